@@ -1,1 +1,1 @@
-"""Speed, memory and quality against others, each measured by one command that prints one JSON line (`python -m benchmarks`)."""
+"""Benchmarks of speed, memory and quality; each is a command that ends with a line of JSON (`python -m benchmarks`)."""

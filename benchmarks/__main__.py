@@ -1,19 +1,21 @@
-"""Run benchmarks: `python -m benchmarks [NAME [OPTIONS]]`. Without a name, those that take a few minutes and no network.
+"""Run benchmarks: `python -m benchmarks [NAME [OPTIONS]]`. Without a name, run those that take a few minutes and no network.
 
-report     measures the claims below that are ratios, and writes the page of the documentation that lists them
+report     measures claims about speed ratios with the benchmarks below, and writes the documentation page that lists them
 additive   additive scores without tanh against the eager formula
 fast_paths each fast path of attention against the path that would run without it: ten minutes
-multihead  multi-head attention against PyTorch's: with weights, without, and decoding with kept keys
+multihead  multi-head attention against PyTorch's: with weights, without weights, and decoding with cached keys
 lengths    linear attention and Gated DeltaNet against multi-head attention, by length: some minutes
 capture    `regard.capture` on a model of transformers that reads 4,096 tokens: time and memory
-alignment  alignment error of a small Transformer's attention on the built-in pairs, without and with gold: ten minutes
+alignment  alignment error of a small Transformer's attention on the built-in pairs, trained without and with known links:
+           ten minutes
 scale      preparing many sentence pairs and training on them: speed and memory
-scaling    training in one process and in two: speed, work, and what they say to each other
-classifier training the attention classifier against a plain loop, classifying, and with --rows many labelled rows
+scaling    training in one process and in two: speed, processor time, and time for communication
+classifier training the attention classifier against a plain loop, and classifying; with --rows, memory for many reviews
 joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
 distillation  students of several sizes, with teachers and without: hours
+variants   a preset against itself with other settings, each trained on the same pairs: hours
 precision  decoding with a trained translator in float32 and in bfloat16
 export     a translator exported to ONNX against regard: the same words and attention, and the time for one sentence
 service    `regard serve` under load against one request at a time, a plain FastAPI handler and LitServe
@@ -39,6 +41,7 @@ NAMES = (
     "transformer",
     "decoding",
     "distillation",
+    "variants",
     "precision",
     "export",
     "service",
@@ -49,7 +52,7 @@ SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"], ["classifi
 
 
 def main(arguments: list[str]) -> int:
-    """Run one by its name, or the short ones; each prints one JSON line."""
+    """Run the benchmark that is named, or the short ones; each prints one JSON line."""
     if arguments and arguments[0] not in NAMES:
         print(f"benchmarks: got {arguments[0]!r}, expected one of:\n{__doc__}", file=sys.stderr)
         return 2

@@ -1,9 +1,9 @@
 """Additive scores and attention against the formula with tanh, on one core in float32. Prints one JSON line of ratios.
 
-Four forms run in turn in one process, and a ratio is that of their medians: the formula run eagerly and compiled by
-`torch.compile`, and regard's blocks and compiled loops. The exponentials of the rows and the check of their range are counted,
-but for a single query, whose keys were prepared before (as a decoder's are). Memory is that of a process of its own, whose peak
-over a call of `additive_attention` and its backward pass is held to 4·BQK + 4·(BQ + BK)·(H + Dv) floats and 32 MB.
+Four forms run in turn in one process: the formula run eagerly and compiled by `torch.compile`, and regard's blocks and compiled
+loops. A ratio compares their median times. The times include the exponentials of the rows and the check of their range. For a
+single query, the exponentials of the keys are prepared before, as in a decoder. Memory is measured in a separate process:
+the peak of a call of `additive_attention` and its backward pass, and the bound 4·BQK + 4·(BQ + BK)·(H + Dv) floats plus 32 MB.
 
     python -m benchmarks.additive [--repeats 5] [--size 4,512,512,256]
 """
@@ -41,7 +41,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median milliseconds of each, run in turn."""
+    """Return the median milliseconds of each function; the functions run in turn."""
     for run in runs.values():
         run()
     times = [{name: seconds(run) for name, run in runs.items()} for _ in range(repeats)]
@@ -60,7 +60,7 @@ def both_ways(form: Callable[..., Tensor], tensors: tuple[Tensor, ...], grad: Te
 
 
 def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, Any]:
-    """Forward, forward and backward, and the error of each form against float64."""
+    """Return the times of the forward and of both passes, and the error of each form against float64."""
     batch, queries, keys, width = shape
     tensors = torch.randn(batch, queries, width), torch.randn(batch, keys, width), torch.randn(width)
     ready = (exponential(tensors[1]),) if queries == 1 else ()
@@ -77,7 +77,7 @@ def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, Any]:
 
 
 def peak_memory(form: str, shape: tuple[int, int, int, int]) -> dict[str, float]:
-    """MB that a process grows by at most over a forward and backward pass, and the bound."""
+    """Return the MB by which a process grows during a forward and backward pass, and the expected maximum."""
     command = [sys.executable, "-m", "benchmarks.additive", "--memory", form, "--size", ",".join(map(str, shape))]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(answer.stdout.splitlines()[-1])
@@ -90,7 +90,7 @@ def grown(form: str, shape: tuple[int, int, int, int]) -> dict[str, float]:
     def step() -> float:
         query, key, value = torch.randn(batch, queries, width), torch.randn(batch, keys, width), torch.randn(batch, keys, width)
         leaves = [x.requires_grad_() for x in (query, key, value, torch.randn(width))]
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before = _status("VmRSS")
         run(*leaves).context.sum().backward()
         return _status("VmHWM") - before
@@ -107,7 +107,7 @@ def _status(name: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Additive scores without tanh against the formula with it.")
-    parser.add_argument("--repeats", type=int, default=5, help="how many times each form runs (default 5)")
+    parser.add_argument("--repeats", type=int, default=5, help="number of runs of each form (default 5)")
     parser.add_argument("--size", help="B,Q,K,H in place of the three sizes")
     parser.add_argument("--memory", choices=["blocks", "compiled"], help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,12 +1,13 @@
-"""How well a small Transformer's attention aligns the built-in pairs: from translations alone, and with gold for half of them.
+"""Alignment error of a small Transformer's attention, trained without known links and with links for half of the pairs.
 
 python -m benchmarks.alignment [--pairs N] [--epochs N] [--seeds N]
 
-Trains the shape of the preset `transformer-tiny` on the built-in English–German pairs, and scores the attention on held-out
-ones that share no sentence with training, targets given, by every layer at both steps. Prints a table, then one JSON line.
+Trains a model of the shape of preset `transformer-tiny` on the built-in English–German pairs. Then measures the attention of
+every layer at both steps on held-out pairs that share no sentence with the training pairs; the decoder reads the reference
+translations. Prints a table, then one JSON line.
 
-1. Unguided: site and step as 500 other pairs with gold choose them.
-2. Guided (Garg et al. 2019): gold for the first half of the training pairs, towards one head of the last layer but one.
+1. Unguided: the site and the step are those with the least error on 500 other pairs with known links.
+2. Guided (Garg et al. 2019): known links for the first half of the training pairs train one head of the second-last layer.
 """
 
 import argparse
@@ -31,7 +32,7 @@ _STEPS: tuple[Literal["produce", "consume"], ...] = ("produce", "consume")
 
 
 def prepare(folder: Path, count: int) -> list[DemoPair]:
-    """Write the pairs, and the gold of the first half; give held-out pairs of which no sentence was written."""
+    """Write the pairs, and the links of the first half; return held-out pairs that share no sentence with the written pairs."""
     corpus = DemoCorpus(seed=1)
     corpus.write(folder / "pairs.tsv", stop=count, alignments=folder / "all.links", progress=False)
     with (folder / "all.links").open(encoding="utf-8") as lines, (folder / "half.links").open("w", encoding="utf-8") as half:
@@ -42,7 +43,7 @@ def prepare(folder: Path, count: int) -> list[DemoPair]:
 
 
 def train(folder: Path, *, epochs: int, seed: int, guided: bool) -> Translator:
-    """Train on the pairs, by choice towards the gold of their first half."""
+    """Train on the pairs; if `guided`, also with the known links of the first half."""
     settings = {
         "data.train": [str(folder / "pairs.tsv")],
         "data.source": "en",
@@ -79,7 +80,7 @@ def train(folder: Path, *, epochs: int, seed: int, guided: bool) -> Translator:
 
 
 def errors_of(translator: Translator, held_out: list[DemoPair]) -> dict[str, float]:
-    """Alignment error rate by site and step."""
+    """Return the alignment error rate of each site and step."""
     sources, targets = [pair.source for pair in held_out], [pair.target for pair in held_out]
     sure, possible = [pair.alignment for pair in held_out], [pair.possible for pair in held_out]
     words = [(pair.source_words, pair.target_words) for pair in held_out]
@@ -92,12 +93,12 @@ def errors_of(translator: Translator, held_out: list[DemoPair]) -> dict[str, flo
 
 
 def choose(errors: dict[str, float]) -> str:
-    """The site and the step of least error."""
+    """Return the site and the step with the least error."""
     return min(errors, key=errors.__getitem__)
 
 
 def main(arguments: list[str]) -> None:
-    """Train, score, print."""
+    """Train and score the models, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=6)

@@ -1,6 +1,6 @@
-"""How many operations a translator's training needs, and how many this machine can do.
+"""Count the operations that training a translator needs, and measure how many this machine can compute.
 
-python -m benchmarks.arithmetic        # one JSON line: the peak of one core, in operations a second
+python -m benchmarks.arithmetic        # one JSON line: the peak of one core, in operations per second
 """
 
 import json
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 BACKWARD = 2
-"""A product's gradient is two products of its size."""
+"""The backward pass of a matrix product needs two products of the same size."""
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Sums over a corpus, end symbols included, padding not."""
+    """Sums over a corpus, with end symbols and without padding."""
 
     pairs: int
     source: int
@@ -33,7 +33,7 @@ class Shape:
 
 
 def measure_lengths(pairs: Iterable[tuple[str, str]]) -> Lengths:
-    """Count a corpus whose words stand between spaces."""
+    """Return the sums for a corpus whose words are separated by spaces."""
     lengths = [(len(source.split()) + 1, len(target.split()) + 1) for source, target in pairs]
     return Lengths(
         pairs=len(lengths),
@@ -44,16 +44,18 @@ def measure_lengths(pairs: Iterable[tuple[str, str]]) -> Lengths:
 
 
 def operations_per_target_token(shape: Shape, lengths: Lengths) -> float:
-    """Operations of an update for each target token: 2 for each multiply-add of its matrix products, forward and backward.
+    """Return the operations of an update for each target token: 2 for each multiply-add of its matrix products.
 
-    Forward, with E the embedding's and H the hidden width, V target words; for each
+    The forward pass needs these multiply-adds, with E the width of embeddings, H the hidden width and V the number of target
+    words:
 
-        source token   6H(E + H) of the two directions, 2H·H of the keys
-        target token   3H(E + H + H) of the cell with what is fed back, H·H of the query, 3H·H of the attentional layer, H·V
-        cell           H of the score, 2H of the context
-        pair           2H·H of the bridge
+        for each source token   6H(E + H) for the two directions, 2H·H for the keys
+        for each target token   3H(E + H + H) for the cell with input feeding, H·H for the query, 3H·H for the attentional
+                                layer, H·V for the output layer
+        for each cell           H for the score, 2H for the context
+        for each pair           2H·H for the bridge
 
-    multiply-adds; backward is twice that. tanh, softmax, gates and the optimizer are not counted, nor what padding costs.
+    The backward pass needs twice as many. tanh, softmax, gates, the optimizer and padding are not counted.
     """
     e, h = shape.embedding, shape.hidden
     forward = (
@@ -66,7 +68,7 @@ def operations_per_target_token(shape: Shape, lengths: Lengths) -> float:
 
 
 def measure_peak(*, size: int = 2048, seconds: float = 2.0) -> dict[str, float]:
-    """Operations a second of the fastest of many size × size products, on one thread, by number format."""
+    """Return operations per second of the fastest of many size × size products on one thread, for each number format."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Time and memory of `regard.capture` on a model of `transformers` that reads a long text. Prints one JSON line a setting.
+"""Time and memory of `regard.capture` on a model of `transformers` that reads a long text. Prints one JSON line per setting.
 
 Each setting has a process of its own, because a process's peak memory never falls. Time is the median of three runs.
 
@@ -22,7 +22,7 @@ SETTINGS: dict[str, dict[str, Any] | None] = {
     "one head of one layer": {"names": ["h.0.attn"], "heads": [0]},
     "eager": None,
 }
-"""Arguments of `capture`; None for a run without it. `eager` is the model's own way of returning its weights."""
+"""Arguments of `capture`; None for a run without `capture`. In `eager`, the model itself returns its weights."""
 
 
 def measure(setting: str, tokens: int, layers: int) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--setting", choices=SETTINGS, help="measure this one, in this process")
+    parser.add_argument("--setting", choices=SETTINGS, help="measure only this setting, in this process")
     options = parser.parse_args()
     if options.setting:
         print(json.dumps(measure(options.setting, options.tokens, options.layers)))

@@ -1,12 +1,12 @@
 """Training and using the tutorial's attention classifier, on one core. Prints one JSON line.
 
-training   texts a second as regard's trainer makes updates (batches by length, bfloat16 where the machine has it, Adam), and
-           those of a plain loop over packed `nn.LSTM` batches of 64 in file order in float32: the same model, by turns in one
-           process. Ratios are those of processor time, which leaves out what other programs take
-using      sentences a second through `Classifier.classify` in batches, with attention and without, and the median
+training   texts per second with the updates of regard's trainer (batches by length, bfloat16 if the machine has it, Adam), and
+           with a plain loop over packed `nn.LSTM` batches of 64 texts in file order in float32. The same model is trained by
+           both in turn in one process. Ratios compare processor time, which other programs affect little
+using      sentences per second through `Classifier.classify` in batches, with attention and without, and the median
            milliseconds of a call with one sentence
-rows       with --rows N: N built-in reviews are written to a file, prepared in a fresh process, and trained on for 100 updates
-           in another; the peak of anonymous memory of each, in megabytes of 10⁶ bytes (see `benchmarks.scale`)
+rows       with --rows N: N built-in reviews are written to a file, prepared in a new process, and used for 100 training updates
+           in another one; the peak of anonymous memory of each process, in megabytes of 10⁶ bytes (see `benchmarks.scale`)
 
 python -m benchmarks.classifier [--data FILE] [--rounds 5]
 python -m benchmarks.classifier --rows 1000000
@@ -46,18 +46,18 @@ PLAIN_BATCH = 64
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark, or one step of the check of memory."""
+    """Run the benchmark, or one step of the memory measurement."""
     parser = argparse.ArgumentParser(
         "benchmarks.classifier", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--data", type=Path, metavar="FILE", help="texts and labels; else built-in reviews")
-    parser.add_argument("--reviews", type=int, default=7000, metavar="N", help="how many built-in ones (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of training (%(default)s)")
-    parser.add_argument("--updates", type=int, default=10, metavar="N", help="regard's updates in a turn (%(default)s)")
-    parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="of regard's batches (%(default)s)")
-    parser.add_argument("--rows", type=int, default=0, metavar="N", help="look at memory with so many reviews instead")
-    parser.add_argument("--steps", type=int, default=100, metavar="N", help="updates of training there (%(default)s)")
-    parser.add_argument("--folder", type=Path, help="work here and leave everything; else in a temporary folder, cleared away")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="file of texts and labels (default: built-in reviews)")
+    parser.add_argument("--reviews", type=int, default=7000, metavar="N", help="number of built-in reviews (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds of training (%(default)s)")
+    parser.add_argument("--updates", type=int, default=10, metavar="N", help="regard's updates per round (%(default)s)")
+    parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="tokens in regard's batches (%(default)s)")
+    parser.add_argument("--rows", type=int, default=0, metavar="N", help="instead, measure memory with this number of reviews")
+    parser.add_argument("--steps", type=int, default=100, metavar="N", help="training updates with --rows (%(default)s)")
+    parser.add_argument("--folder", type=Path, help="folder for all files, which are kept (default: a temporary folder)")
     parser.add_argument("--step", choices=("prepare", "train"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.step:
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _config(options: argparse.Namespace, folder: Path) -> ClassificationConfig:
-    """The tutorial's sizes, which are the defaults."""
+    """Return the configuration of a run with the tutorial's sizes, which are the defaults."""
     return ClassificationConfig(
         data=LabelledDataConfig(train=(str(options.data or folder / "reviews.tsv"),), cache=str(folder / "prepared")),
         tokenizer=AutoConfig(lowercase=True, max_size=10_000),
@@ -88,7 +88,7 @@ def _config(options: argparse.Namespace, folder: Path) -> ClassificationConfig:
 
 
 class PlainClassifier(nn.Module):
-    """The same model as the tutorials write it."""
+    """The same model, written as in the tutorials."""
 
     def __init__(self, sizes: Sizes, *, vocabulary_size: int, num_labels: int) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class PlainClassifier(nn.Module):
         self.output = nn.Linear(2 * sizes.hidden_size, num_labels)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Scores of the labels."""
+        """Return the scores of the labels."""
         embedded = self.embedding_dropout(self.embedding(tokens))
         packed = pack_padded_sequence(embedded, mask.sum(1), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=tokens.shape[1])
@@ -109,7 +109,7 @@ class PlainClassifier(nn.Module):
 
 
 def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """`training` and `using`."""
+    """Measure `training` and `using`."""
     if not options.data:
         ReviewCorpus().write(folder / "reviews.tsv", stop=options.reviews, progress=False)
     config = _config(options, folder)
@@ -143,7 +143,7 @@ def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def texts_per_second(updates: Iterator[int], texts: int) -> float:
-    """Make updates until so many texts have been trained on."""
+    """Make updates with at least this number of texts, and return the texts per second of processor time."""
     done, start = 0, time.process_time()
     while done < texts:
         done += next(updates)
@@ -151,7 +151,7 @@ def texts_per_second(updates: Iterator[int], texts: int) -> float:
 
 
 def regard_updates(task: TrainableClassifier, config: ClassificationConfig) -> Iterator[int]:
-    """Updates without end as regard's trainer makes them; gives how many texts each had."""
+    """Make updates endlessly, as regard's trainer does, and yield the number of texts of each."""
     model, sampler, autocast = task.model.train(), task.sampler(), resolve_machine(config).autocast
     optimizer, step = build_optimizer(model, config.training), 0
     while True:
@@ -170,7 +170,7 @@ def regard_updates(task: TrainableClassifier, config: ClassificationConfig) -> I
 
 
 def plain_updates(task: TrainableClassifier, model: PlainClassifier) -> Iterator[int]:
-    """Updates without end as the tutorials make them, batched; gives how many texts each had."""
+    """Make updates endlessly, as the tutorials do but in batches, and yield the number of texts of each."""
     optimizer, total = torch.optim.Adam(model.train().parameters(), lr=1e-3), len(task.data.train)
     while True:
         for start in range(0, total, PLAIN_BATCH):
@@ -183,7 +183,7 @@ def plain_updates(task: TrainableClassifier, model: PlainClassifier) -> Iterator
 
 
 def measure_use(task: TrainableClassifier, calls: int = 100) -> dict[str, Any]:
-    """`using`, on texts of the corpus."""
+    """Measure `using`, on texts of the corpus."""
     classifier = Classifier(
         ClassificationBundle(config=task.config, model=task.model, tokenizer=task.data.tokenizer, labels=task.data.labels)
     )
@@ -198,14 +198,14 @@ def measure_use(task: TrainableClassifier, calls: int = 100) -> dict[str, Any]:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """Processor time of one call, which is the wall's where nothing else runs: one thread."""
+    """Return the processor time of one call. With one thread on an idle machine, it equals the elapsed time."""
     start = time.process_time()
     run()
     return time.process_time() - start
 
 
 def measure_memory(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """`rows`."""
+    """Measure `rows`."""
     if not Path("/proc/self/status").exists():
         raise RegardError("this system has no /proc, from which memory is read; run the benchmark on Linux")
     say(f"writing {options.rows:,} built-in reviews")

@@ -1,7 +1,7 @@
-"""A Transformer of regard's with the same weights in JoeyNMT 2.3's format, and vocabularies spelt by numbers.
+"""Convert a Transformer of regard to the format of JoeyNMT 2.3, with a vocabulary whose symbols are spelt as numbers.
 
-JoeyNMT has norms before or after each part; DeepNet's scales of the stream go into the maps that join it. It has no rotary
-positions, gated feed-forward layers, norms by the root mean square, or embeddings that are not tied.
+JoeyNMT has norms before or after each part. DeepNet's scales of the residual stream are moved into the linear maps whose
+outputs are added to it. JoeyNMT has no rotary positions, no gated feed-forward layers, no RMSNorm, and no untied embeddings.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from regard.models.transformer.translator import TransformerTranslator
 from regard.text.symbols import PAD, SPECIAL_TOKENS, UNKNOWN
 
 JOEYNMT = {"norm": ("layer",), "norm_order": ("pre", "post"), "feed_forward": ("relu", "gelu"), "positions": ("sinusoidal",)}
-"""What JoeyNMT 2.3 has, by the settings of a model; embeddings and output are tied, and the output has no bias. `deep` becomes
-`post`."""
+"""Settings of a model that JoeyNMT 2.3 supports. Embeddings and output are tied, the output has no bias, and norm_order `deep`
+is converted to `post`."""
 
 
 def joeynmt_lacks(model: TransformerTranslator) -> str:
-    """What the model has and JoeyNMT has not; empty where it can be given the weights."""
+    """Return the parts of the model that JoeyNMT does not support; empty if the model can be converted."""
     found = [lacks(read_parts(unscaled(model)), JOEYNMT)]
     tied = model.output.weight is model.source_embedding.weight and model.output.weight is model.target_embedding.weight
     found += [] if tied else ["embeddings that are not all tied"]
@@ -32,34 +32,34 @@ def joeynmt_lacks(model: TransformerTranslator) -> str:
 
 
 def spellings(size: int) -> list[str]:
-    """How both spell the symbols of a vocabulary: by their numbers, so that none holds a space."""
+    """Return the spelling of each symbol of a vocabulary. Symbols are spelt as numbers, so that none contains a space."""
     return [*SPECIAL_TOKENS, *(f"p{number}" for number in range(len(SPECIAL_TOKENS), size))]
 
 
 def spell(ids: Sequence[int]) -> str:
-    """A sentence as a line."""
+    """Return the line that spells the symbols of a sentence."""
     return " ".join(f"p{number}" if number >= len(SPECIAL_TOKENS) else SPECIAL_TOKENS[number] for number in ids)
 
 
 def read_spelt(line: str) -> list[int]:
-    """The numbers of a line."""
+    """Return the ids of the symbols that a line spells."""
     return [int(piece[1:]) if piece[1:].isdecimal() else UNKNOWN for piece in line.split()]
 
 
 def to_joeynmt(model: TransformerTranslator, folder: Path) -> None:
-    """Write a checkpoint of the same weights, `best.ckpt`. JoeyNMT has the unknown symbol before padding.
+    """Write JoeyNMT's checkpoint `best.ckpt` with the same weights. In JoeyNMT, the unknown symbol comes before padding.
 
     Args:
-        model: One that JoeyNMT has the parts of, its embeddings and output all tied.
-        folder: Of JoeyNMT's run.
+        model: Model that JoeyNMT supports, whose embeddings and output are all tied.
+        folder: Folder of JoeyNMT's run.
 
     Raises:
-        RegardError: If the model has what JoeyNMT has not.
+        RegardError: If the model has a part that JoeyNMT does not support.
     """
     if lacking := joeynmt_lacks(model):
         raise RegardError(
-            f"the model has {lacking}, which JoeyNMT 2.3 has not; it can be given {describe(JOEYNMT)}, tie_embeddings: all, "
-            "output_bias: false"
+            f"the model has {lacking}, which JoeyNMT 2.3 does not support; it supports {describe(JOEYNMT)}, "
+            "tie_embeddings: all, output_bias: false"
         )
     model = unscaled(model)
     order = [UNKNOWN, PAD, *range(2, model.output.out_features)]

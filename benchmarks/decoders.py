@@ -1,8 +1,8 @@
-"""One decoding run in a process of its own, which ends in one JSON line: seconds by budget of tokens, the model loaded before,
-on the clock and of the processor.
+"""Decode a file in a process of its own. The last line is JSON: for each token budget, elapsed seconds and processor seconds,
+without loading the model.
 
-python -m benchmarks.decoders regard MODEL LINES OUT BEAM PENALTY BUDGET…            # text to text; tokens × beam at once
-python -m benchmarks.decoders ctranslate2 MODEL PIECES OUT BEAM PENALTY BUDGET…      # pieces to pieces; tokens at once
+python -m benchmarks.decoders regard MODEL LINES OUT BEAM PENALTY BUDGET…            # text to text; budget: tokens × beam
+python -m benchmarks.decoders ctranslate2 MODEL PIECES OUT BEAM PENALTY BUDGET…      # subwords to subwords; budget: tokens
 """
 
 import json
@@ -26,7 +26,7 @@ def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, penalt
     seconds: dict[str, tuple[float, float]] = {}
     for budget in budgets:
         decoding = replace(loaded.config.decoding, batch_tokens=budget, precision="float32", length_penalty=penalty)
-        decoding = replace(decoding, length_reward=0.0)  # the others have none
+        decoding = replace(decoding, length_reward=0.0)  # the other programs have no length reward
         translator = Translator(replace(loaded.bundle, config=replace(loaded.config, decoding=decoding)))
         translator.translate(lines[:32], beam_size=beam_size, record=())
         start = time.perf_counter(), time.process_time()
@@ -39,7 +39,7 @@ def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, penalt
 def decode_ctranslate2(
     folder: Path, sources: Path, out: Path, beam_size: int, penalty: float, budgets: list[int]
 ) -> dict[str, Any]:
-    """Translate lines of pieces with CTranslate2, in float32."""
+    """Translate lines of subwords with CTranslate2, in float32."""
     import ctranslate2
 
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", inter_threads=1, intra_threads=1)
@@ -64,7 +64,7 @@ def _write(out: Path, lines: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one."""
+    """Decode with the program that is named, and print the result."""
     match arguments:
         case ["regard" | "ctranslate2" as name, folder, sources, out, beam_size, penalty, *budgets] if budgets:
             decode = decode_regard if name == "regard" else decode_ctranslate2

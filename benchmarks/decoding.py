@@ -1,24 +1,25 @@
-"""Decoding test 2016 of Multi30k with one Transformer in regard, in JoeyNMT 2.3.0 and in CTranslate2: sentences a second.
+"""Decoding test 2016 of Multi30k with one Transformer in regard, in JoeyNMT 2.3.0 and in CTranslate2: sentences per second.
 
     python -m benchmarks.decoding MODEL                                # MODEL: a bundle of preset transformer-tiny
-    python -m benchmarks.decoding MODEL --joeynmt-model OTHER          # OTHER: one of the same shape, for JoeyNMT
+    python -m benchmarks.decoding MODEL --joeynmt-model OTHER          # OTHER: a bundle of the same shape, for JoeyNMT
     python -m benchmarks.decoding MODEL --sentences 200 --rounds 1     # a quick look
 
-The bundle's weights are converted for both of the others, so that all three search the same model, at beam 5 (length penalty
-1) and greedily. JoeyNMT has no rotary positions (nor RMSNorm, nor gated feed-forward layers): a model with them is compared
-with CTranslate2 alone, which is said, and with --joeynmt-model regard and JoeyNMT are both timed on the weights of a second
-bundle, trained with the same settings but `model.positions: sinusoidal`. Its layers, width, heads and vocabularies must be the
-first one's, and its weights as many to 2%. The JSON line has a match for each bundle.
+The bundle's weights are converted for the two other programs, so that all three search the same model, at beam 5 (length
+penalty 1) and greedily. JoeyNMT has no rotary positions, RMSNorm or gated feed-forward layers. If the model has one of them, it
+is compared only with CTranslate2, and a message says so. With --joeynmt-model, regard and JoeyNMT are compared on a second
+bundle, which was trained with the same settings but `model.positions: sinusoidal`. It must have the same layers, width, heads
+and vocabularies as the first bundle, and the same number of weights up to 2%. The JSON line has a match for each bundle.
 
-Each program runs in a process of its own on the same core with one thread in float32, by turns; a figure is the median over
-the rounds of the best of a few batch sizes. Seconds are those of the search with the model loaded: regard's begin and end with
-text, CTranslate2's with pieces that were made before, JoeyNMT's are those that it logs. Ratios are given on the clock and in
-processor time, which leaves out what other programs take (JoeyNMT logs its clock's alone, which stands for both).
+Each program runs in a process of its own on the same core with one thread in float32, and the programs take turns. Each figure
+is the median over the rounds, for the best of a few batch sizes. Seconds are those of the search, without loading the model.
+regard's search starts and ends with text, CTranslate2's starts and ends with subwords, and JoeyNMT's seconds are from its log.
+Ratios are given for elapsed time and for processor time, which other programs affect little. JoeyNMT logs elapsed time only,
+which is used for both ratios.
 
-`same` is the share of sentences whose translation is regard's. CTranslate2 divides by another length penalty (a power of the
-length), so that its share is that of a search without one, as proof of equal weights and an equal search; JoeyNMT has a limit
-of length (1.5 times the source) and a constant in the layer norm of its own. Installs JoeyNMT where it is not; CTranslate2
-comes by `pip install regard[bench]`.
+`same` is the share of sentences that both programs translate equally. CTranslate2 has another length penalty (a power of the
+length), so its share is measured without a length penalty; it shows that weights and search are the same. JoeyNMT limits the
+length to 1.5 times the source, and its layer norm has another constant. JoeyNMT is installed if it is missing; CTranslate2
+comes with `pip install regard[bench]`.
 
 Progress goes to standard error, one JSON line to standard output.
 """
@@ -49,9 +50,9 @@ from regard.tasks.translation.predictor import Translator
 NAMES = ("regard", "ctranslate2", "joeynmt")
 REMEDY = "--joeynmt-model DIR, trained with the same settings but model.positions=sinusoidal"
 Match = tuple[Path, Translator, list[str]]
-"""A bundle's folder, what it holds, and whom regard is compared with on its weights."""
+"""Folder of a bundle, its translator, and the programs that regard is compared with on this bundle."""
 Speed = tuple[float, float]
-"""Sentences a second on the clock, and of processor time."""
+"""Sentences per second of elapsed time, and per second of processor time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,24 +68,24 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("benchmarks.decoding", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("model", type=Path, help="folder of a trained Transformer")
-    add("--joeynmt-model", type=Path, help="folder of another, of the same shape, on whose weights JoeyNMT is compared")
+    add("--joeynmt-model", type=Path, help="folder of a second one of the same shape, which JoeyNMT supports")
     add_data(parser)
     add_places(parser, "decoding")
-    add("--rivals", default="ctranslate2,joeynmt", help="against whom, with commas between (%(default)s)")
+    add("--rivals", default="ctranslate2,joeynmt", help="programs to compare with, separated by commas (%(default)s)")
     add("--beams", type=counts, default=[5, 1], help="beam sizes (5,1)")
-    add("--rounds", type=count, default=3, help="how often each decodes (%(default)s)")
-    add("--sentences", type=count, default=0, help="the first so many sentences only")
-    add("--regard-batches", type=counts, default=[4096, 8192], help="tokens × beam at once (4096,8192)")
-    add("--ctranslate2-batches", type=counts, default=[1024, 4096], help="tokens at once (1024,4096)")
-    add("--joeynmt-batches", type=counts, default=[64], help="sentences at once (64)")
+    add("--rounds", type=count, default=3, help="runs of each program (%(default)s)")
+    add("--sentences", type=count, default=0, help="decode only the first N sentences; 0 for all (%(default)s)")
+    add("--regard-batches", type=counts, default=[4096, 8192], help="tokens × beam in a batch (4096,8192)")
+    add("--ctranslate2-batches", type=counts, default=[1024, 4096], help="tokens in a batch (1024,4096)")
+    add("--joeynmt-batches", type=counts, default=[64], help="sentences in a batch (64)")
     return parser.parse_args(arguments)
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything, from converting to the figures.
+    """Convert the models, decode with each program, and return all figures.
 
     Raises:
-        RegardError: If data or a program are missing, the model cannot be converted, or a step fails.
+        RegardError: If data or a program is missing, the model cannot be converted, or a step fails.
     """
     rivals = options.rivals.split(",")
     if not set(rivals) <= set(NAMES[1:]):
@@ -103,16 +104,16 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def plan(options: argparse.Namespace, rivals: Sequence[str]) -> tuple[list[Match], dict[str, str]]:
-    """On whose weights each rival is compared, and why one is left out.
+    """Return the bundle on which each rival is compared, and the reason for each rival that is left out.
 
     Raises:
-        RegardError: If a model cannot be converted, the second is of another shape or for nobody, or no rival is left.
+        RegardError: If a model cannot be converted, the second one has another shape or is not needed, or no rival is left.
     """
     import regard
 
     if options.joeynmt_model is not None and "joeynmt" not in rivals:
         raise RegardError(
-            f"--joeynmt-model is given, but --rivals is {options.rivals!r}; put joeynmt among them, or leave it out"
+            f"--joeynmt-model is given, but --rivals is {options.rivals!r}; add joeynmt to it, or leave out --joeynmt-model"
         )
     first = regard.load(options.model, device="cpu")
     lacking = joeynmt_lacks(model := check_convertible(first.model))
@@ -121,23 +122,23 @@ def plan(options: argparse.Namespace, rivals: Sequence[str]) -> tuple[list[Match
         second = regard.load(options.joeynmt_model, device="cpu")
         check_same_shape(model, check_convertible(second.model))
         if lacking := joeynmt_lacks(second.model):
-            raise RegardError(f"--joeynmt-model {options.joeynmt_model} has {lacking}, which JoeyNMT 2.3 has not")
+            raise RegardError(f"--joeynmt-model {options.joeynmt_model} has {lacking}, which JoeyNMT 2.3 does not support")
         matches = [(options.model, first, others), (options.joeynmt_model, second, ["joeynmt"])]
         return [match for match in matches if match[2]], {}
     if "joeynmt" not in rivals or not lacking:
         return [(options.model, first, list(rivals))], {}
-    why = f"the model has {lacking}, which JoeyNMT 2.3 has not"
-    say(f"JoeyNMT is left out: {why}. It can be compared on a bundle of the same shape that it has the parts of: {REMEDY}")
+    why = f"the model has {lacking}, which JoeyNMT 2.3 does not support"
+    say(f"JoeyNMT is left out: {why}. To compare it, name a second bundle of the same shape: {REMEDY}")
     if not others:
-        raise RegardError(f"nobody is left to compare with: {why}; put ctranslate2 among --rivals, or name {REMEDY}")
+        raise RegardError(f"no program is left to compare with: {why}; add ctranslate2 to --rivals, or give {REMEDY}")
     return [(options.model, first, others)], {"joeynmt": why}
 
 
 def check_same_shape(first: TransformerTranslator, second: TransformerTranslator) -> None:
-    """Refuse a second model whose search is not as much work as the first one's.
+    """Raise an error if the search of a second model needs more or less work than that of the first one.
 
     Raises:
-        RegardError: If layers, width, heads or vocabularies differ, or the number of weights does by more than 2%.
+        RegardError: If layers, width, heads or vocabularies differ, or if the numbers of weights differ by more than 2%.
     """
     shapes = [_shape(model) for model in (first, second)]
     weights = [shape.pop("weights") for shape in shapes]
@@ -166,7 +167,7 @@ def _shape(model: TransformerTranslator) -> dict[str, int]:
 
 
 def _match(bench: "Bench", core: int) -> dict[str, Any]:
-    """The figures on one model's weights, by beam size."""
+    """Return the figures for one model, by beam size."""
     options, found = bench.options, {}
     for beam_size in options.beams:
         speeds: dict[str, list[dict[str, Speed]]] = {name: [] for name in ("regard", *bench.rivals)}
@@ -185,7 +186,7 @@ def _match(bench: "Bench", core: int) -> dict[str, Any]:
 
 
 def _figures(speeds: dict[str, list[dict[str, Speed]]]) -> dict[str, Any]:
-    """Medians over the rounds by batch size, the best of them, and the ratios."""
+    """Return the medians over the rounds for each batch size, the best of them, and the ratios."""
     clocks = {"clock": 0, "processor": 1}
     found: dict[str, Any] = {}
     for clock, place in clocks.items():
@@ -197,13 +198,13 @@ def _figures(speeds: dict[str, list[dict[str, Speed]]]) -> dict[str, Any]:
 
 
 class Bench:
-    """A model in all its forms, and the sentences.
+    """A model in the formats of all programs, and the sentences to decode.
 
     Args:
-        options: Of the command.
-        folder: Of the bundle.
-        translator: What it holds.
-        rivals: For whom the model is converted.
+        options: Options of the command.
+        folder: Folder of the bundle.
+        translator: Translator of the bundle.
+        rivals: Programs for which the model is converted.
     """
 
     def __init__(self, options: argparse.Namespace, folder: Path, translator: Translator, rivals: Sequence[str]) -> None:
@@ -236,7 +237,7 @@ class Bench:
             self.vocabulary = write_vocabulary(self.out / "pieces.txt", model.output.out_features)
 
     def decode(self, name: str, beam_size: int, core: int, *, penalty: float = 1.0) -> dict[str, Speed]:
-        """Sentences a second by batch size, one round."""
+        """Decode once with each batch size, and return the sentences per second."""
         if name == "joeynmt":
             return {str(size): self._decode_joeynmt(beam_size, size, core) for size in self.options.joeynmt_batches}
         ours = name == "regard"
@@ -268,7 +269,7 @@ class Bench:
         return self.out / f"{name}.{beam_size}.{penalty:g}"
 
     def same(self, name: str, beam_size: int, core: int) -> float:
-        """The share of sentences with regard's translation: CTranslate2's without a length penalty, JoeyNMT's last ones."""
+        """Return the share of sentences that a program translates as regard does; CTranslate2 without a length penalty."""
         penalty = 0.0 if name == "ctranslate2" else 1.0
         if not penalty:
             for each in ("regard", name):

@@ -1,13 +1,13 @@
 """A translator exported to ONNX against regard: the same words and attention, and the time for one sentence.
 
     python -m benchmarks.export MODEL SOURCES                       # a folder; a file with one sentence per line
-    python -m benchmarks.export MODEL SOURCES --int8                # weights of 8 bits
+    python -m benchmarks.export MODEL SOURCES --int8                # 8-bit weights
     python -m benchmarks.export MODEL SOURCES --sentences 100 --alone 20    # a quick look
 
-Both search greedily in float32, with one thread. `same` is the share of sentences with the same words, and `attention` the
-largest difference of a weight among these. For the speed, each sentence is decoded alone: by regard's greedy search on its
-packed model, and by the loop of the exported folder's `example.py` (the encoder, and a step for each word), by turns.
-`ratio` is regard's time over the exported graphs', for each round: all sentences together, with the same words.
+Both search greedily in float32, with one thread. `same` is the share of sentences with the same words, and `attention` is the
+largest difference of an attention weight in these sentences. To measure the speed, each sentence is decoded alone, in turn by
+regard's greedy search on its packed model, and by the loop of the exported folder's `example.py` (the encoder, and a step for
+each word). `ratio` is regard's time for all sentences of a round divided by the time of the exported graphs.
 
 Progress goes to standard error, one JSON line to standard output.
 """
@@ -37,13 +37,13 @@ from regard.text.symbols import END, PAD
 
 BATCH = 50
 LONGEST = 100
-"""Steps after which the example stops."""
+"""Maximum number of steps of the example."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its figures."""
     parser = decoding_parser("benchmarks.export", __doc__)
-    parser.add_argument("--int8", action="store_true", help="export weights of 8 bits")
+    parser.add_argument("--int8", action="store_true", help="export 8-bit weights")
     parser.add_argument("--sentences", type=count, default=1000, help="sentences that are compared (%(default)s)")
     parser.add_argument("--alone", type=count, default=100, help="sentences that are decoded one by one (%(default)s)")
     try:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Export the model, and compare.
+    """Export the model, and compare the graphs with it.
 
     Raises:
         RegardError: If the model cannot be loaded or exported.
@@ -92,7 +92,7 @@ def compare(model: Any, exported: Any, sources: Sequence[list[int]]) -> tuple[fl
 
     Args:
         model: A translator, in evaluation mode.
-        exported: The same as a model in onnxruntime.
+        exported: The exported model, which runs in onnxruntime.
         sources: Ids of each sentence, with the end symbol.
     """
     same, worst = 0, 0.0
@@ -107,7 +107,7 @@ def compare(model: Any, exported: Any, sources: Sequence[list[int]]) -> tuple[fl
 
 
 def _mean(weights: np.ndarray) -> np.ndarray:
-    """Return the mean over heads (H,T,S), if there are some."""
+    """Return the mean over the heads of weights (H,T,S); return weights (T,S) as they are."""
     return weights.mean(0) if weights.ndim == 3 else weights
 
 
@@ -129,7 +129,7 @@ def load_example(folder: Path) -> Any:
 
 
 def time_alone(model: Any, example: Any, sources: Sequence[list[int]], rounds: int) -> dict[str, Any]:
-    """Return milliseconds for a sentence, and the ratio."""
+    """Return the mean milliseconds per sentence of both programs, and their ratio."""
     encoder, step = example.open_graph("encoder"), example.open_graph("step")
     decoders = {
         "regard": lambda ids: list(_search(model, [ids], record=())[0].tokens),

@@ -1,6 +1,7 @@
-"""Each fast path of attention against the path that would run without it, on one core. Prints one line a measurement.
+"""Each fast path of attention against the path that would run without it, on one core. Prints one line per measurement.
 
-Both run in turn in one process. A gain is the ratio of their median processor times, taken three times: count those that agree.
+Both run in turn in one process. A gain is the ratio of their median processor times. It is measured three times; trust it only
+if the three ratios agree.
 
     python -m benchmarks.fast_paths [NAME …]         names: the functions below, such as blocks, prepare, tapes
 """
@@ -24,7 +25,7 @@ from regard.attention.soft_monotonic import plain_alignments
 from regard.layers.scoring import build_score_tape
 
 Forms = tuple[str, Callable[[], object], Callable[[], object]]
-"""Name of a measurement, the path without and the fast path."""
+"""Name of a measurement, the path that would run without the fast path, and the fast path."""
 SIZES = {"sentences": (32, 30, 30, 256), "step": (128, 1, 30, 256), "long": (4, 512, 512, 256)}
 """B,Q,K,H."""
 HEADS = ((32, 4, 30, 30, 64), (128, 4, 1, 30, 64), (16, 4, 128, 128, 64), (4, 4, 384, 384, 64))
@@ -36,14 +37,14 @@ def draw(*shape: int, dtype: torch.dtype, grad: bool = False) -> Tensor:
 
 
 def both(name: str, without: Callable[..., Tensor], fast: Callable[..., Tensor], *tensors: Tensor) -> Iterator[Forms]:
-    """Forward, and forward and backward."""
+    """Yield a measurement of the forward pass, and one of the forward and backward pass."""
 
     def forward(form: Callable[..., Tensor]) -> Callable[[], object]:
         return torch.no_grad()(lambda: form(*tensors))
 
     def backward(form: Callable[..., Tensor]) -> Callable[[], object]:
         leaves = [x.detach().requires_grad_() for x in tensors]
-        # As from a layer behind: the gradient of a sum has strides of zero, which products take a slower way for.
+        # A random gradient, as from a later layer: the gradient of a sum has strides of zero, for which products are slower.
         out = form(*leaves)
         flow = torch.randn(out.shape, generator=torch.Generator().manual_seed(0)).to(out.dtype)
         return lambda: torch.autograd.grad(form(*leaves), leaves, flow)
@@ -62,7 +63,7 @@ def blocks(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def compiled(dtype: torch.dtype) -> Iterator[Forms]:
-    """Against the blocks, which a compiled caller would take."""
+    """Compare the compiled loops with the blocks, which a compiled caller would otherwise use."""
     ours = torch.compile(additive_scores)
     theirs = torch.compile(lambda q, k, v: torch.ops.regard.additive_scores(q, k, v, None, False))
     for name in ("sentences", "long"):
@@ -72,7 +73,7 @@ def compiled(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def prepare(dtype: torch.dtype) -> Iterator[Forms]:
-    """Exponentials of the keys, made once for 30 steps, whose scores are one tensor."""
+    """Compute the exponentials of the keys once for 30 steps, instead of at each step."""
     for batch in (128, 32):
         query, key, v = draw(30, batch, 1, 256, dtype=dtype), draw(batch, 30, 256, dtype=dtype), draw(256, dtype=dtype)
 
@@ -85,7 +86,7 @@ def prepare(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def tapes(dtype: torch.dtype) -> Iterator[Forms]:
-    """Scores of a hand-written loop against autograd, in float32 always."""
+    """Compare the scores of a hand-written loop with autograd, always in float32."""
     if dtype != torch.float32:
         return
     for batch, keys, width, steps in ((32, 30, 256, 30), (64, 15, 512, 15)):
@@ -122,7 +123,7 @@ def padded_softmax(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def heads_kernel(dtype: torch.dtype) -> Iterator[Forms]:
-    """`MultiHead` with weights, where no gradient is wanted; without the kernel by a limit that is never reached."""
+    """`MultiHead` with weights and without gradients. A limit that is never reached turns the kernel off."""
     for batch, num_heads, length, size in ((4, 4, 512, 256), (4, 8, 512, 512), (2, 8, 1024, 512)):
         attention, x = MultiHead(size, num_heads).to(dtype), draw(batch, length, size, dtype=dtype)
         mask = torch.ones(batch, length, dtype=torch.bool)
@@ -141,7 +142,7 @@ def heads_kernel(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def two_products(dtype: torch.dtype) -> Iterator[Forms]:
-    """Half types without weights, against PyTorch's fused kernel."""
+    """Compare two matrix products in bfloat16, without weights, with PyTorch's fused kernel."""
     if dtype != torch.bfloat16:
         return
     for batch, num_heads, queries, keys, width in (*HEADS, (128, 1, 1, 30, 256), (4, 1, 512, 512, 256), (4, 8, 512, 512, 32)):
@@ -162,7 +163,7 @@ def laid_out_keys(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def rotary(dtype: torch.dtype) -> Iterator[Forms]:
-    """One complex product against two real ones, which compiled callers take."""
+    """Compare one complex product with two real ones, which compiled callers use."""
     positions = Rotary()
 
     def pairs(heads: Tensor) -> Tensor:
@@ -176,7 +177,7 @@ def rotary(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def scan(dtype: torch.dtype) -> Iterator[Forms]:
-    """Soft monotonic alignments by doubling, in float32 always, against the recurrence over keys."""
+    """Compare soft monotonic alignments by doubling, always in float32, with the recurrence over keys."""
     if dtype != torch.float32:
         return
     for batch, queries, keys in ((32, 30, 30), (128, 1, 30), (4, 128, 512)):
@@ -186,7 +187,7 @@ def scan(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def fused(dtype: torch.dtype) -> Iterator[Forms]:
-    """A layer without weights, which PyTorch's fused kernels serve, against the same with weights."""
+    """Compare a layer without weights, which uses PyTorch's fused kernels, with the same layer with weights."""
     for name, (batch, queries, keys, width) in SIZES.items():
         query, key = draw(batch, queries, width, dtype=dtype), draw(batch, keys, width, dtype=dtype)
         for attention in (ScaledDot(width), MultiHead(width, 4).to(dtype)):
@@ -202,7 +203,7 @@ PATHS = (
 
 
 def milliseconds(run: Callable[[], object]) -> float:
-    """Processor time of one run, over at least 10 ms."""
+    """Return the processor time of one run, averaged over at least 10 ms."""
     start, count = time.process_time(), 0
     while not count or time.process_time() - start < 0.01:
         run()
@@ -211,7 +212,7 @@ def milliseconds(run: Callable[[], object]) -> float:
 
 
 def gain(without: Callable[[], object], fast: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Median milliseconds of both, run in turn."""
+    """Return the median milliseconds of both paths, which run in turn."""
     without(), fast()
     times = [(milliseconds(without), milliseconds(fast)) for _ in range(rounds)]
     return statistics.median(t[0] for t in times), statistics.median(t[1] for t in times)

@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Train the models, score their translations, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", required=True, metavar="SOURCE,TARGET", help="corpus that the model is first trained on")
-    parser.add_argument("--pairs", required=True, metavar="FILE", help="corpus that it is fine-tuned on, tab-separated")
+    parser.add_argument("--pairs", required=True, metavar="FILE", help="corpus for fine-tuning, tab-separated")
     parser.add_argument("--base-pairs", type=int, default=20_000, metavar="N")
     parser.add_argument("--few", type=int, default=2_000, metavar="N", help="pairs to fine-tune on")
     parser.add_argument("--test", type=int, default=1_000, metavar="N", help="test pairs")

@@ -1,23 +1,26 @@
 """regard against JoeyNMT 2.3.0: training and decoding on one core each, on Multi30k, with the same model shape.
 
-    python -m benchmarks.joeynmt                              # 6 epochs: about as long as JoeyNMT needs for them
+    python -m benchmarks.joeynmt                              # 6 epochs; takes as long as JoeyNMT needs for them
     python -m benchmarks.joeynmt --updates 15 --sentences 50  # a quick look at the speeds; BLEU means nothing then
 
-Model: bidirectional GRU of 256, additive attention, input feeding, embeddings of 256; Multi30k en→de, lower case, tokenised,
-words seen twice or more; batches of 64 sentences, Adam, clipping at 1, label smoothing 0.1, dropout 0.3; the best validation
-after an epoch (greedy BLEU on val). The learning rate is each program's own: 1e-3 and halved on a plateau for JoeyNMT, as its
-examples have it; 2e-3 falling to nothing, and the moving average of the weights, as in regard's preset `luong`.
+Model: bidirectional GRU (256), additive attention, input feeding, embeddings (256). Data: Multi30k en→de, lower-cased and
+tokenised, words that occur at least twice. Training: batches of 64 sentences, Adam, clipping at 1, label smoothing 0.1, dropout
+0.3; the epoch with the best validation is kept (greedy BLEU on val). Each program has its own learning rate: JoeyNMT 1e-3,
+halved on a plateau, as in its examples; regard 2e-3 with linear decay and a moving average of the weights, as in its preset
+`luong`.
 
-What is counted. Training: target tokens with the end symbol and without padding, over the seconds that each program itself
-counts as training: reading batches, updates and logging, not start-up, validation and writing (`wall_seconds` has these in).
-Nothing is compiled. An epoch has the same target tokens for both; JoeyNMT's source vocabulary has one word more, the empty one
-between two spaces. In the quick mode JoeyNMT logs speeds only, of which the mean is taken. Decoding: beam 5 and length penalty
-1 on test 2016, sentences over seconds of search with the model loaded, the best of a few batch sizes; regard's include turning
-text into numbers and back. BLEU: sacrebleu, `tokenize=none`, on the tokenised text. JoeyNMT turns `fp16: True` off on a CPU, so
-its fastest precision is float32; regard trains and decodes in both, and the faster one counts.
+Training speed: target tokens with the end symbol and without padding, divided by the seconds that each program itself counts as
+training. These include reading batches, updates and logging, but not start-up, validation and writing (`wall_seconds` includes
+validation and writing). Nothing is compiled. An epoch has the same target tokens for both programs; JoeyNMT's source vocabulary
+has one more word, the empty word between two spaces. With `--updates`, JoeyNMT logs only speeds, and their mean is used.
+Decoding speed: beam 5 and length penalty 1 on test 2016, sentences divided by the seconds of the search without loading the
+model, for the best of a few batch sizes; regard's seconds include tokenising and detokenising. BLEU: sacrebleu,
+`tokenize=none`, on tokenised text. JoeyNMT turns `fp16: True` off on a CPU, so its fastest precision is float32. regard trains
+and decodes in bfloat16 and float32, and the faster one counts.
 
-Side by side, JoeyNMT has the first core, regard the second, and training ends for both before decoding begins. The one that is
-done first leaves the memory bandwidth to the other. Progress goes to standard error, one JSON line to standard output.
+If both run at the same time, JoeyNMT has the first core and regard the second, and decoding begins when both have finished
+training. The program that finishes first leaves the memory bandwidth to the other one. Progress goes to standard error, and one
+JSON line goes to standard output.
 """
 
 import argparse
@@ -47,15 +50,15 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reg
 
 @dataclass(frozen=True)
 class Cores:
-    """Which core each program has."""
+    """Core of each program."""
 
     joeynmt: int
     regard: int
     sequential: bool
 
     def both(self, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
-        """Run JoeyNMT's part and regard's, side by side or one after the other."""
-        with ThreadPoolExecutor(1 if self.sequential else 2) as pool:  # threads, since each is bound to its core
+        """Run JoeyNMT's part and regard's, at the same time or one after the other."""
+        with ThreadPoolExecutor(1 if self.sequential else 2) as pool:  # threads, because each thread is bound to its core
             parts = [pool.submit(first), pool.submit(second)]
             return parts[0].result(), parts[1].result()
 
@@ -70,15 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Where Multi30k is."""
+    """Add the option for the folder of Multi30k."""
     there = Path(os.environ.get("REGARD_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=there, help="folder that holds multi30k/")
+    parser.add_argument("--data", type=Path, default=there, help="folder that contains multi30k/")
 
 
 def add_places(parser: argparse.ArgumentParser, runs: str) -> None:
-    """Where JoeyNMT is, and where runs go: a folder of this name in the cache."""
+    """Add the options for JoeyNMT's environment and for the folder of runs, by default `runs` in the cache."""
     add = parser.add_argument
-    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
+    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, created if missing (%(default)s)")
     add("--out", type=Path, default=CACHE / runs, help="folder of runs, outputs and logs (%(default)s)")
 
 
@@ -87,30 +90,30 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add_data(parser)
     add_places(parser, "joeynmt-runs")
-    add("--epochs", type=count, default=6, help="how long both train (%(default)s)")
-    add("--updates", type=count, default=0, help="a quick look: train for so many updates only")
-    add("--sentences", type=count, default=0, help="decode the first so many sentences only")
-    add("--batch-tokens", type=count, default=0, help="regard's training batches by a token budget instead of 64 sentences")
-    add("--joeynmt-batches", type=counts, default=[64, 128, 256], help="sentences that JoeyNMT decodes at once (64,128,256)")
-    add("--regard-batches", type=counts, default=[4096, 8192, 32768], help="tokens × beam at once (4096,8192,32768)")
-    add("--sequential", action="store_true", help="one after the other on one core, not side by side on two")
+    add("--epochs", type=count, default=6, help="epochs that both train (%(default)s)")
+    add("--updates", type=count, default=0, help="train for N updates only, for a quick look; 0 for whole epochs (%(default)s)")
+    add("--sentences", type=count, default=0, help="decode only the first N sentences; 0 for all (%(default)s)")
+    add("--batch-tokens", type=count, default=0, help="tokens in regard's training batches; 0 for 64 sentences (%(default)s)")
+    add("--joeynmt-batches", type=counts, default=[64, 128, 256], help="sentences in a batch of JoeyNMT (64,128,256)")
+    add("--regard-batches", type=counts, default=[4096, 8192, 32768], help="tokens × beam in a batch (4096,8192,32768)")
+    add("--sequential", action="store_true", help="run one after the other on one core, not both at the same time on two")
     return parser.parse_args(arguments)
 
 
 def count(text: str) -> int:
-    """A whole number of 1 or more, for `argparse`."""
+    """Return a whole number of 1 or more, for `argparse`."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
 
 
 def counts(text: str) -> list[int]:
-    """Several, with commas between."""
+    """Return several numbers, which are separated by commas."""
     return [count(part) for part in text.split(",")]
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything, from setting up to the figures.
+    """Set up, train and decode with both programs, and return all figures.
 
     Raises:
         RegardError: If data are missing or a step fails.
@@ -126,7 +129,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         partial(_train_joeynmt, options, data, python, cores.joeynmt, lengths.pairs),
         partial(_train_regard, options, data, cores.regard),
     )
-    say("parameters: JoeyNMT {:,}, regard {:,} (with a bias of the output)".format(joeynmt["parameters"], regard["parameters"]))
+    say("parameters: JoeyNMT {:,}, regard {:,} (with an output bias)".format(joeynmt["parameters"], regard["parameters"]))
     faster = options.out / f"regard-{regard['precision']}"
     found = cores.both(
         partial(_decode_joeynmt, options, data, test, python, cores.joeynmt),
@@ -158,7 +161,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def find_data(folder: Path) -> dict[str, Path]:
-    """Beginnings of the paths of `train`, `dev` and `test`.
+    """Return the paths of `train`, `dev` and `test` without the endings `.en` and `.de`.
 
     Raises:
         DataError: If a file is missing.
@@ -168,14 +171,14 @@ def find_data(folder: Path) -> dict[str, Path]:
         for language in ("en", "de"):
             if not Path(f"{path}.{language}").is_file():
                 raise DataError(
-                    f"{path}.{language} is not there; name with --data, or in REGARD_DATA, a folder that holds multi30k/ with "
+                    f"{path}.{language} does not exist; set --data or REGARD_DATA to a folder that contains multi30k/ with "
                     "the `lc.norm.tok` files of Multi30k en→de"
                 )
     return found
 
 
 def copy_sentences(test: Path, out: Path, count: int) -> Path:
-    """Copy the first `count` pairs, all if 0, and return the beginning of their paths."""
+    """Copy the first `count` pairs, or all if 0, and return the path of the copies without `.en` and `.de`."""
     for language in ("en", "de"):
         lines = _lines(test, language)
         Path(f"{out}.{language}").write_text("".join(f"{line}\n" for line in lines[: count or None]), encoding="utf-8")
@@ -183,22 +186,22 @@ def copy_sentences(test: Path, out: Path, count: int) -> Path:
 
 
 def choose_cores(*, sequential: bool) -> Cores:
-    """Two cores of those this process may use, or one.
+    """Choose two of the cores that this process may use, or one.
 
     Raises:
-        RegardError: If it cannot be bound to cores.
+        RegardError: If this system cannot bind processes to cores.
     """
     if not hasattr(os, "sched_getaffinity"):
         raise RegardError("this system cannot bind a program to a core; run the comparison on Linux")
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2 and not sequential:
-        say("there is one core only: one after the other")
+        say("there is only one core, so the programs run one after the other")
     sequential = sequential or len(cores) < 2
     return Cores(cores[0], cores[0] if sequential else cores[1], sequential)
 
 
 def bleu(texts: list[str], references: list[str]) -> float:
-    """BLEU of tokenised text."""
+    """Return the BLEU of tokenised texts."""
     from sacrebleu.metrics import BLEU
 
     return float(BLEU(tokenize="none", force=True).corpus_score(texts, [references]).score)
@@ -274,7 +277,7 @@ def _decode_joeynmt(options: argparse.Namespace, data: dict[str, Path], test: Pa
         )
         log = _run_joeynmt(python, "test", config, core, options.out / f"joeynmt-decode-{batch}.log", ["-o", out])
         speeds[str(batch)] = sentences / rival.parse_decoding(log)
-        say(f"JoeyNMT, {batch} sentences at once: {speeds[str(batch)]:,.1f} sentences/s")
+        say(f"JoeyNMT, {batch} sentences per batch: {speeds[str(batch)]:,.1f} sentences/s")
     texts = Path(f"{out}.test").read_text(encoding="utf-8").splitlines()
     return {"sentences_per_second": max(speeds.values()), "by_batch": speeds, "texts": texts}
 
@@ -285,7 +288,7 @@ def _decode_regard(options: argparse.Namespace, test: Path, folder: Path, core: 
     decoded = json.loads(_ours("ours", arguments, core, options.out / "regard-decode.log", "regard: decode"))
     speeds = {batch: decoded["sentences"] / seconds for batch, seconds in decoded["seconds"].items()}
     for label, speed in speeds.items():
-        say(f"regard, tokens at once and precision {label}: {speed:,.1f} sentences/s")
+        say(f"regard, tokens per batch and precision {label}: {speed:,.1f} sentences/s")
     texts = out.read_text(encoding="utf-8").splitlines()
     return {"sentences_per_second": max(speeds.values()), "by_batch": speeds, "texts": texts}
 

@@ -1,4 +1,4 @@
-"""JoeyNMT 2.3.0's configuration of a Transformer of the shape of one of regard's, over pieces of words."""
+"""Configuration of JoeyNMT 2.3.0 for a Transformer of the same shape as one of regard, over subwords."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from regard.errors import RegardError
 
 
 def write_vocabulary(path: Path, size: int) -> Path:
-    """Write the pieces that both sides share, one a line."""
+    """Write the vocabulary that source and target share, one symbol per line."""
     path.write_text("".join(f"{spelling}\n" for spelling in spellings(size)), encoding="utf-8")
     return path
 
@@ -26,23 +26,23 @@ def transformer_config(
     beam_size: int = 5,
     decoding_batch: int = 64,
 ) -> dict[str, Any]:
-    """The whole configuration of a run.
+    """Return the whole configuration of a run.
 
     Args:
-        model: The shape.
-        data: Beginnings of the paths of `train`, `dev` and `test`; `.en` and `.de` are put behind them. Lines are pieces.
-        vocabulary: What `write_vocabulary` wrote.
-        model_dir: Where JoeyNMT keeps the run.
-        updates: Train for so many, without validation.
-        batch_tokens: Of a training batch, padding included.
-        beam_size: Of the search; 1 is greedy.
+        model: Shape of the model.
+        data: Paths of `train`, `dev` and `test` without the endings `.en` and `.de`. The files contain subwords.
+        vocabulary: File that `write_vocabulary` wrote.
+        model_dir: Folder of JoeyNMT's run.
+        updates: Number of training updates, without validation.
+        batch_tokens: Tokens in a training batch, including padding.
+        beam_size: Beam size of the search; 1 is greedy.
         decoding_batch: Sentences decoded at once.
 
     Raises:
-        RegardError: If the model has what JoeyNMT has not.
+        RegardError: If the model has a part that JoeyNMT does not support.
     """
     if lacking := lacks(model, JOEYNMT):
-        raise RegardError(f"the model has {lacking}, which JoeyNMT 2.3 has not; it has {describe(JOEYNMT)}")
+        raise RegardError(f"the model has {lacking}, which JoeyNMT 2.3 does not support; it supports {describe(JOEYNMT)}")
     part = {
         "type": "transformer",
         "num_heads": model.num_heads,
@@ -71,7 +71,7 @@ def transformer_config(
             "epochs": 1000,
             "updates": updates,
             "logging_freq": max(1, updates // 5),
-            "validation_freq": 10**6 * max(1, updates // 5),  # a multiple of the one before, JoeyNMT insists
+            "validation_freq": 10**6 * max(1, updates // 5),  # JoeyNMT requires a multiple of logging_freq
             "overwrite": True,
             "keep_best_ckpts": 1,
             "print_valid_sents": [0],

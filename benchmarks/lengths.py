@@ -1,12 +1,12 @@
 """Linear attention and Gated DeltaNet against multi-head attention, by length, on one core in float32. Prints one JSON line.
 
-All are causal self-attention of one sequence without weights, with the same width and number of heads. `MultiHead` takes
-PyTorch's fused kernel. All forms of a length run in turn in one process, and times are medians of processor time, which leaves
-out what other programs take.
+All compute causal self-attention of one sequence without weights, with the same width and number of heads. `MultiHead` uses
+PyTorch's fused kernel. For each length, the mechanisms run in turn in one process. Times are medians of processor time, which
+other programs affect little.
 
     ms        milliseconds of each mechanism at each length, forward, and forward and backward
     ratio     time of MultiHead over that of the mechanism; above 1, the mechanism is faster
-    faster_from   shortest measured length from which on the ratio stays above 1; null if there is none
+    faster_from   shortest measured length from which all ratios are above 1; null if there is none
 
     python -m benchmarks.lengths [--lengths 128 256 512 1024 2048 4096 8192] [--size 512] [--heads 8] [--repeats 5]
 """
@@ -57,7 +57,7 @@ def measure(length: int, size: int, heads: int, repeats: int) -> dict[str, dict[
 
 
 def faster_from(ratios: dict[int, float]) -> int | None:
-    """Return the shortest length from which on all ratios are above 1."""
+    """Return the shortest length from which all ratios are above 1; None if there is none."""
     found = None
     for length, ratio in sorted(ratios.items(), reverse=True):
         if ratio <= 1:

@@ -1,9 +1,9 @@
-"""Training Hugging Face's MarianMT of a run's shape in a plain PyTorch loop, on the batches that regard makes. One JSON line.
+"""Train a MarianMT of Hugging Face with a run's shape in a plain PyTorch loop, on regard's batches. Prints one JSON line.
 
 python -m benchmarks.marian CONFIG.yaml UPDATES PRECISION        # PRECISION: float32 or bfloat16 (autocast)
 
-Seconds are those of the loop: batches, forward, loss, backward, update. The loss is PyTorch's cross entropy, label smoothing
-included.
+Seconds are those of the loop: batches, forward pass, loss, backward pass, update. The loss is PyTorch's cross entropy with
+label smoothing.
 """
 
 import json
@@ -25,17 +25,19 @@ from regard.text.pairs.prepare import prepare
 from regard.text.symbols import END, PAD, START
 
 MARIAN = {**JOEYNMT, "norm_order": ("post",)}
-"""What MarianMT has, by the settings of a model."""
+"""Settings of a model that MarianMT supports."""
 
 
 def build_marian(model: TransformerConfig, vocabulary_size: int) -> Any:
-    """MarianMT of the same shape: one table of embeddings for both sides and the output, sinusoidal positions, norms after.
+    """Build a MarianMT of the same shape, with sinusoidal positions and norms after each part.
+
+    Source, target and output layer share one table of embeddings.
 
     Raises:
-        RegardError: If the model has what MarianMT has not.
+        RegardError: If the model has a part that MarianMT does not support.
     """
     if lacking := lacks(model, MARIAN):
-        raise RegardError(f"the model has {lacking}, which MarianMT has not; it has {describe(MARIAN)}")
+        raise RegardError(f"the model has {lacking}, which MarianMT does not support; it supports {describe(MARIAN)}")
     from transformers import MarianConfig, MarianMTModel
 
     return MarianMTModel(
@@ -64,12 +66,12 @@ def build_marian(model: TransformerConfig, vocabulary_size: int) -> Any:
 
 
 def count_trained(model: torch.nn.Module) -> int:
-    """Weights that are learnt: MarianMT keeps its sinusoids among its parameters, and does not train them."""
+    """Return the number of trained weights; MarianMT's parameters include its sinusoids, which are not trained."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, Any]:
-    """Make some updates; those of the first two are not counted."""
+    """Train for a number of updates, after two updates that are not counted."""
     torch.set_num_threads(1)
     torch.manual_seed(config.seed)
     corpus = (data := prepare(config.data, config.tokenizers, seed=config.seed, progress=False)).train
@@ -112,7 +114,7 @@ def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, 
 
 
 def main(arguments: list[str]) -> None:
-    """Run it."""
+    """Train with the given configuration, and print the result."""
     match arguments:
         case [path, updates, "float32" | "bfloat16" as precision]:
             config = read_config(Path(path))

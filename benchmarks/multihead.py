@@ -1,11 +1,11 @@
 """Multi-head attention against PyTorch's, on one core in float32. Prints one JSON line of ratios.
 
-All forms of a comparison run in turn in one process, and the ratios are those of their medians of processor time, which
-leaves out what other programs take. A ratio above 1 says how many times faster regard is.
+All forms of a comparison run in turn in one process, and the ratios compare their median processor times, which other programs
+affect little. A ratio above 1 says how many times as fast regard is.
 
-    fused      without weights, against bare `scaled_dot_product_attention` and its four matrix products
-    weights    with the weights of each head, against `nn.MultiheadAttention`, which gives them by head or averaged
-    decoding   256 tokens one by one with kept keys and values, against computing all again for each
+    fused      without weights, against four matrix products and `scaled_dot_product_attention`
+    weights    with the weights of each head, against `nn.MultiheadAttention`, which returns them for each head or averaged
+    decoding   256 tokens one by one with cached keys and values, against computing all keys and values again for each token
 
     python -m benchmarks.multihead [--repeats 9]
 """
@@ -33,7 +33,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def medians(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Milliseconds of each, all in turn after a round that does not count."""
+    """Return the median milliseconds of each function; all run in turn, after a round that does not count."""
     for run in runs.values():
         run()
     rounds = [{name: seconds(run) for name, run in runs.items()} for _ in range(repeats)]
@@ -41,14 +41,14 @@ def medians(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, fl
 
 
 def compared(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, object]:
-    """Medians, and how many times faster `regard` is than each of the others."""
+    """Return the medians, and how many times as fast `regard` is as each of the others."""
     times = medians(runs, repeats)
     ratios = {name: round(time / times["regard"], 3) for name, time in times.items() if name != "regard"}
     return {"ms": times, "ratio": ratios}
 
 
 def bare(attention: MultiHead, x: Tensor) -> Tensor:
-    """The four products and the fused kernel, and nothing else."""
+    """Compute only the four matrix products and the fused kernel."""
     maps = attention.query_projection, attention.key_projection, attention.value_projection
     heads = (linear(x, m.weight, m.bias).unflatten(-1, (attention.num_heads, -1)).transpose(1, 2) for m in maps)
     context = scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
@@ -56,7 +56,7 @@ def bare(attention: MultiHead, x: Tensor) -> Tensor:
 
 
 def backward(form: Callable[[], tuple[Tensor, ...]], leaves: list[Tensor]) -> Callable[[], object]:
-    """Forward, and back from everything that was given."""
+    """Return a function that computes the outputs and the gradients of all leaves."""
 
     def run() -> object:
         outputs = form()
@@ -66,7 +66,7 @@ def backward(form: Callable[[], tuple[Tensor, ...]], leaves: list[Tensor]) -> Ca
 
 
 def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, object]:
-    """`fused` and `weights` at one size."""
+    """Measure `fused` and `weights` at one size."""
     batch, length, size, num_heads = shape
     theirs = nn.MultiheadAttention(size, num_heads, batch_first=True).eval()
     ours, x = MultiHead.from_torch(theirs), torch.randn(batch, length, size)
@@ -85,7 +85,7 @@ def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, object]
         fused = compared({"regard": lambda: ours(x, x, need_weights=False), "bare": lambda: bare(ours, x)}, repeats)
         weights = compared(runs, repeats)
     leaves = [[x.requires_grad_(), *module.parameters()] for module in (ours, theirs)]
-    theirs.train()  # no dropout; the other form is refused where a gradient is wanted anyway
+    theirs.train()  # there is no dropout, and the fast path of eval() is not used with gradients anyway
     training = compared(
         {
             "regard": backward(with_weights, leaves[0]),
@@ -99,7 +99,7 @@ def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, object]
 
 @torch.no_grad()
 def decoding(repeats: int) -> dict[str, object]:
-    """Self-attention over a growing sentence, B,D,H = 4,512,8."""
+    """Measure `decoding`: self-attention over a growing sentence, B,D,H = 4,512,8."""
     attention, x = MultiHead(512, num_heads=8, causal=True), torch.randn(4, TOKENS, 512)
 
     def regard() -> None:

@@ -1,4 +1,4 @@
-"""regard's half of the comparison: each step in a process of its own, which ends in one JSON line.
+"""regard's part of a comparison: each step runs in a process of its own, whose last line is JSON.
 
 python -m benchmarks.ours train CONFIG.yaml
 python -m benchmarks.ours decode MODEL SOURCES OUT BATCH_TOKENS…
@@ -37,15 +37,17 @@ def regard_config(
     updates: int = 0,
     batch_tokens: int = 0,
 ) -> TranslationConfig:
-    """Model, data, batches, dropout and loss as in `benchmarks.rival.joeynmt_config`, with regard's own rate and average.
+    """Return a configuration with the model, data, batches, dropout and loss of `benchmarks.rival.joeynmt_config`.
+
+    The learning rate and the moving average are regard's own.
 
     Args:
-        data: Beginnings of the paths of `train` and `dev`.
+        data: Paths of `train` and `dev` without the endings `.en` and `.de`.
         out: Folder of the run.
         cache: Folder of the prepared data.
-        epochs: How long to train.
+        epochs: Number of epochs.
         precision: Number format of the forward pass.
-        updates: Stop after so many, and validate the loss alone; 0 for no bound.
+        updates: Maximum number of updates, with validation of the loss alone; 0 for no limit.
         batch_tokens: Token budget of a batch; 0 for 64 sentences.
     """
     words = WhitespaceConfig(min_count=2)
@@ -103,7 +105,7 @@ def _sides(path: Path) -> tuple[str, str]:
 
 
 def train(config: Path) -> dict[str, Any]:
-    """Train, and say what the run itself counted."""
+    """Train, and return what the run itself counted."""
     import regard
     from regard.training.folder import RunFolder
 
@@ -124,7 +126,7 @@ def train(config: Path) -> dict[str, Any]:
 
 
 def decode(folder: Path, sources: Path, out: Path, budgets: list[int]) -> dict[str, Any]:
-    """Translate a file with beam 5, once for each precision and budget of tokens; the texts of the quickest go to a file."""
+    """Translate a file with beam 5 for each precision and token budget, and write the texts of the fastest run to `out`."""
     import torch
 
     import regard
@@ -138,7 +140,7 @@ def decode(folder: Path, sources: Path, out: Path, budgets: list[int]) -> dict[s
         for budget in budgets:
             decoding = replace(loaded.config.decoding, batch_tokens=budget, precision=precision)
             translator = Translator(replace(loaded.bundle, config=replace(loaded.config, decoding=decoding)))
-            translator.translate(texts[:1], beam_size=5, record=())  # weights are made ready once a model, not once a file
+            translator.translate(texts[:1], beam_size=5, record=())  # the weights are packed once per model, not once per file
             start = time.perf_counter()
             found = translator.translate(texts, beam_size=5, record=())
             taken = time.perf_counter() - start
@@ -149,7 +151,7 @@ def decode(folder: Path, sources: Path, out: Path, budgets: list[int]) -> dict[s
 
 
 def main(arguments: list[str]) -> None:
-    """Run one step."""
+    """Run the step that is named, and print the result."""
     match arguments:
         case ["train", config]:
             print(json.dumps(train(Path(config))))

@@ -3,9 +3,8 @@
     python -m benchmarks page RUN [RUN …] [--rounds 5] [--words 12] [--texts FILE] [--browser chromium]
 
 Each model gets a page, which is opened from a file, in a new process of the browser for every round. Loading ends when the
-first result is shown. Then sentences of 12 words are typed; the time ends when the page shows the result, attention
-included.
-Prints one JSON line for each page and browser: medians and greatest values, in milliseconds.
+first result is shown. Then sentences of 12 words are typed. The time of a sentence ends when the page shows the result with its
+attention. Prints one JSON line for each page and browser: medians and largest values, in milliseconds.
 """
 
 import argparse
@@ -51,7 +50,7 @@ def read_texts(file: str | None, words: int) -> list[str]:
 
 
 def open_page(kind: type[Any], page: Path, texts: Sequence[str]) -> tuple[float, list[float], str]:
-    """Open a page in a new browser. Return when it was ready, the time of each text, and which search was used."""
+    """Open a page in a new browser. Return the loading time, the time of each text, and the name of the search."""
     browser = kind()
     try:
         browser.open(page)
@@ -67,7 +66,7 @@ def main() -> None:
     """Measure each page in each browser."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks page", description=__doc__.partition("\n")[0])
     parser.add_argument("runs", nargs="+", help="folders of trained models")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each page is opened (default: 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of times that each page is opened (default: 5)")
     parser.add_argument("--words", type=int, default=12, help="words of each text (default: 12)")
     parser.add_argument("--texts", help="file of texts, one per line (default: built-in sentences)")
     parser.add_argument("--browser", choices=tuple(BROWSERS), action="append", help="browser, may be repeated (default: both)")

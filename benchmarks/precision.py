@@ -1,13 +1,13 @@
-"""Decoding with a trained translator in float32 and in bfloat16: sentences a second, and how many translations are equal.
+"""Decoding with a trained translator in float32 and in bfloat16: sentences per second, and the share of equal translations.
 
     python -m benchmarks.precision MODEL SOURCES                              # a folder; a file with one sentence per line
     python -m benchmarks.precision MODEL SOURCES --references FILE            # with BLEU (13a) in each precision
     python -m benchmarks.precision MODEL SOURCES --sentences 200 --rounds 3   # a quick look
 
-Beam 5 and greedy search, in one process with one thread, the model loaded. The precisions take turns in every round, after a
-round that does not count. A ratio is bfloat16's speed over float32's in the same round; the median over the rounds is given,
-with the lowest and the highest ratio. Ratios of processor time leave out what other programs take. `one` has the processor
-time of one sentence alone in milliseconds, the median over the first `--alone` sentences.
+Beam 5 and greedy search run in one process with one thread, without loading the model. The precisions take turns in every
+round, after a round that does not count. A ratio is bfloat16's speed divided by float32's in the same round; the result has the
+median, the lowest and the highest ratio of all rounds. Other programs affect ratios of processor time little. `one` is the
+processor time of one sentence alone in milliseconds, as a median over the first `--alone` sentences.
 
 Progress goes to standard error, one JSON line to standard output.
 """
@@ -34,7 +34,7 @@ PRECISIONS = ("float32", "bfloat16")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its figures."""
     parser = decoding_parser("benchmarks.precision", __doc__)
-    parser.add_argument("--references", type=Path, help="file with their translations, for BLEU")
+    parser.add_argument("--references", type=Path, help="file with the reference translations, for BLEU")
     parser.add_argument("--beams", type=counts, default=[5, 1], help="beam sizes (5,1)")
     parser.add_argument("--sentences", type=count, default=0, help="number of sentences (all)")
     parser.add_argument("--alone", type=count, default=50, help="sentences that are translated one by one (%(default)s)")
@@ -54,7 +54,7 @@ def decoding_parser(name: str, description: str | None) -> argparse.ArgumentPars
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Translate in both precisions by turns.
+    """Translate in both precisions in turn.
 
     Raises:
         RegardError: If a file cannot be read or the model cannot be loaded.
@@ -79,7 +79,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def _compare(
     translator: Any, sources: list[str], references: list[str] | None, beam_size: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """The figures at one beam size."""
+    """Return the figures for one beam size."""
     seconds: dict[str, list[tuple[float, float]]] = {precision: [] for precision in PRECISIONS}
     texts: dict[str, list[str]] = {}
     for number in range(options.rounds + 1):
@@ -119,10 +119,10 @@ def _bleu(texts: list[str], references: list[str]) -> float:
 
 
 def read_lines(path: Path, limit: int) -> list[str]:
-    """The first lines of a file; all for a limit of 0.
+    """Return the first lines of a file; all lines if the limit is 0.
 
     Raises:
-        RegardError: If it cannot be read or is empty.
+        RegardError: If the file cannot be read or is empty.
     """
     try:
         lines = path.read_text("utf-8").splitlines()

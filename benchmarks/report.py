@@ -1,11 +1,11 @@
 """Measure the claims about speed, and write the page of the documentation that lists them.
 
-    python -m benchmarks report                                    those that need no data and no model
+    python -m benchmarks report                                    measure the claims that need no data and no model
     python -m benchmarks report --data multi30k --transformer RUN --recurrent RUN
     python -m benchmarks report --only additive --rounds 5
-    python -m benchmarks report --page                             write the page again, from the kept results
+    python -m benchmarks report --page                             write the page again, from the saved results
 
-Each benchmark runs in a process of its own, `--rounds` times, and a ratio is the median of the rounds. The results are kept in
+Each benchmark runs `--rounds` times in a process of its own, and a ratio is the median of the rounds. The results are saved in
 docs/benchmarks/claims.json, with the machine and the date, so claims that are not measured this time stay as they are.
 Nothing is measured while the machine is busy (load average above 0.5), unless `--busy` is given.
 """
@@ -44,9 +44,9 @@ class Claim:
     what: str
     rival: str
     limit: str
-    """What bounds the speed of regard there."""
+    """What limits the speed of regard in this benchmark."""
     command: tuple[str, ...]
-    """Benchmark and options; a word in braces stands for an option of the report."""
+    """Benchmark and its options; a word in braces is replaced by the value of the report's option of that name."""
     pick: Callable[[dict[str, Any]], float]
     """Function of the benchmark's JSON that returns the ratio."""
 
@@ -136,14 +136,14 @@ CLAIMS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the claims, keep the results, and write the page."""
+    """Measure the claims, save the results, and write the page."""
     parser = argparse.ArgumentParser("benchmarks.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", metavar="DIR", help="folder of Multi30k, for claims that need it")
     parser.add_argument("--transformer", metavar="RUN", help="folder of a trained `transformer-tiny`")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure this benchmark or claim only")
     parser.add_argument("--rounds", type=count, default=3, help="runs of each benchmark (%(default)s)")
     parser.add_argument("--busy", action="store_true", help="measure on a busy machine, too; the page says so")
-    parser.add_argument("--page", action="store_true", help="measure nothing")
+    parser.add_argument("--page", action="store_true", help="only write the page, from the saved results")
     options = parser.parse_args(arguments)
     try:
         if not options.page:
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Run the benchmarks, and keep the results after each.
+    """Run the benchmarks, and save the results after each.
 
     Raises:
         RegardError: If a name is unknown, nothing can be measured, or a benchmark fails.
@@ -222,7 +222,7 @@ def wait_until_quiet(*, busy: bool) -> float:
 
 
 def describe_machine() -> str:
-    """Return the processor, its number of cores, and its instructions for small numbers."""
+    """Return the processor, its number of cores, and its bfloat16 instructions."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -234,7 +234,7 @@ def describe_machine() -> str:
 
 
 def read_results() -> dict[str, dict[str, Any]]:
-    """Read the kept results by the claims' names; claims that no longer exist are left out."""
+    """Return the saved results by the names of their claims, without claims that no longer exist."""
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     return {claim.name: kept[claim.name] for claim in CLAIMS if claim.name in kept}
 

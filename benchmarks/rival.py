@@ -1,4 +1,4 @@
-"""JoeyNMT 2.3.0: an environment of its own, its configuration, and what its logs say."""
+"""Install JoeyNMT 2.3.0 into an environment of its own, write its configurations, and read its logs."""
 
 import os
 import re
@@ -25,13 +25,13 @@ def say(text: str) -> None:
 
 
 def set_up(folder: Path) -> Path:
-    """Make the environment if it is not there, and return its Python.
+    """Create JoeyNMT's environment if it is missing, and return the path of its Python.
 
-    It gets the PyTorch version that regard runs on, `importlib_metadata`, which JoeyNMT imports without requiring, and a
-    mended `builders.py`: today's PyTorch refuses the `verbose` that it passes to `ReduceLROnPlateau`.
+    The environment has the PyTorch version that regard runs on, and `importlib_metadata`, which JoeyNMT imports but does not
+    require. JoeyNMT's `builders.py` is corrected: it passes `verbose` to `ReduceLROnPlateau`, which current PyTorch refuses.
 
     Raises:
-        RegardError: If it cannot be made.
+        RegardError: If the environment cannot be created.
     """
     python = folder / "bin" / "python"
     found = _joeynmt_folder(python) if python.exists() else None
@@ -43,13 +43,13 @@ def set_up(folder: Path) -> Path:
         _call([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
         found = _joeynmt_folder(python)
     if found is None:
-        raise RegardError(f"{folder} holds no JoeyNMT {VERSION} after its installation; remove that folder and try again")
+        raise RegardError(f"{folder} contains no JoeyNMT {VERSION} after its installation; remove that folder and try again")
     mend(found / "builders.py")
     return python
 
 
 def mend(builders: Path) -> None:
-    """Take out the one argument that today's PyTorch refuses; nothing happens where that is done already."""
+    """Remove the argument that current PyTorch refuses; do nothing if it has already been removed."""
     text = builders.read_text(encoding="utf-8")
     if _REFUSED in text:
         builders.write_text(text.replace(_REFUSED, ""), encoding="utf-8")
@@ -68,20 +68,20 @@ def _call(command: Sequence[str]) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise RegardError(
-            f"`{' '.join(command)}` failed:\n{done.stdout[-2000:]}\nIs there a network, or a package index at hand?"
+            f"`{' '.join(command)}` failed:\n{done.stdout[-2000:]}\nInstalling needs a network and a package index."
         )
 
 
 def common_config(
     data: dict[str, Path], *, model_dir: Path, words: dict[str, Any], beam_size: int, decoding_batch: int
 ) -> dict[str, Any]:
-    """What JoeyNMT's runs have in common: everything but `training` and `model`.
+    """Return the part of the configuration that all of JoeyNMT's runs share: everything but `training` and `model`.
 
     Args:
-        data: Beginnings of the paths of `train`, `dev` and `test`; `.en` and `.de` are put behind them.
-        model_dir: Where JoeyNMT keeps the run.
-        words: Where its vocabularies come from.
-        beam_size: Of the search; 1 is greedy.
+        data: Paths of `train`, `dev` and `test` without the endings `.en` and `.de`.
+        model_dir: Folder of JoeyNMT's run.
+        words: Settings of its vocabularies.
+        beam_size: Beam size of the search; 1 is greedy.
         decoding_batch: Sentences decoded at once.
     """
     bounds = {"max_length": 100, "lowercase": False, "normalize": False}
@@ -91,7 +91,7 @@ def common_config(
         "joeynmt_version": VERSION,
         "model_dir": str(model_dir),
         "use_cuda": False,
-        "fp16": True,  # JoeyNMT turns it off on a CPU, and says so in its log: its fastest precision there is float32
+        "fp16": True,  # on a CPU, JoeyNMT turns it off and logs this: its fastest precision there is float32
         "random_seed": 42,
         "data": {
             **{name: str(path) for name, path in data.items()},
@@ -119,14 +119,14 @@ def joeynmt_config(
     updates: int = 0,
     decoding_batch: int = 64,
 ) -> dict[str, Any]:
-    """The whole configuration of a run.
+    """Return the whole configuration of a run.
 
     Args:
-        data: Beginnings of the paths of `train`, `dev` and `test`; `.en` and `.de` are put behind them.
-        model_dir: Where JoeyNMT keeps the run.
-        epochs: How long to train.
+        data: Paths of `train`, `dev` and `test` without the endings `.en` and `.de`.
+        model_dir: Folder of JoeyNMT's run.
+        epochs: Number of epochs.
         validation_every: Updates between validations, and between lines of the log.
-        updates: Stop after so many, without validation; 0 for no bound.
+        updates: Maximum number of updates, without validation; 0 for no limit.
         decoding_batch: Sentences decoded at once.
     """
     bounds = {"updates": updates, "logging_freq": max(1, updates // 5), "validation_freq": 10**6 * max(1, updates // 5)}
@@ -176,27 +176,27 @@ def joeynmt_config(
 
 @dataclass(frozen=True)
 class JoeyTraining:
-    """What a training log says."""
+    """Results of a training run, read from its log."""
 
     parameters: int
     precision: str
     tokens: int
-    """Target tokens with the end symbol, without padding; 0 in a run bounded by updates, which does not log them."""
+    """Target tokens with the end symbol, without padding; 0 if the number of updates is limited: then none are logged."""
     seconds: float
-    """Without validation, as JoeyNMT counts it; 0 in a run bounded by updates."""
+    """Seconds of training without validation, as JoeyNMT counts them; 0 if the number of updates is limited."""
     tokens_per_second: float
     wall_seconds: float
-    """From the start of the first epoch to the end of the last, validation and writing included."""
+    """Seconds from the start of the first epoch to the end of the last, including validation and writing."""
 
 
 def parse_training(log: str) -> JoeyTraining:
     """Read a training log.
 
-    Whole epochs are counted where the log has them; else the speed is the harmonic mean over the lines of single steps, which
-    stand for equally many updates each.
+    If the log has whole epochs, the speed is computed from their tokens and seconds. Otherwise the speed is the harmonic mean
+    of the logged speeds, because each of these lines covers the same number of updates.
 
     Raises:
-        RegardError: If it holds no speed.
+        RegardError: If the log contains no speed.
     """
     parameters = re.search(r"Total params: (\d+)", log)
     half = re.search(r"16-bits training: (\w+)", log)
@@ -204,7 +204,7 @@ def parse_training(log: str) -> JoeyTraining:
     speeds = [float(speed) for speed in re.findall(r"Tokens per Sec: +(\d+)", log)]
     times = [datetime.fromisoformat(at.replace(",", ".")) for at in re.findall(rf"^{_STAMP}.*(?:EPOCH|Epoch|ended)", log, re.M)]
     if parameters is None or half is None or not times or not (epochs or (all(speeds) and speeds)):
-        raise RegardError(f"JoeyNMT's training log holds no speed; its end:\n{log[-1500:]}")
+        raise RegardError(f"JoeyNMT's training log contains no speed; its end:\n{log[-1500:]}")
     tokens, seconds = sum(int(count) for count, _ in epochs), sum(float(duration) for _, duration in epochs)
     return JoeyTraining(
         parameters=int(parameters[1]),
@@ -217,10 +217,10 @@ def parse_training(log: str) -> JoeyTraining:
 
 
 def parse_decoding(log: str) -> float:
-    """Seconds of the search itself, model loading not counted.
+    """Return the seconds of the search without loading the model, from JoeyNMT's log.
 
     Raises:
-        RegardError: If the log does not say.
+        RegardError: If the log does not contain them.
     """
     found = re.findall(r"Generation took ([\d.]+)\[sec\]", log)
     if not found:
@@ -229,16 +229,16 @@ def parse_decoding(log: str) -> float:
 
 
 def run(command: Sequence[str | Path], *, core: int, log: Path, note: Callable[[str], str]) -> str:
-    """Run a command on one core with one thread, report how far it is now and then, and return what it printed.
+    """Run a command on one core with one thread, report its progress every 30 seconds, and return what it printed.
 
     Args:
-        command: What to run.
-        core: The core; the calling thread keeps to it as well.
-        log: Gets what is printed.
-        note: What to report, from what was printed so far.
+        command: Command and its arguments.
+        core: Number of the core; the calling thread is bound to it too.
+        log: File for the output of the command.
+        note: Function that returns the progress message, given the output so far.
 
     Raises:
-        RegardError: If it fails.
+        RegardError: If the command fails.
     """
     os.sched_setaffinity(0, {core})
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

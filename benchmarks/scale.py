@@ -3,12 +3,12 @@
     python -m benchmarks.scale --pairs 5000000
     python -m benchmarks.scale --pairs 10000000 --steps 200 --lines 1000000
 
-Writes built-in pairs to a file, prepares it in a fresh process, makes 100 updates of training in another (a model of the
-default size, validated by the loss of the 1,000 pairs held out), and, with `--lines`, translates that many of the sources with
-it in a third, greedily and at most 20 words each. Meanwhile the anonymous memory of each process and of its children (RssAnon
-in /proc/PID/status: what no file backs, so mapped files are left out) is looked at every 50 ms. Progress goes to standard
-error, one JSON line to standard output: pairs a second of preparation (from the file to prepared data on disk, imports not
-counted), and the peak of each process in megabytes of 10⁶ bytes.
+Writes built-in pairs to a file and prepares the file in a new process. A second process trains a model of the default size for
+100 updates, and validates it by its loss on 1,000 held-out pairs. With `--lines`, a third process translates that number of
+sources with this model, greedily and with at most 20 words each. Every 50 ms, the anonymous memory of each process and of its
+children is read (RssAnon in /proc/PID/status, which does not include memory-mapped files). Progress goes to standard error, and
+one JSON line goes to standard output: prepared pairs per second (from the file to prepared data on disk, without imports), and
+the peak of each process in megabytes of 10⁶ bytes.
 """
 
 import argparse
@@ -29,19 +29,19 @@ from regard.errors import RegardError
 from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
 
 EVERY = 0.05
-"""Seconds between two looks at the memory."""
+"""Seconds between two measurements of the memory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark, or one step of it."""
     parser = argparse.ArgumentParser("benchmarks.scale", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=5_000_000, metavar="N", help="how many pairs (%(default)s)")
-    parser.add_argument("--steps", type=int, default=100, metavar="N", help="updates of training (%(default)s)")
-    parser.add_argument("--lines", type=int, default=0, metavar="N", help="lines that are translated; 0 for none (%(default)s)")
+    parser.add_argument("--pairs", type=int, default=5_000_000, metavar="N", help="number of pairs (%(default)s)")
+    parser.add_argument("--steps", type=int, default=100, metavar="N", help="training updates (%(default)s)")
+    parser.add_argument("--lines", type=int, default=0, metavar="N", help="lines to translate; 0 for none (%(default)s)")
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="threads of training and translating; 0 for all cores (%(default)s)"
+        "--threads", type=int, default=0, metavar="N", help="threads of the last two steps; 0 for all cores (%(default)s)"
     )
-    parser.add_argument("--folder", type=Path, help="work here and leave everything; else in a temporary folder, cleared away")
+    parser.add_argument("--folder", type=Path, help="folder for all files, which are kept (default: a temporary folder)")
     parser.add_argument("--step", choices=("prepare", "train", "translate"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.step:
@@ -60,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Write, prepare, train, translate.
+    """Write pairs, prepare them, train on them, and translate.
 
     Raises:
-        RegardError: If a step fails, memory cannot be looked at here, or there are fewer pairs than lines.
+        RegardError: If a step fails, this system cannot measure memory, or there are fewer pairs than lines.
     """
     if not 0 <= options.lines <= options.pairs:
         raise RegardError(f"--lines {options.lines:,}: expected 0 to {options.pairs:,}, which is --pairs")
@@ -95,7 +95,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_step(options: argparse.Namespace) -> dict[str, Any]:
-    """One step, in a process of its own."""
+    """Run one step, in a process of its own, and return its results."""
     config = _config(options)
     match options.step:
         case "prepare":
@@ -159,10 +159,10 @@ def _translate(config: TranslationConfig, wanted: int) -> dict[str, Any]:
 
 
 def run_watched(command: Sequence[str]) -> dict[str, Any]:
-    """Run a command to its end; give what its last line says, and the peak of each of its processes, the first one first.
+    """Run a command. Return the JSON of its last line, with the memory peak of each of its processes (the command's own first).
 
     Raises:
-        RegardError: If it fails.
+        RegardError: If the command fails.
     """
     peaks: dict[int, int] = {}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as sink:
@@ -177,12 +177,12 @@ def run_watched(command: Sequence[str]) -> dict[str, Any]:
         sink.seek(0)
         printed = sink.read().strip().splitlines()
     if process.returncode or not printed:
-        raise RegardError(f"`{' '.join(command)}` failed with exit code {process.returncode}; what it said stands above")
+        raise RegardError(f"`{' '.join(command)}` failed with exit code {process.returncode}; its output is above")
     return {**json.loads(printed[-1]), "peaks_mb": [round(peak / 1e6, 1) for peak in peaks.values()]}
 
 
 def family(pid: int) -> list[int]:
-    """A process and its descendants, as many as are alive."""
+    """Return the ids of a process and of its descendants that are still alive."""
     found = [pid]
     for parent in found:
         for path in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -194,7 +194,7 @@ def family(pid: int) -> list[int]:
 
 
 def anonymous_memory(pid: int) -> int:
-    """Bytes of a process that no file backs; 0 for one that has just ended."""
+    """Return the anonymous memory of a process in bytes; 0 if the process has just ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

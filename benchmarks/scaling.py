@@ -1,12 +1,12 @@
-"""Training in one process and in two: speed, the work it takes, and what the processes have to say to each other.
+"""Training in one process and in two: speed, processor time, and the time that the processes need to communicate.
 
     python -m benchmarks.scaling --preset transformer-tiny
 
-Makes the same updates, on the same joint batches of built-in pairs, in one process with one thread, in one with two threads,
-and in two with a thread each (torchrun, gloo, the loopback network). For each: words a second of wall time, and processor
-seconds for a thousand words, all processes together, which other work on the machine changes little. Then how long gloo
-takes to add up as many numbers as the model has weights, and three numbers. The first updates are left out. One JSON line to
-standard output.
+Makes the same updates, on the same joint batches of built-in pairs, in one process with one thread, in one process with two
+threads, and in two processes with one thread each (torchrun, gloo, the loopback network). For each, measures words per second
+of elapsed time, and processor seconds per 1,000 words of all processes together, which other programs affect little. Then
+measures how long gloo takes to sum as many numbers as the model has weights, and three numbers. The first updates are not
+counted. Prints one JSON line to standard output.
 """
 
 import argparse
@@ -28,15 +28,15 @@ from regard.errors import RegardError
 from regard.processes.ranks import read_ranks
 
 LEFT_OUT = 5
-"""Updates at the beginning."""
+"""Updates at the beginning that are not counted."""
 WAYS = ((1, 1), (1, 2), (2, 1))
-"""Processes, and threads of each."""
+"""Number of processes, and number of threads of each."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark, or one step of it in each process."""
     parser = argparse.ArgumentParser("benchmarks.scaling", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--preset", default="transformer-tiny", metavar="NAME", help="whose model is trained (%(default)s)")
+    parser.add_argument("--preset", default="transformer-tiny", metavar="NAME", help="preset of the model (%(default)s)")
     parser.add_argument("--pairs", type=int, default=20_000, metavar="N", help="built-in pairs (%(default)s)")
     parser.add_argument("--steps", type=int, default=40, metavar="N", help="updates (%(default)s)")
     parser.add_argument("--tokens", type=int, default=4096, metavar="N", help="tokens in a joint batch (%(default)s)")
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Train in each way, and let two processes talk.
+    """Train with each number of processes and threads, and measure the communication of two processes.
 
     Raises:
         RegardError: If a step fails.
@@ -82,13 +82,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _launch(options: argparse.Namespace, processes: int, step: str, *more: object) -> list[dict[str, Any]]:
-    """Run a step in several processes, and read what each found."""
+    """Run a step in several processes, and return the results of each."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     for name in ("preset", "pairs", "steps", "tokens", "folder"):
         more = (*more, f"--{name}", getattr(options, name))
     command += ["-m", "benchmarks.scaling", "--step", step, *map(str, more)]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
-        raise RegardError(f"`{' '.join(command)}` failed; what it said stands above")
+        raise RegardError(f"`{' '.join(command)}` failed; its output is above")
     return [json.loads((options.folder / f"{rank}.json").read_text()) for rank in range(processes)]
 
 

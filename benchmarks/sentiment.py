@@ -1,8 +1,9 @@
-"""Accuracy of classifier presets on a test file: several seeds each, the mean with its spread, and the seconds of training.
+"""Accuracy of classifier presets on a test file: mean and standard deviation over several seeds, and seconds of training.
 
     python -m benchmarks.sentiment --train train.tsv --test dev.tsv [--presets bag,bilstm] [--seeds 5]
 
-Everything in a preset was chosen without the test file; each trained model is scored on it once. Ends in one line of JSON.
+The settings of the presets were chosen without the test file, and each trained model is scored on it once. The last line
+printed is JSON.
 """
 
 import argparse
@@ -22,11 +23,11 @@ PRESETS = ("tutorial-bilstm", "bilstm", "bag", "transformer", "hierarchical")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, score, print."""
+    """Train and score each preset, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--train", required=True, metavar="FILE", help="labelled texts to learn from, and to choose on")
-    parser.add_argument("--test", required=True, metavar="FILE", help="labelled texts to be scored on")
-    parser.add_argument("--presets", default=",".join(PRESETS), metavar="NAMES", help="with commas between")
+    parser.add_argument("--train", required=True, metavar="FILE", help="labelled texts for training and validation")
+    parser.add_argument("--test", required=True, metavar="FILE", help="labelled texts for the scores")
+    parser.add_argument("--presets", default=",".join(PRESETS), metavar="NAMES", help="names with commas between (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, metavar="N")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads (default: all cores)")
     options = parser.parse_args(arguments)

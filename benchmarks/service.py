@@ -4,7 +4,8 @@
 
 Each service runs in a process of its own and gets the same load: clients that send one sentence after the other, of mixed
 lengths. Prints one JSON line for each: answers per second, latencies in milliseconds, statuses, resident memory at the start,
-in the middle and at the end, and what became of requests when SIGTERM came under the same load (`lost`: sent, never answered).
+in the middle and at the end, and the statuses of requests when the service gets SIGTERM under the same load (`lost`: sent, but
+never answered).
 The last line has the ratios of throughput.
 """
 
@@ -64,13 +65,13 @@ START_SECONDS = 300
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on."""
+    """Return a port that no process listens on."""
     with socket.create_server(("127.0.0.1", 0)) as opened:
         return int(opened.getsockname()[1])
 
 
 def read_texts(file: str | None) -> list[str]:
-    """Return sentences of a file, or made-up ones of 3 to 30 words."""
+    """Return sentences of a file, or random ones of 3 to 30 words."""
     if file:
         return [line.partition("\t")[0] for line in Path(file).read_text(encoding="utf-8").splitlines() if line.strip()]
     chance = random.Random(1)
@@ -98,10 +99,10 @@ def load(
     A client ends when the service does not listen any more. Requests that were sent and not answered count as `lost`.
 
     Args:
-        url: Where to send them.
+        url: Address to send the requests to.
         texts: Texts, one for each request.
         clients: Number of threads.
-        seconds: How long to send.
+        seconds: Number of seconds for which requests are sent.
         during: Function that is called after half of the time.
     """
     latencies: list[float] = []
@@ -179,7 +180,7 @@ def main() -> None:
     parser.add_argument("run", help="folder of a trained translator")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=180)
-    parser.add_argument("--texts", help="file of sentences, one per line (default: made up)")
+    parser.add_argument("--texts", help="file of sentences, one per line (default: random sentences)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each service (default: 2)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -187,12 +188,12 @@ def main() -> None:
 
 
 def compare(options: argparse.Namespace, folder: Path) -> None:
-    """Measure the services of `options`; the programs of the rivals are written into `folder`."""
+    """Measure each service; the programs of the other services are written to `folder`."""
     texts = read_texts(options.texts)
     ours = [sys.executable, "-m", "regard", "serve", f"model={options.run}", "--threads", str(options.threads), "--port"]
 
     def other(program: str, port: int) -> list[str]:
-        file = folder / f"service_{port}.py"  # a file, because LitServe's workers import the program anew
+        file = folder / f"service_{port}.py"  # a file, because LitServe's workers import the program again
         file.write_text(program, encoding="utf-8")
         return [sys.executable, str(file), options.run, str(port), str(options.threads)]
 

@@ -1,12 +1,12 @@
-"""Memory while a file of many lines is translated: whether it stays flat. Ends in one JSON line.
+"""Memory while a file of many lines is translated, to check that it does not grow. The last line printed is JSON.
 
     python -m benchmarks.streaming MODEL --lines 1000000
     python -m benchmarks.streaming MODEL --lines 100000 --beam 1
 
-The lines of Multi30k's test 2016 are repeated until there are so many, and translated as `regard translate` translates a file:
-by `translate_stream`, each translation written as it comes. Memory is looked at ten times, after every tenth of the lines, in
-the process itself: what no file backs (RssAnon in /proc/self/status), all that is resident, and the peak, in megabytes of 10⁶
-bytes. `growth_mb` is what the last look has over the first in RssAnon, `growth_after_mb` what it has over the third.
+The lines of Multi30k's test 2016 are repeated up to the given number. They are translated as by `regard translate`, with
+`translate_stream`, and each translation is written immediately. The process measures its own memory ten times, after every
+tenth of the lines: anonymous memory (RssAnon in /proc/self/status), resident memory, and the peak, in megabytes of 10⁶ bytes.
+`growth_mb` is the growth of anonymous memory from the first measurement to the last, and `growth_after_mb` from the third.
 """
 
 import argparse
@@ -28,12 +28,12 @@ LOOKS = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Translate and look."""
+    """Translate the lines, and print the measurements."""
     parser = argparse.ArgumentParser("benchmarks.streaming", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("model", type=Path, help="folder of a trained translator")
     add_data(parser)
-    add("--lines", type=count, default=1_000_000, metavar="N", help="how many lines (%(default)s)")
+    add("--lines", type=count, default=1_000_000, metavar="N", help="number of lines (%(default)s)")
     add("--beam", type=count, default=1, metavar="N", help="beam size; 1 is greedy (%(default)s)")
     add("--threads", type=count, default=1, metavar="N", help="threads (%(default)s)")
     try:
@@ -43,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Write the lines, translate them, and look at the memory on the way.
+    """Write the lines, translate them, and measure the memory meanwhile.
 
     Raises:
-        RegardError: If data are missing, or memory cannot be looked at here.
+        RegardError: If data are missing, or this system cannot measure memory.
     """
     if not Path("/proc/self/status").exists():
         raise RegardError("this system has no /proc, from which memory is read; run the benchmark on Linux")
@@ -85,7 +85,7 @@ def _translated(translator: Any, lines: Iterator[str], beam_size: int) -> Iterat
 
 
 def _write(path: Path, sentences: Path, wanted: int) -> None:
-    """The sentences again and again."""
+    """Write the sentences, repeated up to the wanted number of lines."""
     lines = sentences.read_text(encoding="utf-8").splitlines()
     with path.open("w", encoding="utf-8") as out:
         out.writelines(f"{line}\n" for line in islice(cycle(lines), wanted))

@@ -1,23 +1,25 @@
-"""Training a Transformer of preset transformer-tiny's shape with regard, JoeyNMT 2.3.0 and MarianMT: target tokens a second.
+"""Training a Transformer of the shape of preset transformer-tiny with regard, JoeyNMT 2.3.0 and MarianMT: tokens per second.
 
     python -m benchmarks.transformer                          # three rounds
     python -m benchmarks.transformer --rounds 1 --updates 20  # a quick look
 
-The shape: 4 and 4 layers, 128 wide, 256 inside, 4 heads, dropout 0.3, one table of pieces of words for both sides and
-the output; Multi30k en→de, lower case, tokenised; label smoothing 0.1, batches of 4,096 tokens with padding. What the preset
-has and not all of them is replaced for all, so that each trains as many weights: positions are sinusoidal, norms LayerNorm, a
-gated feed-forward layer becomes a plain one with ReLU and half as many features again, and norms stand after each part where
-MarianMT takes part, which has them nowhere else (JoeyNMT alone is compared in the preset's order). The optimizer is Adam for
-all, whatever the preset's, at a rate of 1e-3 with clipping at 1. The JSON line has the shape, what of it is not the preset's,
-and the weights that each trains. (JoeyNMT has one dropout for everything, inside its attention and feed-forward layers too.)
+The shape: 4 + 4 layers, width 128, feed-forward 256, 4 heads, dropout 0.3, one table of subword embeddings for source, target
+and output layer. The data: Multi30k en→de, lower-cased and tokenised; label smoothing 0.1, batches of 4,096 tokens with
+padding. Parts of the preset that one of the programs does not have are replaced for all, so that all train the same number of
+weights: positions are sinusoidal, norms are LayerNorm, and a gated feed-forward layer becomes a plain one with ReLU and 1.5
+times as many features. MarianMT has norms only after each part, so all have them there if MarianMT is compared (if only JoeyNMT
+is compared, norms stay where the preset has them). The optimizer is Adam for all, with a learning rate of 1e-3 and clipping at
+1. The JSON line has the shape, the replaced settings, and the number of weights that each program trains. (JoeyNMT has one
+dropout for everything, also inside its attention and feed-forward layers.)
 
-regard trains through `regard.fit`; JoeyNMT by its own command, on the same pieces; Hugging Face's MarianMT in a plain PyTorch
-loop on regard's own batches by length, in float32 and in bfloat16, of which the quicker counts. Each runs in a process of its
-own on the same core with one thread, by turns; a figure is the median over the rounds. Target tokens are counted with the end
-symbol and without padding, seconds as each counts those of training: start-up, validation and writing are left out.
+regard trains through `regard.fit`, and JoeyNMT through its own command, on the same subwords. Hugging Face's MarianMT is
+trained in a plain PyTorch loop on regard's own batches, in float32 and in bfloat16, and the faster one counts. Each program
+runs in a process of its own on the same core with one thread, and the programs take turns; a figure is the median over the
+rounds. Target tokens are counted with the end symbol and without padding. Each program counts its own seconds of training,
+without start-up, validation and writing.
 
-JoeyNMT is installed where it is not; MarianMT comes with `pip install regard[bench]`. Progress goes to standard error, one JSON
-line to standard output.
+JoeyNMT is installed if it is missing; MarianMT comes with `pip install regard[bench]`. Progress goes to standard error, and one
+JSON line goes to standard output.
 """
 
 import argparse
@@ -46,7 +48,7 @@ from regard.tasks.translation.config import TranslationConfig
 
 NAMES = ("regard", "marian-float32", "marian-bfloat16", "joeynmt")
 Trained = tuple[float, int]
-"""Target tokens a second, and the weights that are trained."""
+"""Target tokens per second, and the number of weights that are trained."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,18 +67,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add_data(parser)
     add_places(parser, "transformer")
-    add("--rivals", default=",".join(NAMES[1:]), help="against whom, with commas between (%(default)s)")
-    add("--rounds", type=count, default=3, help="how often each trains (%(default)s)")
-    add("--updates", type=count, default=100, help="of regard and MarianMT in a round (%(default)s)")
-    add("--joeynmt-updates", type=count, default=25, help="of JoeyNMT in a round (%(default)s)")
+    add("--rivals", default=",".join(NAMES[1:]), help="programs to compare with, separated by commas (%(default)s)")
+    add("--rounds", type=count, default=3, help="runs of each program (%(default)s)")
+    add("--updates", type=count, default=100, help="updates of regard and MarianMT in a round (%(default)s)")
+    add("--joeynmt-updates", type=count, default=25, help="updates of JoeyNMT in a round (%(default)s)")
     return parser.parse_args(arguments)
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything, from preparing the data to the figures.
+    """Prepare the data, train with each program, and return all figures.
 
     Raises:
-        RegardError: If data or a program are missing, or a step fails.
+        RegardError: If data or a program is missing, or a step fails.
     """
     rivals = options.rivals.split(",")
     if not set(rivals) <= set(NAMES[1:]):
@@ -110,9 +112,9 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def shared_shape(model: TransformerConfig, rivals: Sequence[str]) -> dict[str, Any]:
-    """What of a model's settings is replaced so that regard and these rivals have the same parts and as many weights."""
+    """Return the settings to replace so that regard and these rivals have the same parts and the same number of weights."""
     wanted: dict[str, Any] = {"positions": "sinusoidal", "norm": "layer", "tie_embeddings": "all", "output_bias": False}
-    if model.feed_forward == "swiglu":  # three maps for two
+    if model.feed_forward == "swiglu":  # has three linear maps instead of two
         wanted |= {"feed_forward": "relu", "feed_forward_size": model.feed_forward_size * 3 // 2}
     if model.norm_order == "deep" or any(name.startswith("marian") for name in rivals):
         wanted["norm_order"] = "post"
@@ -120,7 +122,7 @@ def shared_shape(model: TransformerConfig, rivals: Sequence[str]) -> dict[str, A
 
 
 def preset_run(data: dict[str, Path], out: Path, updates: int, rivals: Sequence[str]) -> TranslationConfig:
-    """The preset's run in the shape that the rivals share, by Adam, bounded by updates and validated by its loss alone."""
+    """Return the preset in the shape that all share, with Adam, a maximum number of updates, and validation by its loss."""
     preset = load_preset("transformer-tiny")
     assert isinstance(preset, TranslationConfig)
     assert isinstance(preset.model, TransformerConfig)
@@ -153,7 +155,7 @@ def preset_run(data: dict[str, Path], out: Path, updates: int, rivals: Sequence[
 def _runs(
     options: argparse.Namespace, rivals: Sequence[str], config: TranslationConfig, data: dict[str, Path]
 ) -> dict[str, Callable[[], Trained]]:
-    """What trains each."""
+    """Return the function that trains each program."""
     out, core = options.out.absolute(), min(os.sched_getaffinity(0))
     path = out / "regard.yaml"
     path.write_text(render_config(config), encoding="utf-8")
@@ -176,7 +178,7 @@ def _runs(
 def _joeynmt(
     options: argparse.Namespace, config: TranslationConfig, data: dict[str, Path], out: Path, core: int
 ) -> Callable[[], Trained]:
-    """Lay the data out in pieces, and give what trains JoeyNMT on them."""
+    """Write the data as subwords, and return the function that trains JoeyNMT on them."""
     from regard.text.pairs.prepare import prepare
 
     python = rival.set_up(options.env.expanduser().absolute())

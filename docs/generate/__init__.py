@@ -1,5 +1,5 @@
 """The pages of docs/mechanisms: `python -m docs.generate` trains, draws and writes them, `--text` writes the text only.
 
-What a class says of itself in its docstring is taken from there; what only a person can say (what it costs, when to choose it)
-stands in `scored`, `heads` and `ordered`, one entry a mechanism. The pictures are of one toy problem, the same for all (`toy`).
+A page contains the text of the class's docstring. The rest (costs, when to choose it, an example) is in `scored`, `heads`,
+`softmax_heads`, `recurrent` and `ordered`, with one entry per mechanism. All pictures show the same toy problem (`toy`).
 """

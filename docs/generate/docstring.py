@@ -1,6 +1,6 @@
-"""The parts of the docstring of a class or a function, and its signature as it is written.
+"""Read the parts of the docstring of a class or a function, and its signature as written in the source.
 
-From the source, not from the running object: shape checkers wrap functions and rename what annotates them.
+The source is read instead of the running object, because shape checkers wrap functions and change their annotations.
 """
 
 import ast
@@ -30,7 +30,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter as it is written."""
+    """One parameter of a signature, as written in the source."""
 
     name: str
     kind: str

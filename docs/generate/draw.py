@@ -1,4 +1,4 @@
-"""The pictures, in the colours of `regard.viz`, without pyplot. The same numbers give the same bytes."""
+"""Draw matrices in the colours of `regard.viz`, without pyplot. The same numbers give the same bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _EDGE, _ROW_LABELS, _TITLE, _COLUMN_LABELS, _BETWEEN = 0.1, 0.62, 0.24, 0.22, 0.
 
 @dataclass(frozen=True)
 class Panel:
-    """A matrix with its names."""
+    """A matrix, its title, and the names of its rows and columns."""
 
     title: str
     matrix: np.ndarray
@@ -34,9 +34,9 @@ class Panel:
     otherwise: frozenset[int] = frozenset()
     """Rows whose names are orange."""
     scale: float = 1.0
-    """Value with the darkest colour; the least negative number's colour is as dark."""
+    """Value that gets the darkest colour; `-scale` gets the darkest colour for negative numbers."""
     form: str = ""
-    """Format of the numbers in the cells, such as `.2f`; an exact zero is printed as 0. Empty for no numbers."""
+    """Format of the numbers in the cells, such as `.2f`; if empty, no numbers are drawn. An exact zero is drawn as 0."""
 
 
 def draw(
@@ -45,11 +45,11 @@ def draw(
     """Draw rows of panels, each as large as its matrix, and write a PNG.
 
     Args:
-        panels: Rows of panels; those of one column have matrices of one width.
-        path: Where to write it.
+        panels: Rows of panels; the matrices of panels in the same column have the same width.
+        path: Path of the PNG file.
         cell: Side of a cell in inches.
-        rows_name: What the rows are, to the left of each row of panels.
-        columns_name: What the columns are, above each panel's names.
+        rows_name: Name of the matrix rows, drawn to the left of each row of panels.
+        columns_name: Name of the matrix columns, drawn above the column names of each panel.
     """
     widths = [max(p.matrix.shape[1] for p in column) * cell for column in zip(*panels, strict=True)]
     heights = [max(p.matrix.shape[0] for p in row) * cell for row in panels]
@@ -99,7 +99,7 @@ def draw(
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Return the PNG with a palette, which makes it half as large."""
+    """Save the figure as a PNG with a palette, which halves the size of the file."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])

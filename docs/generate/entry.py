@@ -13,13 +13,13 @@ class Mechanism:
 
     kind: type[nn.Module]
     build: Callable[[], nn.Module] | None
-    """Function that builds it for the toy problem; None for a hard form, which uses the parameters of its soft form."""
+    """Function that builds the mechanism for the toy problem; None for a hard form, which uses its soft form's parameters."""
     score: str
     """The score in one line, for the index."""
     state: str = "none"
     """State that is passed from one query to the next."""
     cost: str
-    """The leading term of its cost, for the index."""
+    """Leading term of the number of operations, for the index."""
     operations: str
     memory: str
     choose: str
@@ -44,7 +44,7 @@ class Mechanism:
 
     @property
     def slug(self) -> str:
-        """Name of the files of the page and its picture, without ending."""
+        """File name of the page and of its picture, without the extension."""
         return slug(self.name)
 
 

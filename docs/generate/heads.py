@@ -1,4 +1,4 @@
-"""Self-attention, multi-head attention, and the variants of it that the page on masks and positions shows."""
+"""Self-attention, and multi-head attention with its variants that the page on masks and positions shows."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ HEADS = [
             "no dropout and no positions. In a model, use [MultiHead](multi-head.md), which costs about the same "
             "and can do more."
         ),
-        picture="Here, the decoder attends to the source with it, as with all other mechanisms: `attention(query, "
+        picture="Here, the decoder uses it to attend to the source, as for all other mechanisms: the call `attention(query, "
         "key)` is allowed, too.",
         example="""attention = SelfAttention(16)
 x = torch.randn(2, 7, 16)
@@ -50,7 +50,7 @@ print(tuple(out.context.shape), tuple(out.weights.shape), bool((out.weights[1, :
         choose="you build a Transformer, queries must find several things at once, or inputs are long and matrix "
         "products are fast",
         when=(
-            "This is the standard mechanism of encoders, of decoders and between them: its heads attend to different things "
+            "This is the standard mechanism in encoders, in decoders and between the two: its heads attend to different things "
             "at the same time, and its cost is mostly matrix products, which are fast. A smaller `num_kv_heads` makes the "
             "cache of a decoder smaller, and `modifiers` normalise queries and keys, mix heads, gate the output or add keys "
             "([modifiers](masks-and-positions.md#modifiers-of-multi-head-attention)). In a small recurrent model, "

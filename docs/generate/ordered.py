@@ -164,11 +164,11 @@ print(tuple(memory.fertility.shape), bool((memory.fertility < 2).all()), out.los
         when=(
             "Use it to train models that write output while their input still arrives, as in speech recognition "
             "and transliteration. Its position never moves back, so it cannot learn another order of the output, and "
-            "rows after the last key have no weights. For long inputs, set a low `initial_offset`. Also test the hard "
-            "form, because that is the one that is used after training."
+            "once the position has passed the last key, rows have no weights. For long inputs, set a low `initial_offset`. "
+            "Also test the hard form, because that is the one that is used after training."
         ),
-        picture="Copying works. Reversing is impossible: it begins at the last letter, and the position cannot move "
-        "back from there. The soft form still gets some letters right, because it can leave a part of its "
+        picture="Copying works. Reversing is impossible: the output begins with the last letter, and the position "
+        "cannot move back from there. The soft form still gets some letters right, because it can leave a part of its "
         "weight at earlier letters. The hard form cannot do that. The picture was made without the "
         "noise that training adds, as when a trained model is used.",
         example="""attention = SoftMonotonic(16).eval()

@@ -28,7 +28,7 @@ MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *SOFTMAX_HEADS, *RECURRENT, *ORD
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
 Results = Mapping[str, Any]
 _BETTER_THAN_CHANCE, _NEARLY_ALWAYS = 0.2, 0.9
-"""Of eight letters, writing one that is always the same is right in 0.125 of the steps."""
+"""Accuracies. A model that always writes the same letter of the source is right in one of eight steps (0.125)."""
 
 
 def render(entry: Mechanism, results: Results) -> str:
@@ -48,7 +48,7 @@ def render(entry: Mechanism, results: Results) -> str:
         _arguments(entry.kind),
         *_called(entry),
         "## Cost",
-        f"Operations are multiply-adds, and bytes are those of float32, {COST_LINK}.\n\n"
+        f"Operations are multiply-adds, and the numbers of bytes are for float32. {COST_LINK}.\n\n"
         f"- Operations: {entry.operations}\n- Bytes: {entry.memory}",
         "## When to choose it, and when not",
         entry.when,
@@ -64,7 +64,7 @@ def render(entry: Mechanism, results: Results) -> str:
 
 
 PLAIN_TEST = "tests/attention/test_plain_forms.py"
-COST_LINK = "with the letters of [the index](index.md#cost)"
+COST_LINK = "[The index](index.md#cost) explains the letters"
 
 
 def render_function(documented: Callable[..., Any], *, level: int = 3) -> str:
@@ -82,12 +82,12 @@ def render_function(documented: Callable[..., Any], *, level: int = 3) -> str:
 
 
 def join_blocks(blocks: list[str]) -> str:
-    """Blocks with an empty line between, those without text left out."""
+    """Join blocks with an empty line between them, and leave out blocks without text."""
     return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
 
 
 def _labelled(label: str, text: str) -> str:
-    """Begin a difference from a paper with a capital letter, and leave formulas as they are."""
+    """Return a labelled paragraph; a difference from a paper or tutorial begins with a capital letter."""
     return f"**{label}.** {text[0].upper() + text[1:] if label.startswith('Differs') else text}"
 
 
@@ -121,7 +121,7 @@ def _declared(entry: Mechanism, name: str) -> str:
 
 
 def _small(entry: Mechanism) -> nn.Module:
-    """Return an instance, whose declarations are shown; a hard form has the declarations of its soft form."""
+    """Return an instance whose properties the page shows; for a hard form, it is made from its soft form."""
     soft = SOFT_FORM.get(entry.name)
     if soft is None:
         assert entry.build is not None
@@ -143,7 +143,7 @@ def _results(entry: Mechanism, results: Results) -> str:
 
 
 def _meaning(found: Mapping[str, Any]) -> str:
-    """Return sentences that say whether the weights show what was solved, and where it was solved otherwise."""
+    """Return sentences that say how often the written letter has the largest weight, and where another letter has it."""
     shares = ", ".join(f"{task} {percent(found[task]['attended'])}" for task in TASKS)
     sentences = [f"The correct letter has the largest weight in these shares of the steps: {shares}."]
     rows = [
@@ -193,14 +193,14 @@ def _called(entry: Mechanism) -> list[str]:
     if entry.name == "AttentionPooling":
         return [
             "It is called with `values` (B,K,D) and, if some are padding, a boolean `key_mask` (B,K). It returns the "
-            "context (B,D) and the weights (B,K). `reweight` is a function of the weights and a mask that broadcasts to "
-            "them; its result replaces the weights."
+            "context (B,D) and the weights (B,K). `reweight` is a function of the weights and of a mask that can be broadcast "
+            "to their shape; its result replaces the weights."
         ]
     has_heads = issubclass(entry.kind, (MultiHead, ProjectedHeads))
     weights = "(B,H,Q,K)" if has_heads else "(B,Q,K)"
     width = "D" if has_heads or entry.name == "SelfAttention" else "Dv"
     return [
-        "It is called as every mechanism is, with `query` (B,Q,Dq), `key` (B,K,Dk) and, unless the keys are the values, "
+        "Like every mechanism, it is called with `query` (B,Q,Dq), `key` (B,K,Dk) and, unless the keys are the values, "
         f"`value` (B,K,Dv). It returns the context (B,Q,{width}) and the weights {weights}. See [the call](index.md#the-call)."
     ]
 

@@ -44,7 +44,7 @@ def panel(task: str, found: dict[str, Any], head: int | None = None, *, title: s
 
 
 def solved_otherwise(found: dict[str, Any]) -> dict[int, tuple[str, float]]:
-    """Return the rows that are right although another letter has the largest weight, with that letter and weight."""
+    """Return the rows whose letter is right although another one has the largest weight, with that other letter and weight."""
     matrix = np.array(found["thousandths"]).mean(0) / 1000
     rows = {}
     for row, (right, wrote) in enumerate(zip(found["target"], found["output"], strict=True)):

@@ -1,4 +1,4 @@
-"""The plain form of a mechanism, from the first screen of its module, and the option that chooses the mechanism in a run."""
+"""The plain form of a mechanism, from the first lines of its module, and the option that chooses the mechanism in a run."""
 
 import ast
 import inspect
@@ -25,13 +25,13 @@ def module_path(kind: type[nn.Module]) -> str:
 
 
 def plain_form(kind: type[nn.Module]) -> str:
-    """Return the functions on the first screen of a class's module that the class calls, with short docstrings."""
+    """Return the functions in the first 60 lines of a class's module that the class calls, with short docstrings."""
     source = Path(inspect.getfile(kind)).read_text(encoding="utf-8")
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     shown = {name: node for name, node in functions.items() if (node.end_lineno or 0) <= FIRST_SCREEN}
     called = set(_called([cls for cls in tree.body if _is_parent(cls, kind)], functions))
-    # A class whose module's plain form is not called has a kernel in its place: all of the first screen is shown.
+    # If the class calls none of these functions, it calls a kernel instead, and all functions of the first lines are shown.
     chosen = [node for name, node in shown.items() if name in called] or list(shown.values())
     return "\n\n\n".join(_without_details(source, node) for node in chosen)
 
@@ -41,7 +41,7 @@ def _is_parent(node: ast.stmt, kind: type[nn.Module]) -> bool:
 
 
 def _called(nodes: list[Any], functions: dict[str, ast.FunctionDef], seen: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the names of the module's functions that are used, by other functions of the module too."""
+    """Yield the names of the module's functions that the nodes use, directly or through other functions of the module."""
     names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)} & functions.keys() - set(seen)
     yield from names
     for name in names:
@@ -59,7 +59,7 @@ def _without_details(source: str, node: ast.FunctionDef) -> str:
 
 
 def option(kind: type[nn.Module]) -> str:
-    """Return the option that chooses a mechanism: of a recurrent translator, or a pooling of a classifier."""
+    """Return the option that chooses a mechanism in a recurrent translator, or a pooling in a classifier."""
     if kind is ScaledDot:
         return f"--model.decoder.attention.kind {DotConfig.kind} --model.decoder.attention.scaled true"
     return _options()[kind]

@@ -21,8 +21,8 @@ RECURRENT = [
         "`4·B·H·Q·K` more.",
         choose="inputs are so long that Q·K is too much, and no query has to find a single key among many",
         when=(
-            "The weights grow with a product and not with its exponential, so they are nearly equal: a query can average many "
-            "keys, but hardly picks out a single one. Choose it for a decoder whose memory must not grow with each word, or "
+            "The weights grow linearly with a product, not exponentially, so they are nearly equal: a query can average many "
+            "keys, but can hardly select a single one. Choose it for a decoder whose memory must not grow with each word, or "
             "for long inputs: on one core, without weights, with 8 heads and D = 512, its forward pass is faster than that of "
             "[MultiHead](multi-head.md) from 1,024 tokens on (3.3 times at 8,192), and training from 512 on (4.0 times at "
             "8,192). [GatedDeltaNet](gated-delta-net.md) finds single keys better, but needs more operations."
@@ -50,7 +50,7 @@ print(torch.allclose(step.context, context[:, 6:], atol=1e-5), tuple(weights.sha
         when=(
             "Each key first erases the value that S contains for it, so S does not fill up as in "
             "[LinearAttention](linear-attention.md), and α lets old keys fade. The order of the keys matters: if a decoder "
-            "attends to a source with it, the last words have an advantage. On one core, without weights, with 8 heads and "
+            "uses it to attend to a source, the last words have an advantage. On one core, without weights, with 8 heads and "
             "D = 512, it is faster than [MultiHead](multi-head.md) from 4,096 tokens on: at 8,192, 2.2 times in a forward pass "
             "and 1.2 times in training. On shorter inputs, choose MultiHead, whose weights are positive and easier to read."
         ),

@@ -42,7 +42,7 @@ def train_all() -> dict[str, dict[str, Any]]:
 
 
 def train_one(name: str, task: str) -> list[dict[str, Any]]:
-    """Train one mechanism on one task, and return the results as plain data, also those of its hard form if it has one."""
+    """Train one mechanism on one task. Return its results as plain data, and those of its hard form if it has one."""
     build = _BUILDS[name]
     return [
         {

@@ -36,7 +36,7 @@ _ADDITIVE_MEMORY = (
 
 _POOLINGS = """## The other poolings
 
-`AdditivePooling` has a tanh layer before the score, as in the papers, so that the score need not be a linear function of the
+`AdditivePooling` has a tanh layer before the score, as in the papers, so that the score can be a nonlinear function of the
 state. This costs `B·K·D·Da` more multiply-adds. `MultiHeadPooling` computes several averages, each with its own weights.
 `MeanPooling` has no parameters; use it as a baseline for the others. All are called in the same way:
 

@@ -94,7 +94,7 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         "scores, `B·Q·P·D` for q·e and `B·Q·K·D` for the context.",
         memory="`8·B·K·D` for prepared keys and values, `8·B·Q·D` for queries and heads, `4·B·H·Q·P` for q·e, and "
         "`24·B·H·Q·K` for scores, gates, positions and weights.",
-        choose="a query must count words or sentences and not tokens",
+        choose="queries must count words or sentences instead of tokens",
         when=(
             "The gates of a query choose which keys it counts, for example full stops, so that it can find the sentence "
             "before the last one. Positions of tokens can't do this. It computes more for each pair than MultiHead, and no "

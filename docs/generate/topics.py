@@ -46,7 +46,7 @@ _INDEX = f"""# Attention mechanisms
 All mechanisms of `regard.attention` are called in the same way, and each can be used alone. A page describes each of them: its
 formula and source, its properties, its weights in three toy problems, its arguments, its cost, when to choose it, an example,
 and its tests. Two more pages describe what they share: [normalizers](normalizers.md) turn scores into weights, and [masks and
-positions](masks-and-positions.md) say which queries may attend to which keys, and how far away they are.
+positions](masks-and-positions.md) say which queries may attend to which keys, and how far apart they are.
 
 {{table}}
 
@@ -106,10 +106,10 @@ a mechanism *can* express and how easily it learns it, not which one translates 
 
 ### What the weights mean
 
-A weight says how large a part of the context is that letter's vector. It doesn't say what the output layer makes of the
+A weight says how large the share of a letter's vector in the context is. It doesn't say how the output layer uses the
 context. Usually the letter with the largest weight is the one that is written. An **orange** row is right although another
 letter has the largest weight. This is possible because attention, embeddings and output layer are trained together, and
-nothing in the loss asks for a letter to be written from its own vector: the output layer can learn that 0.6 of `b` and 0.4
+the loss does not require that a letter is written from its own vector: the output layer can learn that 0.6 of `b` and 0.4
 of `c` mean "write c", or even that the vector of `k` alone means `b` in one position. The model has then solved the task,
 and its picture doesn't show how. Each page says how often the letter that is to be written has the largest weight.
 """
@@ -173,9 +173,9 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
     return join_blocks(
         [
             "# Normalizers",
-            "A normalizer turns scores into weights. Every mechanism with scores has an argument `normalizer=`, "
-            "and is `normalized` if its normalizer is. All normalizers treat masks in the same way: the weight "
-            "is zero where the mask is False, so a row without allowed keys is all zeros. Masked scores affect "
+            "A normalizer turns scores into weights. Every mechanism with scores has an argument `normalizer=`. "
+            "Its weights sum to one (`normalized`) if those of the normalizer do. All normalizers treat masks in the same "
+            "way: the weight is zero where the mask is False, so a row without allowed keys is all zeros. Masked scores affect "
             "neither the result nor the gradient.",
             "![The same six scores through each normalizer](figures/normalizers.png)",
             "| normalizer | cost of a row | zeros | rows sum to one | choose it when |\n"
@@ -208,7 +208,7 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "[stick_breaking.py](../../src/regard/attention/stick_breaking.py).",
             "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. With "
             "sparse normalizers, a key of weight zero gets no gradient, so a model can stay at a wrong key that "
-            "it chose early. `Entmax15` has fewer zeros than `Sparsemax`, and this happens less often. With `Sigmoid`, "
+            "it chose early. `Entmax15` has fewer zeros than `Sparsemax`, so this happens less often. With `Sigmoid`, "
             "the context grows with the number of keys, so the layer after it may need a normalization.",
             *(render_function(kind, level=2) for kind in _NORMALIZERS),
             "## Example",
@@ -285,7 +285,7 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             ),
             "# Modifiers of multi-head attention",
             "`MultiHead(512, 8, modifiers=[QKNorm(64), OutputGate(512)])` changes the attention at the places that each "
-            "modifier names. Fast paths that do not know a modifier are not taken: with `TalkingHeads`, no fused kernel "
+            "modifier names. Fast paths that do not support a modifier are not used: with `TalkingHeads`, no fused kernel "
             "runs, and with any modifier, packed inference and ONNX graphs call the module itself, and CTranslate2 refuses "
             "the model. Your own modifier is a subclass of `HeadModifier`.",
             *(render_function(kind, level=2) for kind in (QKNorm, TalkingHeads, OutputGate, AddedKeys)),

@@ -1,11 +1,11 @@
-"""The toy problem of the pictures: letters in, the same letters out, copied, reversed or sorted.
+"""The toy problem of the pictures: a model copies, reverses or sorts a sequence of letters.
 
-Eight of twelve letters, none twice, in random order. Keys and values are a letter's embedding plus one of its place: they
-know nothing of their neighbours. The decoder is a GRU over the letters before (teacher forcing), which starts from zeros
-and does not see the context; its states are the queries. Each letter is read from its context by one linear layer, so that
-nothing but the attention says which letter is next. (With a hidden layer over context and state, even an attention that
-ignores its query copies 97% of the letters: the average of eight vectors holds the whole sequence, for who can take it
-apart.)
+The source has eight of twelve letters, each at most once, in random order. Keys and values are a letter's embedding plus the
+embedding of its position: they contain nothing about their neighbours. The decoder is a GRU over the earlier letters (teacher
+forcing), which starts from zeros and does not see the context; its states are the queries. One linear layer predicts each
+letter from its context, so that only the attention determines which letter is next. (With a hidden layer over context and
+state, even an attention that ignores its query copies 97% of the letters: the average of eight vectors still contains the
+whole sequence, and a hidden layer can decode it.)
 """
 
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def train(build: Callable[[], nn.Module], task: str, *, steps: int = STEPS) -> T
 
 @torch.no_grad()
 def look(model: Toy, task: str) -> Result:
-    """Evaluate the model on sequences that it was not trained on; the first is that of the picture."""
+    """Evaluate the model on sequences that it was not trained on; the picture shows the first of them."""
     source, target = draw_batch(task, HELD_OUT, torch.Generator().manual_seed(SEED + 1))
     logits, out = model(source, target)
     output = logits.argmax(-1)

@@ -1,6 +1,6 @@
 """regard: the attention toolkit for PyTorch.
 
-The public names are lazy: importing the package imports no torch.
+A public name is imported when it is first used, so that `import regard` does not import torch.
 """
 
 from importlib import import_module
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from regard.training.cross_validation import cross_validate
     from regard.training.fit import resume
 
-if TYPE_CHECKING:  # the types of what `fit` returns, for each task's settings
+if TYPE_CHECKING:  # the type that `fit` returns for the settings of each task
 
     @overload
     def fit(
@@ -204,7 +204,7 @@ def __dir__() -> list[str]:
 
 
 def _submodules() -> set[str]:
-    """Return the names of the public modules and packages in this one; each is an attribute that needs no import of its own."""
+    """Return the names of the public modules and packages in this package, each of which is imported when it is first used."""
     return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
 
 

@@ -9,7 +9,7 @@ from regard.errors import printable
 
 
 class SafeConsole(Console):
-    """A console that escapes control characters in all text (`regard.errors.printable`); rich's own codes stay."""
+    """A console that escapes control characters in all text (`regard.errors.printable`); rich's own codes are kept."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of something that is to be printed."""

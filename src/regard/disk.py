@@ -35,8 +35,8 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, a quota, or a limit on the size of files."""
 
 _LOCKED_BYTE = 1 << 30
-"""Offset of the locked byte on Windows, where other processes cannot read a locked byte; it is far behind the file's
-content.
+"""Offset of the locked byte on Windows. It is far after the file's content, because other processes cannot read a locked
+byte there.
 """
 
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
@@ -71,7 +71,7 @@ def save(path: str | Path, content: str | bytes) -> None:
     """Write a file to a path that the user gave.
 
     Raises:
-        DataError: If it cannot be written; nothing is left behind.
+        DataError: If it cannot be written. No incomplete file remains.
     """
     path = Path(path)
     try:
@@ -82,7 +82,7 @@ def save(path: str | Path, content: str | bytes) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Return the temporary path to which `whole_file` writes a file; a second process that writes it meanwhile uses another."""
+    """Return the temporary path of `whole_file`. A second process that writes the same file meanwhile uses another path."""
     return path.with_name(f"{path.name}.new")
 
 
@@ -153,14 +153,14 @@ def keep_as(path: Path, name: Path) -> None:
     The first name exists at all times, unless the file is renamed.
 
     Raises:
-        OSError: If neither is possible.
+        OSError: If a second name and renaming are both impossible.
     """
     spare = beside(name)
     with suppress(OSError):
         spare.unlink(missing_ok=True)
         os.link(path, spare)
     rename(spare if spare.exists() else path, name)
-    with suppress(OSError):  # where both are names of one file already, renaming does nothing
+    with suppress(OSError):  # `spare` remains if both names already belonged to one file: renaming then does nothing
         spare.unlink(missing_ok=True)
 
 
@@ -184,7 +184,7 @@ def open_log(path: Path) -> TextIO:
 
 
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
-    """Open an empty, locked file beside `path`. If another process is writing the same file, its name is random."""
+    """Open an empty, locked file beside `path`. It gets a random name if another process is writing the same file."""
     draft = beside(path)
     if fcntl is None:
         return draft, open(draft, "wb")
@@ -288,7 +288,7 @@ def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(path)):
                 return handle, ""
-        os.close(handle)  # its holder deleted the file just before it released the lock
+        os.close(handle)  # the previous holder deleted the file just before it released the lock
 
 
 def _lock(handle: int, *, shared: bool = False, wait: bool = False) -> None:

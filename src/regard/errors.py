@@ -13,7 +13,7 @@ _SHORT_OF_MEMORY = (
     *("out of memory", "alloc_failed", "bad_alloc", "memory allocation", "allocation failed"),
     *("can't allocate memory", "cannot allocate memory", "pyobject pointer is null"),
 )
-"""Words of PyTorch, CUDA, the C library, C++, and libraries in Rust (tokenizers, safetensors), in lower case."""
+"""Words in messages of PyTorch, CUDA, C, C++, and libraries in Rust (tokenizers, safetensors), in lower case."""
 _SHORTENED = " … "
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, line separators, marks that reverse a text, and halves of surrogate pairs."""
@@ -45,7 +45,7 @@ class RegardError(Exception):
     def __str__(self) -> str:
         """Return the message in a form that is safe to print.
 
-        It may quote a file that contains control characters or very long lines.
+        The message may quote a file that contains control characters or very long lines.
         """
         text = super().__str__()
         # The text is shortened twice, because an escape is longer than its character.
@@ -81,7 +81,7 @@ class TrainingError(RegardError):
 
 
 class Interrupted(RegardError):
-    """A signal stopped a run, which can be resumed. `exit_code` is 128 and the signal's number."""
+    """A signal stopped a run, which can be resumed. `exit_code` is 128 plus the signal's number."""
 
     def __init__(self, message: str, *, signal_number: int = 2) -> None:
         super().__init__(message)
@@ -89,12 +89,12 @@ class Interrupted(RegardError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, or one that caused it, says that memory is short. PyTorch's errors are included."""
+    """Return whether an error, or an error that caused it, reports a lack of memory. PyTorch's errors are included."""
     text = str(error).lower()
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if named or any(words in text for words in _SHORT_OF_MEMORY):
         return True
-    return error.__context__ is not None and out_of_memory(error.__context__)  # torch.save ends with an error about its archive
+    return error.__context__ is not None and out_of_memory(error.__context__)  # torch.save then raises another error
 
 
 def missing_package(error: ModuleNotFoundError) -> str:

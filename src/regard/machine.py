@@ -33,7 +33,7 @@ class Machine:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bfloat16)
 
     def to_dict(self) -> dict[str, str | int]:
-        """Return plain data. Two runs with equal data give the same bits on one machine."""
+        """Return plain data. Runs with equal data give bitwise equal results on one machine."""
         return {
             "device": str(self.device),
             "threads": self.threads,
@@ -65,9 +65,9 @@ def _own_device(name: str, ranks: Ranks) -> str:
         return "cpu"
     if name not in ("auto", "cuda"):
         raise ConfigError(
-            f"device is '{name}', and {ranks.world_size} processes cannot share one; use device cuda, auto or cpu"
+            f"device is '{name}', and {ranks.world_size} processes cannot share one device; use device cuda, auto or cpu"
         )
-    # Some launchers make only its own GPU visible to each process.
+    # With some launchers, each process sees only its own GPU.
     return "cuda" if torch.cuda.device_count() == 1 else f"cuda:{ranks.local_rank}"
 
 
@@ -90,13 +90,13 @@ def _resolve_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device:
         return precision == "bfloat16"
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    # Without these instructions, products in bfloat16 are emulated and slower than in float32. An Intel processor that has
-    # them without its matrix unit, as some virtual machines do, is slower too (1.45 times, training); AMD's are faster.
+    # Without AMX or AVX-512 BF16, products in bfloat16 are emulated and slower than in float32. Intel processors that have
+    # AVX-512 BF16 but no AMX, as in some virtual machines, are also slower (1.45 times, training); AMD's are faster.
     return torch.cpu._is_amx_tile_supported() or (torch.cpu._is_avx512_bf16_supported() and _is_amd())
 
 
 def _is_amd() -> bool:
-    """Return whether the processor is from AMD; no others have the instructions SSE4a."""
+    """Return whether the processor is from AMD; only AMD's processors have the SSE4a instructions."""
     return bool(torch.cpu.get_capabilities().get("sse4a")) if hasattr(torch.cpu, "get_capabilities") else False
 
 
@@ -109,8 +109,8 @@ def prepared(machine: Machine) -> Iterator[None]:
     threads, python_state, numpy_state = torch.get_num_threads(), random.getstate(), np.random.get_state()
     deterministic, fill = torch.are_deterministic_algorithms_enabled(), deterministic_memory.fill_uninitialized_memory
     devices = [machine.device] if machine.device.type == "cuda" else []
-    # oneDNN keeps a kernel of half a megabyte or more for each new shape of a product, up to 1,024 of them, which are
-    # gigabytes for batches of sentences. It reads this variable at its first use.
+    # oneDNN keeps a kernel of half a megabyte or more for each new shape of a matrix product, by default up to 1,024 kernels.
+    # Batches of sentences have many shapes, so this takes gigabytes. oneDNN reads this variable at its first use.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     with torch.random.fork_rng(devices=devices):
         torch.set_num_threads(machine.threads)

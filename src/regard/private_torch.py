@@ -19,8 +19,8 @@ from torch.nn import functional
 def is_transformed() -> bool:
     """Return whether a transform of `torch.func` is active.
 
-    Inside `vmap` a tensor doesn't say that a gradient of it is needed, so fast paths without gradients must not be taken.
-    Without the private function, the answer is always True: the plain forms are correct everywhere.
+    Inside `vmap`, a tensor doesn't show whether its gradient is needed, so fast paths without gradients must not be taken.
+    Without the private function, return True always, because the code without fast paths is correct in all cases.
     """
     active = getattr(torch._C, "_are_functorch_transforms_active", None)
     return True if active is None else bool(active())
@@ -56,7 +56,7 @@ def packed_linear(rows: Float[Tensor, "R D"], weight: Tensor, bias: Float[Tensor
 
 @cache
 def has_compiler() -> bool:
-    """Return whether PyTorch finds a C++ compiler; without the private function, whether one is on the path."""
+    """Return whether PyTorch finds a C++ compiler; without the private function, whether PATH contains one."""
     try:
         from torch._inductor import cpp_builder
 
@@ -70,7 +70,7 @@ def has_compiler() -> bool:
 
 
 def recompile_limit_error() -> type[Exception]:
-    """Return the class of the error that `torch.compile` raises after too many recompilations, or `RuntimeError`."""
+    """Return the class of the error that `torch.compile` raises after too many recompilations; else `RuntimeError`."""
     try:
         from torch._dynamo.exc import FailOnRecompileLimitHit
     except ImportError:

@@ -2,7 +2,7 @@
 
 Records have drawing methods, `record.save("map.png")` and `record.plot()`, and notebooks show them. But `records` is in a layer
 below `viz` and must not import it. Therefore a record calls a `Renderer`. `regard/__init__`, which Python runs before any other
-module of the package, sets `viz.render` as the renderer. It is imported when something is drawn.
+module of the package, sets `viz.render` as the renderer. `viz` is imported when something is first drawn.
 """
 
 from collections.abc import Callable
@@ -51,5 +51,5 @@ def set_renderer(find: Callable[[], Renderer]) -> None:
 
 def renderer() -> Renderer:
     """Return the renderer."""
-    assert _find is not None, "regard/__init__ names the renderer"
+    assert _find is not None, "regard/__init__ sets the renderer"
     return _find()

@@ -1,4 +1,4 @@
-"""Changes of attention weights, for the argument `reweight`: see the output of a model with other attention.
+"""Functions that change attention weights, for the argument `reweight`: see what a model outputs with other attention.
 
 A `Reweight` is a function of weights (…,Q,K) and a mask that broadcasts to them. It returns the weights that replace them
 before the context is computed:
@@ -7,8 +7,8 @@ before the context is computed:
     translator.translate(["she kissed him ."], reweight=at_step(1, attend_to(2)))     # step 1 reads source token 2 only
     translator.translate(["she kissed him ."], reweight={"cross.0": sharpen(4)})      # one layer of a Transformer
 
-Rows are steps of a target or hypotheses at one step, and columns are tokens. The sum of a row is preserved, unless all its
-weights become zero.
+A row is a step of a target, or a hypothesis at one step, and a column is a token. The sum of each row is preserved, unless
+all its weights become zero.
 """
 
 from abc import ABC, abstractmethod
@@ -54,7 +54,7 @@ class StepReweight(ABC):
         """
 
     def __call__(self, weights: Tensor, mask: Tensor) -> Tensor:
-        """Change weights whose rows are all steps of a target."""
+        """Change weights that have one row for each step of a target."""
         return self.at(torch.arange(weights.shape[-2], device=weights.device))(weights, mask)
 
 
@@ -78,7 +78,7 @@ def flatten(weights: Tensor, mask: Tensor) -> Tensor:
 
 
 def sharpen(power: float = 2.0) -> Reweight:
-    """Return a function that raises weights to a power and rescales each row to its total.
+    """Return a function that raises weights to a power and rescales each row to its previous sum.
 
     Args:
         power: Exponent > 0; above 1 it concentrates a row on its largest weights, below 1 it makes weights more even.
@@ -148,7 +148,7 @@ def on_heads(heads: int | Collection[int], reweight: Reweight) -> Reweight:
 
     Args:
         heads: Numbers of heads, from 0.
-        reweight: Function for these rows.
+        reweight: Function for these heads.
     """
     numbers = (heads,) if isinstance(heads, int) else tuple(heads)
     return _OnHeads(numbers, _checked("on_heads", reweight))
@@ -232,7 +232,7 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
 
 
 def without_steps(reweight: Reweight) -> Reweight:
-    """Return the function for pooling weights (B,K) or (B,H,K), which belong to step 0."""
+    """Return the function for pooling weights (B,K) or (B,H,K), which have no steps; their only row is treated as step 0."""
     if not isinstance(reweight, StepReweight):
         return reweight
     first = for_steps(reweight, 0)
@@ -240,11 +240,11 @@ def without_steps(reweight: Reweight) -> Reweight:
 
 
 def per_hypothesis(reweight: Reweight | None, batch: int) -> Reweight | None:
-    """Return the function for weights (B·N,1,K) or (B·N,H,1,K), from one for (B,N,K) or (B,H,N,K).
+    """Adapt a function for weights (B,N,K) or (B,H,N,K) to weights (B·N,1,K) or (B·N,H,1,K).
 
     Args:
-        reweight: The function for all hypotheses of a sentence together.
-        batch: B.
+        reweight: The function, which gets the weights of all N hypotheses of a sentence together.
+        batch: Number of sentences, B.
     """
     if reweight is None:
         return None
@@ -267,7 +267,7 @@ def check_reweight(reweight: ReweightBySite, sites: Collection[str]) -> None:
         sites: Allowed names of sites.
 
     Raises:
-        RequestError: If it is not a mapping, names another site, or contains something that is not a function.
+        RequestError: If `reweight` is not a mapping, names another site, or contains something that is not a function.
     """
     if not isinstance(reweight, Mapping):
         raise RequestError(

@@ -1,4 +1,4 @@
-"""The terminal: everything that is printed is printed here, so that untrusted text cannot control the terminal.
+"""Output to the terminal. All printing is done here, so that untrusted text cannot control the terminal.
 
 Bars and colours go through `regard.console`. Ruff's rule T20 forbids `print` elsewhere in the package.
 """
@@ -25,7 +25,7 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool 
         text: The text.
         file: File to print to; standard output by default.
         end: Characters after the text.
-        flush: Whether to write it at once.
+        flush: Whether to write the text at once, without buffering.
     """
     file = sys.stdout if file is None else file
     if file is not None and (file is sys.stderr or file.isatty()):
@@ -35,7 +35,7 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool 
 
 @contextmanager
 def printable_warnings() -> Iterator[None]:
-    """Escape control characters in warnings, which name files."""
+    """Escape control characters in warnings, because warnings may contain names of files."""
     usual = warnings.formatwarning
 
     def escaped(*facts: Any, **named: Any) -> str:

@@ -135,7 +135,7 @@ def test_t5_bias_takes_the_column_of_its_head():
     [
         (lambda: Rotary(base=1.0), r"Rotary\(base=1.0\): base must be above 1"),
         (lambda: ALiBi(0), r"ALiBi\(num_heads=0\): num_heads must be 1 or more"),
-        (lambda: RelativeBias(2, num_buckets=5), r"num_buckets=5\): num_buckets must be even and 4 or more where"),
+        (lambda: RelativeBias(2, num_buckets=5), r"num_buckets=5\): num_buckets must be even and 4 or more if"),
         (lambda: RelativeBias(2, num_buckets=1, bidirectional=False), r"num_buckets=1\): num_buckets must be 2 or more"),
         (lambda: RelativeBias(2, max_distance=8), r"max_distance=8, num_buckets=32\): the first 8 distances"),
     ],

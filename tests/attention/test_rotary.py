@@ -249,7 +249,7 @@ def test_what_makes_no_sense_is_refused(unchecked):
         multi_head("rotary")(x, x, query_positions=torch.arange(5), key_positions=torch.zeros(2, 4).long())
     with pytest.raises(ShapeError, match=r"key_positions is float32, expected whole numbers"):
         multi_head("rotary")(x, query_positions=torch.arange(5).float())
-    with pytest.raises(RequestError, match=r"Own computes consecutive positions only; .* give it a method rotate_at"):
+    with pytest.raises(RequestError, match=r"Own supports consecutive positions only; .* define its method rotate_at"):
         MultiHead(8, 2, positions=Own()).double()(x, query_positions=torch.arange(5))
     with pytest.raises(ArgumentError, match=r"Additive got key_positions, but its prepare and attend have no argument"):
         Additive(8).double()(x, query_positions=torch.arange(5))

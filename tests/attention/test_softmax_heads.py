@@ -164,7 +164,7 @@ def test_the_memory_of_latent_attention_is_one_vector_for_each_key():
     _, state = attention.attend(x, memory)
     assert state.key.shape == (2, 1, 9, 7)
     assert state.value.numel() == 0
-    message = "got values other than the keys in some steps only; give them in all calls of prepare or in none"
+    message = "got a separate value tensor in some steps but not in others; pass one in all calls of prepare or in none"
     with pytest.raises(RequestError, match=message):
         attention.attend(x, attention.prepare(x, x.clone()), state)
 

@@ -13,7 +13,7 @@ from regard.export.ctranslate2 import check_convertible, lacks
 def test_joeynmt_is_refused_what_it_has_not(tmp_path):
     model = build(positions="rotary", norm="rms", feed_forward="swiglu", tie_embeddings="none", output_bias=True)
     with pytest.raises(
-        RegardError, match=r"JoeyNMT 2\.3 has not; it can be given norm: layer, norm_order: pre or post, "
+        RegardError, match=r"JoeyNMT 2\.3 does not support; it supports norm: layer, norm_order: pre or post, "
     ) as refused:
         to_joeynmt(model, tmp_path)
     had = ("norm: rms", "feed_forward: swiglu", "positions: rotary", "embeddings that are not all tied", "output_bias: true")

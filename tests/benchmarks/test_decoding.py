@@ -43,11 +43,11 @@ def test_all_are_compared_on_weights_that_all_have_the_parts_of(models):
 def test_joeynmt_is_left_out_where_it_lacks_a_part_and_that_is_said(models, capsys):
     matches, left_out = plan("rotary")
     assert matches == [("rotary", ["ctranslate2"])]
-    assert left_out == {"joeynmt": "the model has positions: rotary, which JoeyNMT 2.3 has not"}
+    assert left_out == {"joeynmt": "the model has positions: rotary, which JoeyNMT 2.3 does not support"}
     printed = capsys.readouterr().err
-    assert "JoeyNMT is left out: the model has positions: rotary, which JoeyNMT 2.3 has not." in printed
+    assert "JoeyNMT is left out: the model has positions: rotary, which JoeyNMT 2.3 does not support." in printed
     assert "--joeynmt-model DIR, trained with the same settings but model.positions=sinusoidal" in printed
-    with pytest.raises(RegardError, match=r"nobody is left to compare with: .*put ctranslate2 among --rivals"):
+    with pytest.raises(RegardError, match=r"no program is left to compare with: .*add ctranslate2 to --rivals"):
         plan("rotary", "--rivals", "joeynmt")
 
 
@@ -57,7 +57,7 @@ def test_joeynmt_is_compared_on_a_second_model_of_the_same_shape(models):
     assert plan("rotary", "--joeynmt-model", "sinusoidal", "--rivals", "joeynmt") == (both[1:], {})
     with pytest.raises(RegardError, match="--joeynmt-model is given, but --rivals is 'ctranslate2'"):
         plan("rotary", "--joeynmt-model", "sinusoidal", "--rivals", "ctranslate2")
-    with pytest.raises(RegardError, match=r"--joeynmt-model rotary has positions: rotary, which JoeyNMT 2\.3 has not"):
+    with pytest.raises(RegardError, match=r"--joeynmt-model rotary has positions: rotary, which JoeyNMT 2\.3 does not support"):
         plan("rotary", "--joeynmt-model", "rotary")
 
 

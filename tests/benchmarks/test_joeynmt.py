@@ -38,7 +38,7 @@ def test_a_run_bounded_by_updates_gives_the_harmonic_mean_of_its_speeds():
 
 
 def test_a_log_without_speed_is_refused_with_its_end():
-    with pytest.raises(RegardError, match=r"holds no speed; its end:\n(.|\n)*CUDA error"):
+    with pytest.raises(RegardError, match=r"contains no speed; its end:\n(.|\n)*CUDA error"):
         rival.parse_training("2026-11-21 10:00:00,000 - INFO - EPOCH 1\nCUDA error")
 
 
@@ -105,7 +105,7 @@ def test_our_configuration_is_a_valid_one():
 
 
 def test_missing_data_is_named_with_what_to_do(tmp_path):
-    with pytest.raises(DataError, match=r"train\.lc\.norm\.tok\.en is not there; name with --data, or in REGARD_DATA"):
+    with pytest.raises(DataError, match=r"train\.lc\.norm\.tok\.en does not exist; set --data or REGARD_DATA"):
         joeynmt.find_data(tmp_path)
 
 
@@ -130,4 +130,4 @@ def test_a_failed_command_is_reported_with_the_end_of_its_log(tmp_path):
 def test_counts_are_refused_unless_whole_and_positive(text, capsys):
     with pytest.raises(SystemExit):
         joeynmt._options(["--joeynmt-batches", text])
-    assert "is no whole number of 1 or more" in capsys.readouterr().err
+    assert "is not a whole number of 1 or more" in capsys.readouterr().err

@@ -40,10 +40,14 @@ def test_joeynmt_is_given_the_shape_of_the_preset(tmp_path):
 def test_joeynmt_and_marian_are_refused_what_they_have_not(tmp_path, changes):
     [(name, value)] = changes.items()
     model = TransformerConfig(**changes)
-    with pytest.raises(RegardError, match=f"the model has {name}: {value}, which JoeyNMT 2.3 has not; it has norm: layer, "):
+    with pytest.raises(
+        RegardError, match=f"the model has {name}: {value}, which JoeyNMT 2.3 does not support; it supports norm: layer, "
+    ):
         transformer_config(model, data={}, vocabulary=tmp_path, model_dir=tmp_path)
     pytest.importorskip("transformers", reason="MarianMT is not installed: pip install regard[bench]")
-    with pytest.raises(RegardError, match=f"{name}: {value}.*, which MarianMT has not; it has .*norm_order: post"):
+    with pytest.raises(
+        RegardError, match=f"{name}: {value}.*, which MarianMT does not support; it supports .*norm_order: post"
+    ):
         marian.build_marian(model, 9)
 
 

@@ -122,7 +122,7 @@ def test_labels_that_are_damaged(folder, content, message):
 
 def test_settings_of_another_task_are_refused(folder):
     rewrite(folder, "config.yaml", "task: translation\n")
-    with pytest.raises(BundleError, match=r"config.yaml is for translation, but the model's signature is of classification"):
+    with pytest.raises(BundleError, match=r"config.yaml is for translation, but the model's signature is for classification"):
         load_bundle(folder)
 
 
@@ -134,7 +134,7 @@ def test_faithfulness_counts_for_the_weights_that_it_was_measured_on(folder):
     save_bundle(folder, make(seed=1))
     assert load_bundle(folder).faithfulness == ""
     (folder / "faithfulness.json").unlink()
-    with pytest.raises(BundleError, match=r"was replaced by another while it was measured, so nothing was kept there"):
+    with pytest.raises(BundleError, match=r"was replaced by another while it was measured, so the measurement was not saved"):
         save_faithfulness(folder, found, weights=weights)
     assert not (folder / "faithfulness.json").exists()
 

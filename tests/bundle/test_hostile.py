@@ -55,7 +55,7 @@ def test_a_run_without_a_model_yet(tmp_path):
 
 
 def test_a_folder_of_models_names_one(saved):
-    refuse(saved.parent, r"is not a trained model: it has no signature\.json; .* made; deu in it is one: name .*deu")
+    refuse(saved.parent, r"is not a trained model: it has no signature\.json; .* made; it contains the model deu: name .*deu")
 
 
 @pytest.mark.parametrize("name", SIGNED)
@@ -268,7 +268,7 @@ def change_tensors(folder: Path, change) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.update({"extra": torch.ones(2)}), "the tensor 'extra' is not the model's"),
+        (lambda t: t.update({"extra": torch.ones(2)}), "the tensor 'extra' does not belong to the model"),
         (
             lambda t: t.update({"extra": torch.ones(100), "output.bias2": t.pop("output.bias")}),
             "the tensor 'output.bias' is missing; did you mean 'output.bias2'",
@@ -279,7 +279,7 @@ def change_tensors(folder: Path, change) -> None:
         ),
         (
             lambda t: t.update({"output.bias": t["output.bias"].double()}),
-            r"the tensor 'output.bias' is of torch.float64, expected torch.float32",
+            r"the tensor 'output.bias' has dtype torch.float64, expected torch.float32",
         ),
     ],
 )

@@ -168,8 +168,8 @@ def test_apply_overrides_leaves_its_argument():
         ({"device": "gpu"}, "device is 'gpu', expected auto, cpu, cuda, or cuda:N"),
         (
             {"training": {"optimizer": "adam", "weight_decay": 0.1}},
-            "training.weight_decay is 0.1, which adam adds to the gradient, so that the model learns nothing else: set "
-            "training.optimizer to adamw, or weight_decay to 0",
+            "training.weight_decay is 0.1, which is too large for adam: the model would learn nothing; set training.optimizer "
+            "to adamw, or weight_decay to 0",
         ),
         (
             {"tokenizers": {"joint": True, "source": {"kind": "bpe"}}},

@@ -26,7 +26,7 @@ def test_kinds_of_models():
         ({"num_heads": 3}, r"model.num_heads is 3, expected a divisor of model.hidden_size \(256\)"),
         (
             {"hidden_size": 12, "positions": "rotary"},
-            "which rotates pairs of features, and a head has 3",
+            "which rotates pairs of features, but a head has 3 features",
         ),
         (
             {"hidden_size": 15, "num_heads": 5},

@@ -111,7 +111,7 @@ def test_resume_says_what_other_versions_may_change(ended, elsewhere, capfd, mon
     monkeypatch.setattr(torch, "__version__", "9.9")
     resume(ended)
     said = capfd.readouterr().err
-    assert "not bit for bit the same as without the stop:\n  regard was 0." in said
+    assert "results may differ from those of an uninterrupted run:\n  regard was 0." in said
     assert "(another): batches, defaults and formulas may differ, and therefore all results from now on\n" in said
     assert "torch was 2." in said
     assert "is 9.9: sums may be rounded differently\n" in said
@@ -147,7 +147,7 @@ def test_out_of_memory_cuts_batches(fresh, small_memory, capfd):
     config = replace(fresh, training=replace(fresh.training, max_steps=8))
     fit(config)
     said = capfd.readouterr().err
-    assert "not enough memory for the batch; from now on each is split into 2 parts, which together give the same" in said
+    assert "not enough memory for the batch; from now on, each batch is split into 2 parts, which together give" in said
     assert "Lower training.batch_tokens to avoid this" in said
     state, _ = RunFolder(config.out).load_checkpoint()
     assert state["progress"]["pieces"] >= 2
@@ -238,7 +238,7 @@ def test_a_second_signal_ends_at_once(fresh):
 
     end = live(stopping, folder=Path(fresh.out))
     assert (end.code, end.kept) == (128 + signal.SIGTERM, 3)
-    assert end.said == "\nstopping: saving a checkpoint (once more to stop at once)\n"
+    assert end.said == "\nstopping: saving a checkpoint (interrupt again to stop at once)\n"
     assert RunFolder(fresh.out).load_checkpoint()[0]["progress"]["step"] == 3
 
 

@@ -34,10 +34,17 @@ def start(directions: int, cell: str, dtype: torch.dtype) -> tuple[Tensor, Tenso
     return hidden, memory if cell == "lstm" else None
 
 
+@pytest.fixture(params=["default", "native"])
+def loop(request, monkeypatch) -> None:
+    """The loop of this machine, and PyTorch's own, which GPUs use for both cells and all number formats."""
+    if request.param == "native":
+        monkeypatch.setattr(RecurrentLayer, "_is_native", lambda self, inputs: True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_equals_pytorch_over_packed_sequences(cell: str, bidirectional: bool, dtype: torch.dtype) -> None:
+def test_equals_pytorch_over_packed_sequences(cell: str, bidirectional: bool, dtype: torch.dtype, loop: None) -> None:
     ours, theirs = pair(cell, bidirectional, dtype)
     directions = 1 + bidirectional
     results = []
@@ -76,7 +83,7 @@ def test_equals_pytorch_over_packed_sequences(cell: str, bidirectional: bool, dt
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_states_alone_are_the_same(cell: str, bidirectional: bool, dtype: torch.dtype, masked: bool) -> None:
+def test_the_states_alone_are_the_same(cell: str, bidirectional: bool, dtype: torch.dtype, masked: bool, loop: None) -> None:
     layer, _ = pair(cell, bidirectional, dtype)
     mask = MASK if masked else None
     kept = MASK if masked else torch.ones_like(MASK)
@@ -97,7 +104,7 @@ def test_the_states_alone_are_the_same(cell: str, bidirectional: bool, dtype: to
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_a_graph_can_be_walked_twice(cell: str) -> None:
+def test_a_graph_can_be_walked_twice(cell: str, loop: None) -> None:
     layer, _ = pair(cell, True, torch.float64)
     inputs = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64, requires_grad=True)
     total = layer(inputs, MASK)[0][MASK].square().sum()
@@ -126,7 +133,7 @@ def test_the_states_alone_read_no_padding_in_bfloat16() -> None:
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_step_by_step_equals_all_at_once(cell: str) -> None:
+def test_step_by_step_equals_all_at_once(cell: str, loop: None) -> None:
     layer, _ = pair(cell, False, torch.float64)
     inputs, state = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64), start(1, cell, torch.float64)
     whole, _ = layer(inputs, initial=state)
@@ -135,17 +142,20 @@ def test_step_by_step_equals_all_at_once(cell: str) -> None:
         torch.testing.assert_close(state[0], whole[:, position])
 
 
-def test_padding_and_neighbours_change_nothing() -> None:
-    layer, _ = pair("gru", True, torch.float64)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_padding_and_neighbours_change_nothing(cell: str, loop: None) -> None:
+    layer, _ = pair(cell, True, torch.float64)
     inputs = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64)
-    outputs, (last, _) = layer(inputs, MASK)
+    outputs, (last, last_cell) = layer(inputs.masked_fill(~MASK[..., None], 1e3), MASK)
     for row, length in enumerate(LENGTHS.tolist()):
-        alone, (alone_last, _) = layer(inputs[row : row + 1, :length], MASK[row : row + 1, :length])
+        alone, (alone_last, alone_cell) = layer(inputs[row : row + 1, :length], MASK[row : row + 1, :length])
         torch.testing.assert_close(alone[0], outputs[row, :length])
         torch.testing.assert_close(alone_last[0], last[row])
+        if last_cell is not None:
+            torch.testing.assert_close(alone_cell[0], last_cell[row])
 
 
-def test_bfloat16_products_stay_close_and_sums_stay_float32() -> None:
+def test_bfloat16_products_stay_close_and_sums_stay_float32(loop: None) -> None:
     layer, _ = pair("lstm", True, torch.float32)
     inputs = torch.randn(BATCH, STEPS, INPUT)
     exact, _ = layer(inputs, MASK)

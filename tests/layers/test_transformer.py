@@ -179,7 +179,7 @@ def test_refusals():
     with pytest.raises(ConfigError, match="TransformerEncoder got layers of widths 20, 24; expected at least one layer"):
         TransformerEncoder([one, other])
     parts = {"feed_forward": one.feed_forward, "feed_forward_residual": one.feed_forward_residual}
-    with pytest.raises(ConfigError, match="EncoderLayer: its attention reads queries 20 wide and keys 10 wide"):
+    with pytest.raises(ConfigError, match="EncoderLayer: its attention has query_size=20 and key_size=10"):
         EncoderLayer(attention=MultiHead(20, num_heads=2, key_size=10), attention_residual=one.attention_residual, **parts)
     with pytest.raises(ConfigError, match=r"FeedForward\(hidden_size=0\)"):
         FeedForward(SIZE, hidden_size=0, activation=torch.nn.ReLU())

@@ -118,9 +118,9 @@ def test_alignment_by_the_step_that_consumes_the_word():
     assert record(np.eye(2), ["a", "b"], ["x", "y"]).pharaoh(step="consume") == "1-0"
     with pytest.raises(RequestError, match="step is 'shift', expected produce or consume"):
         made.matrix(step="shift")
-    with pytest.raises(RequestError, match=r"'consume' was requested at site 'encoder.0', whose rows are not steps"):
+    with pytest.raises(RequestError, match=r"'consume' was requested at site 'encoder.0', expected a cross-attention site"):
         record({"encoder.0": np.eye(2)}, ["a", "b"], []).matrix(step="consume")
-    with pytest.raises(RequestError, match="rows are not steps"):
+    with pytest.raises(RequestError, match="in which each row predicts a target token"):
         record(np.eye(2), ["a", "b"], ["<s>", "x"], target_is_read=True).matrix(step="consume")
 
 

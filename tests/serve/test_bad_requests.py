@@ -51,7 +51,7 @@ def raw(service, content: bytes, *, wait: float = 20.0) -> bytes:
         ("/v1/translate", {"texts": ["a"], "beam_size": 2, "n_best": 3}, 422, ["n_best"]),
         ("/v1/translate", {"texts": ["a"], "beamsize": 5}, 422, ["'beamsize'", "did you mean 'beam_size'?"]),
         ("/v1/translate", {"texts": ["a"], "model": "deo"}, 404, ["did you mean 'deu'?"]),
-        ("/v1/translate", {"texts": ["a"], "model": "reviews"}, 422, ["'reviews' is a classifier", "able: deu"]),
+        ("/v1/translate", {"texts": ["a"], "model": "reviews"}, 422, ["'reviews' is a classifier", "models that can: deu"]),
         ("/v1/translate", {"texts": ["a"], "timeout": 0}, 422, ["timeout"]),
         ("/v1/translate", {"texts": ["a"], "min_length": 9, "max_length": 5}, 422, ["min_length"]),
         ("/v1/attention", {"texts": ["a"]}, 422, ["several models", "deu, reviews, stories"]),

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 import regard
 from regard.bundle import save_bundle
 from regard.serve.app import build_app
+from regard.serve.living import write_page
 
 LOAD = partial(regard.load, device="cpu")
 
@@ -91,3 +92,10 @@ def test_the_service_shows_its_model(runs):
         assert answer.headers["content-type"].startswith("text/html")
         assert json.loads(answer.text.split('id="data">')[1].split("</script>")[0])["models"][0]["name"] == "deu"
         assert service.events("page_written")[0]["model"] == "deu"
+
+
+def test_the_reason_of_a_failure_is_that_of_the_command(tmp_path):
+    reason = asyncio.run(write_page(tmp_path / "none", tmp_path / "page.html"))
+    assert "none" in reason
+    assert not reason.startswith("regard:")
+    assert not (tmp_path / "page.html").exists()

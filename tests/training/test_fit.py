@@ -390,14 +390,14 @@ def test_a_folder_is_free_while_its_run_makes_way_for_another(tmp_path, config, 
 def test_a_folder_in_the_way_is_told_before_anything_is_taken(tmp_path, name):
     (tmp_path / "model.safetensors").touch()
     (tmp_path / name).mkdir(parents=True)
-    with pytest.raises(ConfigError, match=rf"but '.*{name}' is a folder, which no run writes there; move it, or name another"):
+    with pytest.raises(ConfigError, match=rf"but '.*{name}' is a folder that does not belong to a run; move it, or name"):
         RunFolder(tmp_path).check_free(overwrite=True)
 
 
 def test_a_file_in_the_way_of_a_folder(tmp_path):
     (tmp_path / "model.safetensors").touch()
     (tmp_path / "logs").touch()
-    with pytest.raises(ConfigError, match="logs' is a file, which no run writes there"):
+    with pytest.raises(ConfigError, match="logs' is a file that does not belong to a run"):
         RunFolder(tmp_path).check_free(overwrite=True)
 
 

@@ -247,7 +247,7 @@ def test_resume_wants_the_same_model(config, signal_at):
     signal_at(3)
     with pytest.raises(Interrupted):
         fit(config, model=TinyTranslator, progress=False)
-    with pytest.raises(ConfigError, match=r"given a model of its own; resume it from Python: regard.resume\('.*', model=…\)"):
+    with pytest.raises(ConfigError, match=r"with your own model; resume it from Python: regard.resume\('.*', model=…\)"):
         resume(config.out, progress=False)
     with pytest.raises(BundleError, match="belongs to another model than the one given"):
         resume(config.out, model=lambda source, target: TinyTranslator(source, target, width=8), progress=False)
@@ -315,7 +315,7 @@ def test_a_second_signal_ends_at_once():
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 143
-    assert ended.stderr.strip() == "stopping: saving a checkpoint (once more to stop at once)"
+    assert ended.stderr.strip() == "stopping: saving a checkpoint (interrupt again to stop at once)"
 
 
 def test_signals_are_left_alone_in_other_threads():

@@ -34,9 +34,9 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         preset: Name of a preset, such as `bag` or `bilstm`; empty to choose from the data.
-        max_epochs: Maximum number of epochs; None for that of the preset.
-        learning_rate: Learning rate; None for that of the preset.
-        settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They take precedence.
+        max_epochs: Maximum number of epochs; None for the default of the preset.
+        learning_rate: Learning rate; None for the default of the preset.
+        settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They override the other arguments.
         random_state: Seed of the run, a whole number.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
 
@@ -120,7 +120,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return whole
 
     def explain(self, X: Sequence[str]) -> list[Classification]:
-        """Return the classifications with their attention; their labels are the positions in `classes_`."""
+        """Return the classifications with their attention. Their labels are positions in `classes_`, as strings."""
         check_is_fitted(self)
         return self.model_.classify(_texts(X))
 

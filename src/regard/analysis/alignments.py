@@ -26,20 +26,20 @@ def evaluate_alignment(
     """Link each word of given translations to the source word it attends to most, and compare the links with known ones.
 
     Which attention aligns best depends on the model. For a Transformer, the default is the mean over the heads of its alignment
-    layer (the last but one), at the step that produces the word; `norm.i` is layer i weighted by norms. To choose layer, site
-    and step, measure them on a few pairs with known links.
+    layer (the last but one), at the step that produces the word; `norm.i` is layer i with weights multiplied by norms. To
+    choose layer, site and step, measure the error on a few pairs with known links.
 
     Args:
         translator: A trained model.
         sources: Sentences.
-        targets: A translation of each.
-        sure: The correct links (source word, target word) of each pair, from 0.
+        targets: A translation of each source.
+        sure: The correct links of each pair: (source word, target word), counted from 0.
         possible: Further links that do not count as errors.
-        words: The words of each pair that the links refer to. They are compared with the words of the model.
+        words: The source and target words of each pair that the links refer to, to check that the model has the same words.
         site: The attention to use, such as `cross.2` or `norm.2`; `cross` by default.
         head: A head of that site, from 0; by default the mean over heads.
-        step: `produce` for the step that predicts the word, or `consume` for the next step, which reads it. By default the
-            model's own, which is `produce` for every model of regard.
+        step: `produce` for the step that predicts the word, or `consume` for the next step, which reads the word. The default
+            is the model's `alignment_step`, which is `produce` for every model of regard.
 
     Returns:
         The alignment error rate, from 0 to 1 (see `regard.alignment_error_rate`).
@@ -61,7 +61,7 @@ def evaluate_alignment(
         for result in translator.force(sources[part], targets[part], record=sites):
             record = result.attention
             if record is None:
-                raise RequestError("evaluate_alignment: this model has no attention over the source, so it aligns nothing")
+                raise RequestError("evaluate_alignment: this model has no attention over the source, so it cannot align words")
             if words is not None:
                 _check_words(words[len(predicted)], (record.source_words, record.target_words))
             predicted.append(set(record.alignment(site, head, step=step)))
@@ -73,6 +73,6 @@ def _check_words(given: tuple[Sequence[str], Sequence[str]], found: tuple[Sequen
     for side, wanted, words in zip(("source", "target"), given, found, strict=True):
         if [word.casefold() for word in wanted] != [word.casefold() for word in words]:
             raise DataError(
-                f"evaluate_alignment: the links count the {side} words {' '.join(wanted)!r}, but the model's tokenizer finds "
-                f"{' '.join(words)!r}; use a tokenizer that finds the same words"
+                f"evaluate_alignment: the links refer to the {side} words {' '.join(wanted)!r}, but the model's tokenizer "
+                f"finds {' '.join(words)!r}; use a tokenizer that finds the same words"
             )

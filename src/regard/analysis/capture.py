@@ -48,7 +48,7 @@ class Call:
 
 
 class Captured(Mapping[str, Tensor]):
-    """Captured weights by the name of the attention module; if it was called several times, those of the last call.
+    """Mapping from the name of each attention module to its captured weights; if it was called several times, the last ones.
 
     The names are those of `module.named_modules()`. The list `calls` has all calls in order.
     """
@@ -67,8 +67,8 @@ class Captured(Mapping[str, Tensor]):
         self.take(name, observation.weights, observation.within)
 
     def take_kept(self, name: str, kept: Tensor | TopWeights) -> None:
-        """Add a call in a module's own code. Its name and the numbers of queries and keys show whether it attends to another
-        sequence.
+        """Add a call in a module's own code. The module's name and the numbers of queries and keys show whether the call
+        attends to another sequence.
         """
         queries, keys = (kept.values.shape[-2], kept.num_keys) if isinstance(kept, TopWeights) else kept.shape[-2:]
         across = any(part in name.lower() for part in _ACROSS) or queries != keys
@@ -107,17 +107,17 @@ class Captured(Mapping[str, Tensor]):
 
         Each call becomes a site, numbered within its family from 0.
 
-        - Without targets: `decoder.i` if no token's weights look ahead, as in a language model, otherwise `encoder.i`.
+        - Without targets: `decoder.i` if no token attends to later tokens, as in a language model, otherwise `encoder.i`.
         - With targets: `cross.i` if queries and keys are different sequences, otherwise `decoder.i` if the module's name has
-          `decoder` in it, otherwise `encoder.i`. A call of a function does not tell where its keys come from. They count as
-          another sequence if they and the queries differ in number, if the module's name says so (`cross`, `encoder_attn`), or
-          if weights in a decoder look ahead.
+          `decoder` in it, otherwise `encoder.i`. A call of a function does not tell where its keys come from. The keys count as
+          another sequence if queries and keys differ in number, if the module's name says so (`cross`, `encoder_attn`), or if
+          queries in a decoder attend to later keys.
 
         Args:
             tokens: The S source tokens, including special tokens and padding; the tokens read by a language model.
             target_tokens: The T target tokens, if the module reads a target: those that it reads, including the start symbol.
             batch: Index of the sentence in the batch, from 0.
-            families: Mapping of module names to `encoder`, `decoder` or `cross`, for modules that the rules above misplace.
+            families: Mapping of module names to `encoder`, `decoder` or `cross`, for modules that the rules above get wrong.
             subwords: How tokens mark the beginning of a word; see `regard.join_subwords`.
             special: Tokens that belong to no word; see `regard.join_subwords`.
             source_text: The original source text; by default its words joined by spaces.
@@ -151,7 +151,7 @@ class Captured(Mapping[str, Tensor]):
         )
 
     def weights_by_site(self, *, batch: int, has_target: bool, families: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """Return the weights of one sentence, as `to_record` names their sites."""
+        """Return the weights of one sentence by site; the sites are named as in `to_record`."""
         for size in (len(call.weights) for call in self.calls):
             if not 0 <= batch < size:
                 raise RequestError(f"to_record: batch is {batch}, and there are {size} sentences")
@@ -178,12 +178,12 @@ def capture(
     """Capture the attention weights inside a module.
 
     It captures `nn.MultiheadAttention`, `scaled_dot_product_attention`, regard's own mechanisms, and attention that a module
-    computes by a softmax over the last axis and a product with the values.
+    computes with a softmax over the last axis and a product with the values.
 
-    The module's results stay bit-identical. Weights are those before dropout, under the name of the innermost module that
+    The module's results stay bit-identical. Weights are recorded before dropout, under the name of the innermost module that
     computed them. The weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time;
     those of `nn.MultiheadAttention` by a second call, and PyTorch's encoders run twice if they take their fused path, which
-    computes no weights. When the context ends, also by an exception, the module is restored. Modules that are already compiled
+    computes no weights. When the context ends, even by an exception, the module is restored. Modules that are already compiled
     or scripted are not captured, nor are kernels that compute attention without PyTorch's functions, such as FlexAttention.
 
     Args:
@@ -199,7 +199,7 @@ def capture(
     Raises:
         RequestError: If the module contains no attention and computed none, no module fits one of `names`, or a module has
             too few heads for `heads`.
-        ConfigError: If `names`, `heads` or `top_k` are of the wrong kind.
+        ConfigError: If `names`, `heads` or `top_k` has the wrong type or is out of range.
     """
     selection = Selection(names, heads, top_k, device)
     parts = dict(module.named_modules())
@@ -215,7 +215,7 @@ def capture(
         for encoder in encoders:
             inside = {name for name, each in theirs.items() if each in set(encoder.modules()) and selection.includes(name)}
             stack.enter_context(replace_forward(encoder, partial(reporting_encoder, inside, caught.calls)))
-        # The fused path is not taken by layers with hooks.
+        # Layers with hooks do not take the fused path, so these layers get no hooks.
         without = {each for encoder in encoders for each in encoder.modules()} | set(theirs.values())
         stack.enter_context(watch_calls(module, caught.take_kept, selection, without=without, products=not ours))
         yield caught

@@ -23,7 +23,7 @@ def decisive_share(
         words: The words of each text, to which these positions refer.
 
     Raises:
-        RequestError: If there are no texts, or the classifier splits a text into other words.
+        RequestError: If there are no texts, or the classifier splits a text into words that differ from `words`.
     """
     if not texts:
         raise RequestError("decisive_share: there are no texts, expected at least one")
@@ -33,7 +33,7 @@ def decisive_share(
         assert record is not None
         if list(record.source_words) != list(own):
             raise RequestError(
-                f"decisive_share: the classifier's words of {found.text!r:.80} are not the corpus's; train it with "
+                f"decisive_share: the classifier splits {found.text!r:.80} into other words than the corpus; train it with "
                 "tokenizer.kind whitespace"
             )
         weights = record.word_weights()

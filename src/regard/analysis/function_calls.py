@@ -1,4 +1,4 @@
-"""See the attention that modules compute in their own code: `scaled_dot_product_attention`, or a softmax and a product."""
+"""Capture attention that modules compute in their own code: `scaled_dot_product_attention`, or a softmax and a product."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,9 +30,9 @@ _MARK = "_regard_weights"
 
 
 class _Watch(TorchFunctionMode):
-    """A mode that follows the result of each softmax until it is multiplied by the values.
+    """A PyTorch function mode that follows the result of each softmax until the result is multiplied by the values.
 
-    A tensor that holds weights has an attribute: the tensor of the weights to report, or None for the tensor itself.
+    Each tensor that holds weights gets an attribute: the tensor with the weights to report, or None for the tensor itself.
     """
 
     def __init__(self, running: list[tuple[str, nn.Module]], take: Take, selection: Selection, *, products: bool) -> None:
@@ -75,7 +75,7 @@ def watch_calls(
     """Call a function with the weights of the attention that the module's own code computes.
 
     Args:
-        module: The module. What it returns stays bit-identical.
+        module: The module, whose results stay bit-identical.
         take: Function of two arguments: the name of the innermost module that made the call, and the weights.
         selection: The weights to keep.
         without: Modules whose calls are not watched.

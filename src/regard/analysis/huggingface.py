@@ -2,7 +2,7 @@
 
 record = regard.from_huggingface(model, tokenizer, "She kissed him again.")
 
-The libraries are not imported: a model is any module with their methods, and so is a tokenizer.
+The library is not imported: any model and tokenizer with the same methods can be used.
 """
 
 import json
@@ -52,9 +52,10 @@ def record_of_model(
 ) -> AttentionRecord:
     """Run a model on a text and return the record of its attention.
 
-    An encoder–decoder writes its target with `generate`, beam search included, then reads it once; the record has that
-    run's sites `encoder.i`, `decoder.i` and `cross.i`. A decoder, such as GPT-2 or Llama, has sites `decoder.i`, and an encoder
-    `encoder.i`. The model runs in evaluation mode, with the attention that it was loaded with.
+    An encoder–decoder first writes its target with `generate`, beam search included. It then runs once on source and target,
+    and the record has this run's sites `encoder.i`, `decoder.i` and `cross.i`. A decoder, such as GPT-2 or Llama, has sites
+    `decoder.i`, and an encoder `encoder.i`. The model runs in evaluation mode, with the attention implementation that it was
+    loaded with.
 
     Args:
         model: A model of `transformers` that reads text.
@@ -67,7 +68,7 @@ def record_of_model(
         note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Raises:
-        RequestError: If the tokenizer or the text is of another kind, the text has no tokens, a target is given to a model that
+        RequestError: If the tokenizer or the text has the wrong type, the text has no tokens, a target is given to a model that
             reads one text, or there is no target and the model cannot generate one.
 
     Example:
@@ -98,7 +99,7 @@ def record_of_model(
             model(**inputs, use_cache=False) if pair or hasattr(model, "generate") else model(**inputs)
     families = {}
     if len(source) == 1 and any(getattr(part, "is_causal", False) for part in model.modules()):
-        families = dict.fromkeys(caught, "decoder")  # the weights of a single token cannot show it
+        families = dict.fromkeys(caught, "decoder")  # the weights of a single token cannot show that the model is causal
     weights = caught.weights_by_site(batch=0, has_target=pair, families={} if pair else families)
     # A model with a decoder only has no source: the text that it reads is the target.
     decoder = not pair and all(site.startswith("decoder") for site in weights)
@@ -116,7 +117,7 @@ def record_of_model(
 
 
 def scheme_of(tokenizer: Any) -> Scheme:
-    """Return how the tokens of a tokenizer mark words; `auto` if it does not say, for example without a `backend_tokenizer`."""
+    """Return how a tokenizer's tokens mark words; `auto` if this is unknown, for example without a `backend_tokenizer`."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return "auto"
@@ -129,7 +130,7 @@ def scheme_of(tokenizer: Any) -> Scheme:
 def _target(
     model: Any, tokenizer: Any, inputs: dict[str, Tensor], target: str | None, generation: Mapping[str, Any] | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the ids that the decoder reads (1,T), and those that it predicts (T,)."""
+    """Return the ids that the decoder reads (1,T), and the ids that it predicts (T,)."""
     if target is None:
         ids = _generate(model, inputs, generation or {})
         return ids[:, :-1], ids[0, 1:]
@@ -142,7 +143,7 @@ def _generate(model: Any, inputs: dict[str, Tensor], generation: Mapping[str, An
     if not hasattr(model, "generate"):
         raise RequestError(
             f"from_huggingface: {type(model).__name__} cannot generate text: give a target, or load the model with its head, "
-            "for example by AutoModelForSeq2SeqLM or AutoModelForCausalLM"
+            "for example with AutoModelForSeq2SeqLM or AutoModelForCausalLM"
         )
     found: Tensor = model.generate(**inputs, **generation)
     return found[:1]

@@ -17,9 +17,9 @@ class ModelInfo:
     bytes: int
     """Size of the weights file in bytes."""
     sites: tuple[str, ...]
-    """Attention sites; empty if the model is the user's own object, because then they are known only once it is loaded."""
+    """Attention sites; empty if the model is the user's own object, because such a model must be loaded to know its sites."""
     custom: str
-    """`model` or `attention` if that is the user's own object; else empty."""
+    """`model` or `attention` if the model or its attention is the user's own object; otherwise empty."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ class TrainingInfo:
 
     seed: int
     updates: int | None
-    """Updates made so far; None if neither the model nor the logs say so."""
+    """Number of updates made so far; None if neither the model nor the logs record it."""
     epochs: float | None
     kept: tuple[int, ...]
-    """Numbers of the updates whose weights the model has; several if weights were averaged. Empty if not recorded."""
+    """Numbers of the updates whose weights the model has; several if weights were averaged. Empty if they were not recorded."""
     seconds: float | None
     """Training time without validations, from the logs; None without logs."""
     settings: dict[str, Any]
     """Settings that differ from the defaults, nested as in a YAML file."""
     chosen: tuple[str, ...]
-    """Description of the settings that were chosen from the data; empty if they were not."""
+    """Description of the settings that were chosen from the data; empty if none were."""
     versions: dict[str, str]
     machine: dict[str, Any]
     """Device, threads, precision and processes; empty for a folder without checkpoints."""
@@ -86,6 +86,6 @@ class RunFacts:
     labels: tuple[str, ...]
     """Labels of a classifier; empty for other models."""
     training: TrainingInfo
-    """Length, speed and times of the training."""
+    """Length, settings, versions and machine of the training."""
     holder: str = field(default="", compare=False)
     """Process that is training in the folder; empty if the folder is not in use."""

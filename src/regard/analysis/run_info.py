@@ -24,7 +24,7 @@ from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _FIRST = 10
-"""Number of symbols of a vocabulary that are named if their frequencies were not kept."""
+"""Number of symbols of a vocabulary that are listed if their frequencies were not recorded."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "numpy", "spacy")
 
@@ -124,7 +124,7 @@ def _model(found: Inspection) -> ModelInfo:
 
 
 def _kinds(settings: Mapping[str, Any], path: str = "model") -> dict[str, str]:
-    """Return every `kind` below `model`, by its part."""
+    """Return every `kind` below `model`, by the name of the part that it belongs to."""
     kinds = {path: str(settings["kind"])} if "kind" in settings else {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -201,7 +201,7 @@ def _metrics(folder: Path) -> Columns:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    """Return the facts about the run's start besides its settings; empty if their file is missing or unreadable."""
+    """Return the facts that were recorded when the run started; empty if their file is missing or unreadable."""
     path = folder / "checkpoints" / "run.json"
     try:
         if path.stat().st_size > _LARGEST_FACTS:

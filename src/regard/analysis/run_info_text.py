@@ -159,5 +159,5 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Cut long lines, and escape control characters, which an untrusted file could control a terminal with."""
+    """Cut long lines, and escape control characters, so that an untrusted file cannot control the terminal."""
     return printable("\n".join(line[:_LONGEST] for line in text.split("\n")))

@@ -24,13 +24,13 @@ def scaled_dot_product_weights(
     """Return softmax(scale q kᵀ + mask), the weights (…,H,Q,K) before dropout; rows with nothing to attend to are zero.
 
     Args:
-        query: (…,H,Q,E).
-        key: (…,G,K,E), with G < H heads only if `enable_gqa`.
+        query: Queries (…,H,Q,E).
+        key: Keys (…,G,K,E); G is less than H only if `enable_gqa`.
         attn_mask: True where a query may attend, or numbers that are added to the scores.
         is_causal: If True, query i sees keys 0 to i.
         scale: Factor of the scores; None for 1 / √E.
         enable_gqa: Whether neighbouring heads share keys.
-        first: Number of the first query, for `is_causal`.
+        first: Index of the first query, from 0, for `is_causal`.
     """
     if enable_gqa and key.shape[-3] < query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
@@ -48,7 +48,7 @@ def scaled_dot_product_weights(
 def selected_weights(
     args: tuple, kwargs: Mapping[str, Any], module: nn.Module, name: str, selection: Selection
 ) -> Tensor | TopWeights:
-    """Return the weights to keep of one call of `scaled_dot_product_attention`, computed some rows at a time.
+    """Return the selected weights of one call of `scaled_dot_product_attention`, computed some rows at a time.
 
     Args:
         args: Arguments of the call by position.

@@ -20,7 +20,7 @@ class TopWeights:
     values: Tensor
     """Weights (…,Q,k), the largest first."""
     indices: Tensor
-    """Their keys (…,Q,k)."""
+    """Indices (…,Q,k) of the keys that these weights belong to."""
     num_keys: int
     """Number of keys K."""
 
@@ -41,7 +41,7 @@ class Selection:
         device: Device to which the weights are moved; None to leave them where they are.
 
     Raises:
-        ConfigError: If `names` is a string, `heads` contains something other than numbers from 0, or `top_k` is below 1.
+        ConfigError: If `names` is a string, `heads` contains anything but whole numbers from 0, or `top_k` is below 1.
     """
 
     names: Collection[str] | None = None
@@ -70,7 +70,7 @@ class Selection:
         return self.names is None or any(fnmatchcase(name, pattern) for pattern in self.names)
 
     def heads_of(self, count: int, name: str) -> list[int]:
-        """Return the indices of the heads to keep, of `count`."""
+        """Return the indices of the heads to keep, for the module `name` with `count` heads."""
         chosen = list(range(count)) if self.heads is None else list(self.heads)
         if chosen and max(chosen) >= count:
             raise RequestError(
@@ -79,14 +79,14 @@ class Selection:
         return chosen
 
     def keep(self, weights: Tensor, name: str) -> Tensor | TopWeights:
-        """Return the part to keep of weights (B,H,Q,K), or (B,Q,K) without heads."""
+        """Select the part of weights (B,H,Q,K), or (B,Q,K) without heads, that is kept, and return it."""
         if self.heads is not None and weights.ndim == 4:
             weights = weights[:, self.heads_of(weights.shape[1], name)]
         weights = weights.detach()
         return self.collect(weights.shape, lambda rows: weights[..., rows, :])
 
     def collect(self, shape: torch.Size, rows_of: Callable[[slice], Tensor]) -> Tensor | TopWeights:
-        """Return the part to keep of weights that are computed some rows at a time.
+        """Compute weights some rows at a time, and return the part that is kept.
 
         Args:
             shape: Shape of all weights, (…,Q,K).

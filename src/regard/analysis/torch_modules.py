@@ -1,4 +1,4 @@
-"""The weights of `nn.MultiheadAttention`, also inside PyTorch's encoders, whose fused path computes none."""
+"""The weights of `nn.MultiheadAttention`, also inside PyTorch's encoders, whose fused path computes no weights."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from regard.private_torch import without_function_mode
 _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
 Take = Callable[[str, Tensor, bool], None]
-"""Function of the name of a module, the weights (B,H,Q,K), and whether queries and keys were the same tensor."""
+"""Function that gets a module's name, the weights (B,H,Q,K), and whether queries and keys were the same tensor."""
 
 
 def find_encoders(module: nn.Module) -> list[nn.Module]:
@@ -65,7 +65,7 @@ def reporting_attention(
 def reporting_encoder(names: set[str], calls: list[Any], forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return a `forward` of an encoder that records the weights of all its attention, with the same output.
 
-    PyTorch's fused path computes no weights. If it was taken, the encoder runs again without it, to record them.
+    PyTorch's fused path computes no weights. If it was taken, the encoder runs again without it, to record the weights.
 
     Args:
         names: Names of the attention modules inside.

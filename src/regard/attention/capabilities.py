@@ -32,9 +32,10 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def capability(method: _Method) -> _Method:
-    """Decorate a method that describes a module's formula, so that it returns None if the module computes something else.
+    """Decorate a method that describes a module's formula, so that it returns None if the module has another formula.
 
-    That is the case if `is_unchanged` is False for the module and the class that defines the method.
+    A module has another formula if it overrides a method of the class that defines the decorated method, or has hooks around
+    `forward`; see `is_unchanged`.
 
     Example:
         >>> class Doubled(nn.Module):

@@ -38,7 +38,7 @@ class Cosine(ProductBase):
         query_size: Dq = Dk, ≥ 1.
         scale: g at the start, finite and > 0.
         learned: Whether g is trained.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.

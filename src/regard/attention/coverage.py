@@ -94,7 +94,7 @@ class Coverage(HistoryAttention):
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         bias: Whether the sum inside the tanh has a bias b.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
@@ -199,7 +199,7 @@ class FertilityCoverage(Coverage):
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         max_fertility: N, the maximum number of queries that a key can serve, > 0 (2 in the paper).
         bias: Whether the sum inside the tanh has a bias (not in the paper).
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.

@@ -44,7 +44,7 @@ class HistoryAttention(ScoredAttention):
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         bias: Whether the sum inside the tanh has a bias b. The bias belongs to the key projection, which is computed once.
-        normalizer: Module that makes weights of (scores, mask), or its name; None for a softmax.
+        normalizer: Module that computes weights from (scores, mask), or its name; None for a softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.

@@ -152,7 +152,7 @@ class LatentAttention(ProjectedHeads):
             memory = replace(memory, key=torch.cat([latents, self.positions.rotate(rotary, start)], -1))
         if state is not None and state.value.shape[-1] != memory.value.shape[-1]:
             raise RequestError(
-                "LatentAttention got values other than the keys in some steps only; give them in all calls of "
+                "LatentAttention got a separate value tensor in some steps but not in others; pass one in all calls of "
                 "prepare or in none"
             )
         return memory if state is None else state.join(memory)

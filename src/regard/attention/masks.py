@@ -29,19 +29,19 @@ def combine_masks(
 
     Args:
         key_mask: (B,K), True where a key exists; None if all exist.
-        attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; all axes but K may be 1, and then broadcast.
+        attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; an axis of size 1 is broadcast, but K must match.
             Without heads, (B,1,Q,K) is accepted too.
-        score_bias: Numbers that are added to the scores, of a shape that `attn_mask` may have; None without a bias.
+        score_bias: Numbers to add to the scores, in any shape that `attn_mask` may have; None for no bias.
         batch: B.
         queries: Q.
         keys: K.
         heads: H; None for a mechanism without heads, whose scores are (B,Q,K).
 
     Returns:
-        A mask that broadcasts to (B,Q,K), or to (B,H,Q,K) with heads; None if nothing is given.
+        A mask that broadcasts to (B,Q,K), or to (B,H,Q,K) with heads; None if neither a mask nor a bias is given.
 
     Raises:
-        ShapeError: If a mask is not boolean, the bias is not of a floating type, or one has another shape.
+        ShapeError: If a mask is not boolean, the bias is not of a floating type, or a shape does not match.
 
     Example:
         >>> joined = combine_masks(padding_mask(torch.tensor([3, 2])), causal_mask(3), batch=2, queries=3, keys=3)
@@ -69,14 +69,14 @@ def match_axes(tensor: Tensor, heads: int | None) -> Tensor:
 
 
 def add_bias(scores: Tensor, score_bias: Tensor | None, heads: int | None = None) -> Tensor:
-    """Return scores + bias in at least float32, so that a large bias does not overflow; None returns the scores."""
+    """Return scores + bias in at least float32, so that a large bias does not overflow; without a bias, the scores."""
     if score_bias is None:
         return scores
     return scores + match_axes(score_bias, heads).to(torch.promote_types(score_bias.dtype, torch.float32))
 
 
 def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return the one mask that `scaled_dot_product_attention` takes: the boolean one, or a bias with −∞ where it is False."""
+    """Return the mask for `scaled_dot_product_attention`: the boolean mask, or the bias with −∞ where the mask is False."""
     if bias is None:
         return mask
     bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(min=torch.finfo(dtype).min).to(dtype)
@@ -111,7 +111,7 @@ def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | 
 
 
 def zero_where_not(mask: Bool[Tensor, "..."], output: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-    """Set the rows of queries that may not attend to any key in any head to zero.
+    """Set the output of queries that may not attend to any key in any head to zero.
 
     If all queries have allowed keys, which is checked on a CPU only, nothing is copied.
     """
@@ -166,7 +166,7 @@ def causal_mask(queries: int, keys: int | None = None, *, device: torch.device |
 def window_mask(
     queries: int, keys: int | None = None, *, before: int, after: int = 0, device: torch.device | None = None
 ) -> Bool[Tensor, "Q K"]:
-    """Build a sliding window: each query may attend to its own position, `before` positions before and `after` after it.
+    """Build a sliding window: a query may attend to its own position, `before` earlier and `after` later positions.
 
     Query i has the position p = i + K − Q, as in `causal_mask`, and may attend to p − before ≤ k ≤ p + after.
 
@@ -181,7 +181,7 @@ def window_mask(
         The mask, True where a query may attend to a key.
 
     Raises:
-        ShapeError: If the window has a negative side.
+        ShapeError: If `before` or `after` is negative.
 
     Example:
         >>> window_mask(3, before=1).int()
@@ -223,7 +223,7 @@ def document_ids(lengths: Sequence[Sequence[int]], size: int | None = None) -> I
 
 
 def document_mask(documents: Int[Tensor, "B T"], *, causal: bool = True) -> Bool[Tensor, "B T T"]:
-    """Build the mask of rows in which several documents are packed: a position may attend to its own document only.
+    """Build the mask for rows with several packed documents: a position may attend to its own document only.
 
     Args:
         documents: Number of the document to which each position belongs; negative for padding, which attends to nothing.
@@ -278,10 +278,10 @@ def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
 
 
 def _check_axes(name: str, mask: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> None:
-    """Raise an error for a mask or a bias with sizes other than 1 and those of the scores, or of the wrong type.
+    """Raise an error if a mask or a bias has the wrong type, or a size that is neither 1 nor that of the scores.
 
-    The axis K must not be 1: a mask that covers only the new key of a step, and not those of the cache, would otherwise go
-    unnoticed.
+    The axis K must not be 1: otherwise, a mask that covers only the new key of a step, without the cached keys, would be
+    broadcast without an error.
     """
     full = {"Q K": (queries, keys), "B Q K": (batch, queries, keys), "B H Q K": (batch, heads or 1, queries, keys)}
     shape = tuple(mask.shape)

@@ -1,4 +1,4 @@
-"""The expectation of MoChA (monotonic chunkwise attention): a mean of softmaxes over windows, weighted by where windows end.
+"""The expectation of MoChA (monotonic chunkwise attention): softmaxes over windows, weighted by the probability of each window.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il)        (α: see `soft_monotonic`; u = chunk_scorer(q, k))
 
@@ -26,7 +26,7 @@ from regard.shapes import check_shape
 def expected_chunks(
     alignments: Float[Tensor, "B Q K"], scores: Float[Tensor, "B Q K"], chunk_size: int, *, mask: Tensor | None = None
 ) -> Float[Tensor, "B Q K"]:
-    """Return the weight of each key if a window ends at key k with probability α_ik and has a softmax inside.
+    """Return the weight of each key, if a window ends at key k with probability α_ik and a softmax weights the keys in it.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), for allowed keys l and j.
 
@@ -67,7 +67,7 @@ def _windows(x: Tensor, before: int) -> Tensor:
 class MoChA(ChunkedAttention, SoftMonotonic):
     """Monotonic chunkwise attention in expectation.
 
-    Weights = β, a mean of softmaxes over windows, weighted by where windows end.
+    Weights = β, the mean of the softmaxes over all windows, weighted by the probability α of each window.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), with α as in `SoftMonotonic` and u = chunk_scorer(q, k).
 
@@ -87,7 +87,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
         scorer: Mechanism whose scores are the energies e (its normalizer is not used); None for `WeightNormAdditive`, as in the
             paper.
         chunk_scorer: Mechanism whose scores are u (its normalizer is not used); None for another `WeightNormAdditive`. The
-            paper's has an offset, which cancels in the softmax.
+            paper adds an offset, which cancels in the softmax.
         initial_offset: Initial value of r; see `SoftMonotonic`. The paper uses −4 for speech and 0 for texts.
         noise: Standard deviation of the noise in training mode, ≥ 0.
         device: Device of the parameters, as in `torch.nn`.

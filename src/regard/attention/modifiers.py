@@ -38,16 +38,16 @@ class HeadSizes:
 class HeadModifier(nn.Module):
     """Base of the modifiers of multi-head attention; by default, it changes nothing.
 
-    Your own modifier overrides the methods of the places that it changes.
+    Your own modifier overrides the methods for the tensors that it changes.
     """
 
     changes_weights: bool = False
-    """Whether it changes scores or weights, so that no kernel may compute them."""
+    """Whether this modifier changes scores or weights; if True, no fused kernel computes them."""
     normalized: bool = True
     """Whether rows of weights that sum to one still sum to one after this modifier."""
 
     def check(self, sizes: HeadSizes) -> None:
-        """Raise a `ConfigError` for an attention that does not fit this module. It is called once, at construction."""
+        """Raise a `ConfigError` if the attention does not fit this modifier. The attention calls this once, at construction."""
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
         """Return the queries, changed before positions rotate them."""
@@ -81,11 +81,11 @@ class HeadModifier(nn.Module):
 class QKNorm(HeadModifier):
     """Queries and keys of each head divided by their root mean square, times a learned gain: g ∘ q / √(mean q² + ε).
 
-    Scores cannot grow without bound in training. Queries and keys have a gain each, which all heads share.
+    Scores cannot grow without bound in training. Queries and keys each have their own gain, which all heads share.
 
     Reference: Henry et al. 2020, "Query-key normalization for Transformers"; Qwen team 2025, "Qwen3 technical
     report", section 2.
-    Differs from the first paper, as Qwen3 and Gemma 3 do: root mean square and gain in place of length and one scale.
+    Differs from the first paper, as Qwen3 and Gemma 3 do: a root mean square and a gain replace its length and single scale.
 
     Args:
         head_size: E, width of a head, ≥ 1.
@@ -131,10 +131,10 @@ class TalkingHeads(HeadModifier):
     """Heads exchange scores before the normalizer and weights after it: P' normalizer(P scores), P and P' (H,H).
 
     **Rows of the reported weights, which are those after P', do not sum to one, and weights may be negative.** P and P' are
-    the identity at first. Biases of positions and `score_bias` are added after P.
+    initialised to the identity. Biases of positions and `score_bias` are added after P.
 
     Reference: Shazeer et al. 2020, "Talking-heads attention", section 4 (P_l and P_w, with one number of heads throughout).
-    Differs from the paper: it does not say how P and P' start.
+    Differs from the paper: it does not say how P and P' are initialised.
 
     Args:
         num_heads: H, ≥ 1.
@@ -144,8 +144,8 @@ class TalkingHeads(HeadModifier):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If the number of heads is not a whole number of 1 or more or not that of the attention, or neither scores
-            nor weights are mixed.
+        ConfigError: If the number of heads is not a whole number of 1 or more or differs from the attention's, or neither
+            scores nor weights are mixed.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[TalkingHeads(4)])(torch.randn(2, 9, 256))
@@ -190,9 +190,9 @@ class TalkingHeads(HeadModifier):
 
 
 class OutputGate(HeadModifier):
-    """The contexts of all heads times a gate of the query: [head_1; …; head_H] ∘ σ(W_g query), W_g (H·E, D).
+    """The contexts of all heads times a gate computed from the query: [head_1; …; head_H] ∘ σ(W_g query), W_g (H·E, D).
 
-    A query can leave out what it attended to. The paper finds fewer attention sinks and better language models.
+    With the gate, a query can ignore what it attended to. The paper finds fewer attention sinks and better language models.
 
     Reference: Qiu et al. 2025, "Gated attention for large language models", section 2.2 (the elementwise,
     head-specific gate G1).
@@ -205,7 +205,7 @@ class OutputGate(HeadModifier):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or not that of the attention.
+        ConfigError: If a width is not a whole number of 1 or more, or differs from the attention's.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[OutputGate(256)])(torch.randn(2, 9, 256))
@@ -239,13 +239,14 @@ class OutputGate(HeadModifier):
 class AddedKeys(HeadModifier):
     """One or two more keys, which every query may attend to: a learned key and value, a key and value of zeros, or both.
 
-    They are `add_bias_kv` and `add_zero_attn` of `nn.MultiheadAttention`. **Reported weights are those of the keys of the
-    call**, so rows sum to less than one. The added keys have no position. A query without any other key attends to them.
+    They correspond to `add_bias_kv` and `add_zero_attn` of `nn.MultiheadAttention`. **Reported weights do not include the added
+    keys**, so rows sum to less than one. The added keys have no position. If all other keys are masked, a query attends to the
+    added ones.
 
     Reference: the code of `nn.MultiheadAttention`; the key of zeros is that of Miller 2023, "Attention is off by one".
 
     Args:
-        num_heads: G, heads of the keys and values, ≥ 1.
+        num_heads: G, number of heads of the keys and values, ≥ 1.
         head_size: E, width of a head, ≥ 1.
         learned: Whether there is a learned key and value (`add_bias_kv`).
         zero: Whether there is a key and value of zeros (`add_zero_attn`).
@@ -253,7 +254,7 @@ class AddedKeys(HeadModifier):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more or not that of the attention, or no key is added.
+        ConfigError: If a size is not a whole number of 1 or more or differs from the attention's, or no key is added.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[AddedKeys(4, 64)])(torch.randn(2, 9, 256))
@@ -280,7 +281,7 @@ class AddedKeys(HeadModifier):
             raise ConfigError("AddedKeys(learned=False, zero=False): no key would be added; leave it out")
         self.num_heads, self.head_size, self.learned, self.zero = num_heads, head_size, learned, zero
         shape = (num_heads, 1, head_size)
-        # In the learned case, zeros follow the learned key, so that both need no further tensor.
+        # Only the learned key is a parameter; `extra` appends the key of zeros to it.
         self.added_key = nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if learned else None
         self.added_value = nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if learned else None
         for parameter in (self.added_key, self.added_value):
@@ -288,13 +289,14 @@ class AddedKeys(HeadModifier):
                 nn.init.normal_(parameter, std=(num_heads * head_size) ** -0.5)
 
     def check(self, sizes: HeadSizes) -> None:
-        """Raise an error for other heads of keys."""
+        """Raise an error if the number or the width of the heads of keys differs."""
         _check_equal("AddedKeys", "num_heads", self.num_heads, sizes.num_kv_heads, "num_kv_heads")
         _check_equal("AddedKeys", "head_size", self.head_size, sizes.head_size)
         if sizes.rotates and self.learned:
             raise ConfigError(
                 "AddedKeys(learned=True) in an attention with rotary positions: the product of a rotated query and a key "
-                "without a position would depend on the query's place; use ALiBi or RelativeBias, or learned=False, zero=True"
+                "without a position would depend on the query's absolute position; use ALiBi or RelativeBias, or "
+                "learned=False, zero=True"
             )
 
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]]:
@@ -312,10 +314,10 @@ class Modifiers(nn.ModuleList):
 
     @classmethod
     def of(cls, modifiers: Sequence[HeadModifier], sizes: HeadSizes) -> "Modifiers":
-        """Check modifiers, and return them.
+        """Check the modifiers, and return them as one module.
 
         Raises:
-            ConfigError: If one is not a modifier, does not fit, or there are two of a kind.
+            ConfigError: If an object is not a modifier, does not fit the attention, or is the second one of its kind.
         """
         for each in modifiers:
             check_instance("MultiHead", "modifiers", each, HeadModifier, "[QKNorm(64)]")
@@ -330,13 +332,13 @@ class Modifiers(nn.ModuleList):
         return any(each.changes_weights for each in self)
 
     def apply_to(self, place: str, x: Tensor, *further: Tensor) -> Tensor:
-        """Return `x` changed by the method of that name of each modifier."""
+        """Return `x` after the method named `place` of each modifier, in order, has changed it."""
         for each in self:
             x = getattr(each, place)(x, *further)
         return x
 
     def join(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Return keys and values (B,G,K,E) with those that modifiers add, and the number of the added ones."""
+        """Return the keys and values (B,G,K,E), followed by those that modifiers add, and the number of added keys."""
         count = key.shape[2]
         for each in self:
             added = cast(HeadModifier, each).extra()
@@ -349,7 +351,7 @@ class Modifiers(nn.ModuleList):
 
 
 def _in_own_type(norm: nn.RMSNorm, heads: Tensor) -> Tensor:
-    """Return the norm, computed in the type of its gain; under autocast, heads are of a half type."""
+    """Return the normalised heads, computed in the type of the norm's gain; under autocast, heads have a half type."""
     return norm(heads.to(norm.weight.dtype)).to(heads.dtype)
 
 

@@ -7,7 +7,7 @@ probability p_ij = σ(e_ij), and takes the value of the key t_i at which it stop
     scorer(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b)        `WeightNormAdditive`, with the score weight `scaled_direction(v, g)`
 
 `soft_monotonic` computes the expectation of this process, which has gradients, for training. `hard_monotonic` stops where p_ij
-> ½, for decoding, with the same parameters. In `mocha` and `hard_mocha`, a query also attends to a window before that key.
+> ½, for decoding, with the same parameters. In `mocha` and `hard_mocha`, a query also attends to a window before the key t_i.
 
 Masked keys are skipped (p = 0). A query that stops at no key ends the process: all later queries have zero weights too, in the
 soft and in the hard form. A query whose keys are all masked therefore ends it as well.
@@ -27,7 +27,7 @@ from regard.errors import ConfigError
 
 
 def stopping_energies(scores: Float[Tensor, "B Q K"], offset: Float[Tensor, ""]) -> Float[Tensor, "B Q K"]:
-    """Return e = score + r in at least float32, the logit of the probability to stop."""
+    """Return e = score + r in at least float32, the logit of the probability of stopping."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32)) + offset
 
 
@@ -80,7 +80,7 @@ class MonotonicAttention(Attention):
 class WeightNormAdditive(Additive):
     """Additive attention whose scores have a learned scale g: score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b).
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), b and v (Da), g a scalar, 1/√Da at first.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), b and v (Da), g a scalar, initially 1/√Da.
 
     Reference: Raffel et al. 2017, appendix G; Chiu & Raffel 2018, eq. 13 (with an offset r, which belongs to `SoftMonotonic`
     here: a softmax would cancel it).
@@ -89,7 +89,7 @@ class WeightNormAdditive(Additive):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
@@ -151,10 +151,10 @@ def checked_scorer(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> ScoredAttention:
-    """Return the given scorer, or the scorer of the paper, built for the device and dtype.
+    """Check and return the given scorer; if it is None, build the scorer of the paper for the device and dtype.
 
     Raises:
-        ConfigError: If the given object is not a scorer, or has other widths or a state.
+        ConfigError: If the given object is not a scorer, its widths differ, or it has a state or dropout.
     """
     check_size(called, "query_size", query_size)
     if scorer is None:

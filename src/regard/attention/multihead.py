@@ -7,7 +7,7 @@ In code: `split_heads` of the projections, `head_scores`, a softmax, `head_produ
 In a causal decoder, the state is the key–value cache. The steps give the same result as one call over all tokens:
 
     memory = attention.prepare(x)                            # this step's tokens, one or more
-    out, state = attention.attend(x, memory, state)          # None at first; then all keys and values so far
+    out, state = attention.attend(x, memory, state)          # state: None at first, then all keys and values so far
 """
 
 import math
@@ -55,7 +55,7 @@ def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y
 
 def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
     """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
-    # The product would copy keys that are not contiguous one number at a time, which is up to 2.6 times as slow.
+    # The product would copy non-contiguous keys one number at a time, which is up to 2.6 times as slow.
     key = key.contiguous()
     return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
 
@@ -69,10 +69,10 @@ class MultiHead(Attention):
     With `num_kv_heads` = G < H, H/G neighbouring heads share keys and values (grouped queries; G = 1: multi-query).
     With `causal`, `window` or `positions`, query i of Q has the position i + K − Q, as in `masks.causal_mask`; K includes the
     keys of the state. If no query attends to later positions, the mechanism is `stateful`: `attend` appends the memory to the
-    keys of its state and returns the result as the next state. With a window, it keeps only the keys that later queries can
-    see. An `attn_mask` must then cover the keys of the state too. With `query_positions` and `key_positions`, the call gives
-    other positions to `positions`, such as those of documents that are packed into one row; `causal` and `window` still use the
-    places of queries and keys in the call.
+    keys of its state and returns the result as the next state. With a window, the state keeps only the keys that later
+    queries can see. An `attn_mask` must cover the keys of the state too. `query_positions` and `key_positions` replace the
+    positions that the module `positions` uses, for example for documents that are packed into one row; `causal` and `window`
+    still use the order of the queries and keys in the call.
 
     The state dict of an `nn.MultiheadAttention` loads without conversion: `MultiHead(512,
     8).load_state_dict(theirs.state_dict())`.
@@ -83,7 +83,7 @@ class MultiHead(Attention):
     Args:
         size: D, width of the queries, a multiple of `num_heads` unless `head_size` is given.
         num_heads: H, ≥ 1.
-        num_kv_heads: G, heads of the keys and values, a divisor of H; None for H.
+        num_kv_heads: G, number of heads of the keys and values, a divisor of H; None for H.
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         head_size: E, width of a head, ≥ 1; None for D/H.
@@ -92,9 +92,9 @@ class MultiHead(Attention):
         scale: Factor of the scores, > 0; None for 1/√E.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
-        window: Numbers of positions before and after its own that a query may attend to, such as (3, 0); None for all.
+        window: How many positions before and after its own a query may attend to, such as (3, 0); None for no limit.
         positions: A module `Rotary`, `ALiBi` or `RelativeBias`; None for no positions.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax. Only a softmax has a fused form.
         modifiers: Modules `QKNorm`, `TalkingHeads`, `OutputGate` and `AddedKeys`, or your own `HeadModifier`, each kind once.
         device: Device of the parameters, as in `torch.nn`.
@@ -157,7 +157,7 @@ class MultiHead(Attention):
             HeadSizes(num_heads, groups, self.head_size, size, rotates=positions is not None and positions.rotates),
         )
         self.normalized = bool(getattr(self.normalizer, "normalized", False)) and all(each.normalized for each in modifiers)
-        # It depends on the arguments; other mechanisms declare it for the class.
+        # These two flags depend on the arguments; other mechanisms declare them in the class.
         self.permutation_equivariant = not (causal or window or positions) and keeps_order(self.normalizer)
         self.stateful = causal or (window is not None and window[1] == 0)
         build_linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
@@ -213,7 +213,7 @@ class MultiHead(Attention):
     ) -> tuple[AttentionOutput, HeadMemory | None]:
         """Attend with each query, after the queries of the state; see `Attention.attend` and the class.
 
-        `query_positions`, (Q,) or (B,Q), are positions of the queries for `positions`, if `prepare` got those of the keys.
+        `query_positions`, (Q,) or (B,Q), are the positions of the queries; they are needed if `prepare` got `key_positions`.
         """
         assert isinstance(memory, HeadMemory)
         if state is not None and not self.stateful:
@@ -265,10 +265,10 @@ class MultiHead(Attention):
 
     @capability
     def head_maps(self) -> HeadMaps | None:
-        """Return the linear maps.
+        """Return the linear maps if a call computes exactly the formula of `HeadMaps`.
 
-        None if heads share keys, a window hides keys, positions add a bias, widths or the scale are not the usual ones, there
-        are modifiers, or a user changed a method.
+        The result is None if heads share keys, a window hides keys, positions add a bias, widths or the scale are not the
+        defaults, there are modifiers, the normalizer is not a plain softmax, or a subclass overrides a method.
         """
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
@@ -346,7 +346,7 @@ class MultiHead(Attention):
         weights = self.normalizer(scores if bias is None else scores + bias, mask)
         weights = self.modifiers.apply_to("weights", weights if bias is None else weights.to(scores.dtype))
         if mask is not None and self.modifiers.changes_weights:
-            weights = weights.masked_fill(~mask, 0)  # a head may not attend where another one may
+            weights = weights.masked_fill(~mask, 0)  # mixing heads may give weight to a key that is masked in this head
         weights = _reweighted(weights, mask, reweight, keys)
         kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
         return head_product(kept, memory.value), weights
@@ -358,7 +358,7 @@ class MultiHead(Attention):
         return plain and self.num_kv_heads == self.num_heads and not dropped
 
     def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the context without weights, by PyTorch's fused kernels."""
+        """Return the context without weights, computed by PyTorch's fused kernels."""
         if bias is not None and bias.ndim == 3:
             bias = bias[None]
         return nn.functional.scaled_dot_product_attention(
@@ -373,7 +373,7 @@ class MultiHead(Attention):
         )
 
     def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the context by two matrix products, for sizes at which they are faster. The mask makes them causal."""
+        """Return the context, computed by two matrix products. If `causal`, the mask is already causal."""
         scores = head_scores(heads, memory.key, self.scale)
         if bias is not None:
             scores = scores + bias
@@ -381,7 +381,7 @@ class MultiHead(Attention):
             # Adding −∞ is exact in every type and faster than filling. The caller sets rows without keys to zero.
             forbidden = ~mask & mask.any(-1, keepdim=True)
             scores = scores + scores.new_zeros(()).where(~forbidden, -math.inf).to(scores.dtype)
-        weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32: faster and exact
+        weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32, which is faster and more accurate
         kept = nn.functional.dropout(weights, self.dropout, self.training)
         return head_product(kept, memory.value)
 
@@ -389,7 +389,7 @@ class MultiHead(Attention):
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":
         """Build a `MultiHead` with a copy of the weights of an `nn.MultiheadAttention`.
 
-        It is batch first, and True in a mask means keep.
+        The copy is batch first, and True in its masks means "may attend".
 
         Args:
             module: The attention to copy.
@@ -418,7 +418,7 @@ class MultiHead(Attention):
 
 
 def _reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None, keys: int) -> Tensor:
-    """Apply a function to the weights of the keys of the call; those of added keys stay."""
+    """Apply `reweight` to the weights of the call's keys; the weights of added keys stay unchanged."""
     if reweight is None or weights.shape[-1] == keys:
         return reweighted(weights, mask, reweight)
     own = reweighted(weights[..., :keys], None if mask is None else mask[..., :keys], reweight)

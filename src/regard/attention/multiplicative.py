@@ -35,10 +35,10 @@ class ProductBase(ScoredAttention):
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return the query's factor, which is multiplied by the prepared keys."""
+        """Return a(q), by which the prepared keys b(k) are multiplied."""
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return scale · query part · key part."""
+        """Return scale · a(q)·b(k)."""
         return product_scores(self.project_query(query), memory.key, self.scale)
 
     def attend(
@@ -54,7 +54,7 @@ class ProductBase(ScoredAttention):
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query.
 
-        If no weights are needed and the normalizer is a softmax, PyTorch's fused kernel computes it.
+        Without weights and with a softmax, PyTorch's fused kernel computes the context for sizes at which it is faster.
         """
         self.refuse_state(state)
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
@@ -87,7 +87,7 @@ class _PlainDot(ProductBase):
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """Return W = scale · 1; see `Attention.linear_score`."""
+        """Return W = scale · I; see `Attention.linear_score`."""
         if not is_softmax(self.normalizer) or self.drops():
             return None
         return LinearScore(self.scale * torch.eye(self.query_size, dtype=torch.float64))
@@ -100,7 +100,7 @@ class Dot(_PlainDot):
 
     Args:
         query_size: Dq = Dk, ≥ 1.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
@@ -133,13 +133,13 @@ class Dot(_PlainDot):
 class ScaledDot(_PlainDot):
     """score(q, k) = q·k / √D, for queries and keys of the same width D; no parameters.
 
-    The scale keeps the variance of the scores equal to that of a single product, so that the softmax does not saturate.
+    The scale keeps the variance of the scores independent of D, so the softmax does not saturate.
 
     Reference: Vaswani et al. 2017, eq. 1.
 
     Args:
         query_size: D = Dq = Dk, ≥ 1.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1/√D.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
@@ -178,7 +178,7 @@ class General(ProductBase):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.

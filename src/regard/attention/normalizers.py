@@ -5,7 +5,7 @@
     w = normalizer(s / T)                `Temperature`                          its `forward`
     w = normalizer(c tanh(s / c))        `SoftCap`                              its `forward`
 
-Others are in `sparse`, `entmax`, `sink` and `stick_breaking`. `Normalizer` describes the contract of all normalizers.
+Others are in `sparse`, `entmax`, `sink` and `stick_breaking`. `Normalizer` describes what all normalizers have in common.
 """
 
 import inspect
@@ -35,7 +35,7 @@ def masked_sigmoid(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | 
 def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
     """Return the softmax over the last axis, among the positions where a mask is True.
 
-    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. An empty row has zero weights and gradients.
+    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row without True has zero weights and gradients.
     Masked scores, even infinite ones and NaN, affect neither result nor gradient.
 
     Args:
@@ -55,7 +55,7 @@ def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] 
     if mask is None:
         return softmax(scores)
     check_boolean("mask", mask, "broadcasting to the scores")
-    # An empty row gets equal scores, because −∞ everywhere would give 0/0.
+    # A row without allowed positions gets equal scores, because −∞ everywhere would give 0/0.
     fill = scores.new_zeros(()).where(~mask.any(-1, keepdim=True), -torch.inf).to(scores.dtype)
     return softmax(torch.where(mask, scores, fill)).masked_fill(~mask, 0)
 
@@ -69,7 +69,7 @@ in rows without allowed keys, and masked scores affect neither results nor gradi
 
 
 class Softmax(nn.Module):
-    """w_k = exp(s_k) / Σ_j exp(s_j) over the positions where the mask is True; zeros in rows without any.
+    """w_k = exp(s_k) / Σ_j exp(s_j) over the positions where the mask is True; zeros in rows without a True.
 
     Example:
         >>> Softmax()(torch.zeros(4))
@@ -80,7 +80,7 @@ class Softmax(nn.Module):
     """Each row of weights sums to one (to zero where there is nothing to attend to)."""
 
     supports_fused = Unchanged("forward")
-    """Whether kernels may compute the softmax themselves instead; False for a subclass with another formula."""
+    """Whether fused kernels may replace `forward`; False for a subclass that overrides `forward`."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -117,12 +117,12 @@ class _Wrapping(nn.Module):
 
 
 class Temperature(_Wrapping):
-    """Another normalizer on scores / T: T < 1 sharpens the weights, T > 1 flattens them.
+    """Another normalizer applied to scores / T: T < 1 sharpens the weights, T > 1 flattens them.
 
     Reference: Hinton, Vinyals, Dean 2015, eq. 1.
 
     Args:
-        normalizer: Module that makes weights of (scores / T, mask), or its name; None for `Softmax`.
+        normalizer: Module that computes weights from (scores / T, mask), or its name; None for `Softmax`.
         temperature: T, finite and > 0.
 
     Raises:
@@ -154,13 +154,13 @@ class Temperature(_Wrapping):
 
 
 class SoftCap(_Wrapping):
-    """Another normalizer on c tanh(s / c): scores are bent so that they stay between −c and c.
+    """Another normalizer applied to c tanh(s / c), which lies between −c and c.
 
     Reference: Bello et al. 2017, "Neural combinatorial optimization", section 5.2 (C = 10); Gemma team 2024, "Gemma 2", section
     2.2 (c = 50).
 
     Args:
-        normalizer: Module that makes weights of the bent scores and a mask, or its name; None for `Softmax`.
+        normalizer: Module that computes weights from (c tanh(s / c), mask), or its name; None for `Softmax`.
         cap: c, finite and > 0.
 
     Raises:
@@ -190,12 +190,12 @@ class SoftCap(_Wrapping):
 
 
 def keeps_order(normalizer: nn.Module) -> bool:
-    """Return whether permuting the scores permutes the weights that a normalizer gives."""
+    """Return whether a normalizer's weights are permuted in the same way as its scores."""
     return bool(getattr(normalizer, "permutation_equivariant", True))
 
 
 def is_softmax(normalizer: nn.Module) -> bool:
-    """Return whether kernels may compute a softmax instead of calling a normalizer."""
+    """Return whether kernels may compute a softmax instead of calling this normalizer."""
     return bool(getattr(normalizer, "supports_fused", False))
 
 

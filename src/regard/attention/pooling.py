@@ -46,12 +46,12 @@ class AttentionPooling(Pooling):
 
     The bias cancels in a softmax, but not in a normalizer such as a sigmoid.
 
-    Reference: Lin et al. 2017 and Yang et al. 2016, there with a tanh layer between, as in `AdditivePooling`.
+    Reference: Lin et al. 2017 and Yang et al. 2016, who add a tanh layer, as in `AdditivePooling`.
 
     Args:
         size: D, width of the pooled values, ≥ 1.
         bias: Whether there is a bias b.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
@@ -97,7 +97,7 @@ class AdditivePooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
         bias: Whether there is a bias b.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
@@ -151,7 +151,7 @@ class MultiHeadPooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         num_heads: H, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.

@@ -2,8 +2,8 @@
 
     context = Σ_k weight_k h_k          `average`
 
-The mechanisms are in `pooling`. Under autocast, only the product W h uses its dtype: scores, weights and sums cost little in
-comparison, so they stay exact.
+The mechanisms are in `pooling`. Under autocast, only the product W h uses autocast's dtype: scores, weights and sums cost
+little in comparison, so they are computed in at least float32.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from regard.shapes import check_shape
 
 
 class Pooled(NamedTuple):
-    """Context and weights of a batch of sequences. If the values have no batch axis, these have none either."""
+    """Context and weights of a batch of sequences. If the values have no batch axis, the results have none either."""
 
     context: Float[Tensor, "*B D"]
     """Σ_k weight_k value_k, (B,D); the concatenation over heads (B,H·D) if there are several."""
@@ -36,7 +36,7 @@ class Pooling(nn.Module, ABC):
     """Base of every pooling: weights from the values alone, context = Σ_k weight_k value_k.
 
     Args:
-        size: D, width of what is pooled, ≥ 1.
+        size: D, width of the pooled values, ≥ 1.
         num_heads: H, ≥ 1; None for one head, whose weights have no head axis.
 
     Raises:
@@ -59,7 +59,7 @@ class Pooling(nn.Module, ABC):
 
     @abstractmethod
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return weights (B,K) or (B,H,K), zero for masked values and in empty rows. Masked values are already zero.
+        """Return weights (B,K) or (B,H,K), zero where masked. The masked values themselves are already zero.
 
         Args:
             values: The values to pool.
@@ -123,8 +123,8 @@ def average(weights: Float[Tensor, "B *H K"], values: Float[Tensor, "B K D"]) ->
 
 
 def exactly(values: Tensor) -> torch.autocast:
-    """Return a context that switches autocast off.
+    """Return a context manager that switches autocast off.
 
-    Scores and sums cost little compared with the projection, so they stay exact.
+    Scores and sums cost little compared with the projection, so they are computed in full precision.
     """
     return torch.autocast(values.device.type, enabled=False)

@@ -18,11 +18,12 @@ from regard.errors import ConfigError, RequestError
 class RelativePositions(nn.Module):
     """Positions of queries and keys in multi-head attention: a rotation of both, a bias on their score, or nothing.
 
-    Your own module overrides `rotate`, `bias` or both, and `rotate_at` and `bias_at` for positions that the caller gives.
+    Your own module overrides `rotate`, `bias` or both. To support positions that the caller gives, it also overrides
+    `rotate_at`, `bias_at` or both.
     """
 
     def check(self, num_heads: int, head_size: int) -> None:
-        """Raise a `ConfigError` for heads that do not fit this module. It is called once, at construction."""
+        """Raise a `ConfigError` if the heads do not fit this module. The attention calls this once, at construction."""
 
     @property
     def rotates(self) -> bool:
@@ -41,7 +42,7 @@ class RelativePositions(nn.Module):
         """Return queries or keys rotated to positions that the caller gives; unchanged by default.
 
         Raises:
-            RequestError: If this module overrides `rotate` only.
+            RequestError: If this module overrides `rotate` but not `rotate_at`.
         """
         self._refuse("rotate")
         return heads
@@ -50,7 +51,7 @@ class RelativePositions(nn.Module):
         """Return a bias for queries and keys at positions that the caller gives; None by default.
 
         Raises:
-            RequestError: If this module overrides `bias` only.
+            RequestError: If this module overrides `bias` but not `bias_at`.
         """
         self._refuse("bias")
         return None
@@ -58,7 +59,7 @@ class RelativePositions(nn.Module):
     def _refuse(self, method: str) -> None:
         if getattr(type(self), method) is not getattr(RelativePositions, method):
             raise RequestError(
-                f"{type(self).__name__} computes consecutive positions only; for query_positions and key_positions, give it a "
+                f"{type(self).__name__} supports consecutive positions only; for query_positions and key_positions, define its "
                 f"method {method}_at"
             )
 
@@ -107,7 +108,7 @@ class ALiBi(RelativePositions):
         return self._of(_distance(query, key), like)
 
     def _of(self, distance: Int[Tensor, "*B Q K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
-        dtype = torch.promote_types(like.dtype, torch.float32)  # half types round only the product
+        dtype = torch.promote_types(like.dtype, torch.float32)  # with half types, only the product is rounded
         slopes = torch.tensor(self.slopes, dtype=dtype, device=like.device)
         return (-slopes[:, None, None] * distance.abs().unsqueeze(-3)).to(like.dtype)
 
@@ -115,9 +116,9 @@ class ALiBi(RelativePositions):
 class RelativeBias(RelativePositions):
     """A learned bias for each head and each bucket of distances: score_h(q_i, k_j) + b[bucket(j − p_i), h].
 
-    Half of the buckets hold one distance each, from 0 on. The others grow logarithmically up to `max_distance`, and the last
-    one holds all larger distances. If `bidirectional`, earlier and later keys have half of the buckets each; otherwise later
-    keys have distance 0.
+    Half of the buckets hold one distance each, from 0 on. The widths of the others grow logarithmically up to `max_distance`,
+    and the last bucket holds all larger distances. If `bidirectional`, earlier and later keys have half of the buckets each;
+    otherwise, later keys count as distance 0.
 
     Reference: Raffel et al. 2020 (T5), section 2.1 and their code.
     Differs from the paper: the scores keep their scale 1/√(D/H), which T5 replaces by its initialisation.
@@ -125,9 +126,9 @@ class RelativeBias(RelativePositions):
     Args:
         num_heads: Number of heads H, ≥ 1.
         num_buckets: Number of buckets, ≥ 2; even and ≥ 4 if bidirectional.
-        max_distance: Distance from which all share the last bucket. It must exceed the number of distances with their own
-            bucket.
-        bidirectional: Whether later keys have other buckets than earlier ones; False for a causal decoder.
+        max_distance: Distance from which all distances share the last bucket. It must exceed the number of distances with
+            their own bucket.
+        bidirectional: Whether later keys have buckets of their own; False for a causal decoder.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -156,7 +157,7 @@ class RelativeBias(RelativePositions):
         self.max_distance, self.bidirectional = max_distance, bidirectional
         ways = 2 if bidirectional else 1
         if num_buckets < 2 * ways or num_buckets % ways:
-            kind = "even and 4 or more where queries look both ways" if bidirectional else "2 or more"
+            kind = "even and 4 or more if bidirectional" if bidirectional else "2 or more"
             raise ConfigError(f"RelativeBias(num_buckets={num_buckets}): num_buckets must be {kind}")
         if max_distance <= num_buckets // ways // 2:
             raise ConfigError(
@@ -204,7 +205,7 @@ def _distance(query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"]) -> Int[Tenso
 
 
 def _consecutive(queries: int, keys: int, device: torch.device) -> Int[Tensor, "Q K"]:
-    """Return the distances of the last positions of 0, 1, …, keys − 1 to all of them."""
+    """Return the distances from the last `queries` of the positions 0, 1, …, keys − 1 to each of these positions."""
     return _distance(torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device))
 
 

@@ -258,7 +258,7 @@ class ProjectedHeads(Attention):
         """Raise an error if a state is given and the mechanism is not causal.
 
         Raises:
-            RequestError: If both are the case.
+            RequestError: If a state is given to a mechanism that is not causal.
         """
         if state is not None and not self.causal:
             raise RequestError(
@@ -268,7 +268,7 @@ class ProjectedHeads(Attention):
 
 
 def normed(features: Float[Tensor, "... E"], norm: nn.RMSNorm) -> Float[Tensor, "... E"]:
-    """Return features over their root mean square, times the weights of `norm`; computed in float32 for half types."""
+    """Return features divided by their root mean square, times the weights of `norm`; half types use float32."""
     wide = at_least_float32(features)
     return nn.functional.rms_norm(wide, norm.normalized_shape, norm.weight.to(wide.dtype), norm.eps).to(features.dtype)
 
@@ -283,5 +283,5 @@ def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """Return log(1 + exp(x)); the gradient of PyTorch's function fails in graphs compiled ahead of time (PyTorch 2.13)."""
+    """Return log(1 + exp(x)); the gradient of PyTorch's softplus fails in graphs compiled ahead of time (PyTorch 2.13)."""
     return torch.logaddexp(x, torch.zeros_like(x))

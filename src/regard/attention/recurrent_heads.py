@@ -27,7 +27,7 @@ class SummaryState:
     summary: Float[Tensor, "B H E Es"]
     """S, in float32 or float64."""
     seen: Bool[Tensor, " B"]
-    """Whether any key so far exists."""
+    """For each row, whether at least one key so far exists."""
 
     def select(self, index: Int[Tensor, " M"]) -> "SummaryState":
         """Keep the given rows of the batch, in the given order."""
@@ -41,8 +41,8 @@ class RecurrentHeads(ProjectedHeads):
     """S_t = step(S_{t−1}, k_t, v_t), head_t = read(S_t, q_t); see `ProjectedHeads` for the arguments.
 
     If `causal` is False, each query reads the matrix after the last key. The state of a causal mechanism is a `SummaryState`,
-    of constant size. Weights, an `attn_mask` and `reweight` need all keys, so then the state is their `GatedMemory`: ask for
-    weights in all steps, or in none.
+    of constant size. Weights, an `attn_mask` and `reweight` need all keys; with one of them, the state is a `GatedMemory` of
+    all keys. So ask for weights in all steps, or in none.
     """
 
     @abstractmethod
@@ -89,8 +89,8 @@ class RecurrentHeads(ProjectedHeads):
         if need_weights or reweight is not None or attn_mask is not None:
             if isinstance(state, SummaryState):
                 raise RequestError(
-                    f"{type(self).__name__}.attend got a state without keys, from steps without weights, so that it cannot "
-                    "compute weights (which attn_mask and reweight need too); ask for weights from the first step on"
+                    f"{type(self).__name__}.attend got a state without keys, from steps without weights; weights, attn_mask "
+                    "and reweight need the keys, so ask for weights from the first step on"
                 )
             return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})

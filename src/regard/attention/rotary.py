@@ -2,8 +2,8 @@
 
     (x_a, x_b) ↦ (x_a cos pθ_n − x_b sin pθ_n, x_a sin pθ_n + x_b cos pθ_n),    θ_n = base^(−2n/E)
 
-In code: `turned_pairs`. A layout says which features a, b of a head form the pair n, and a scaling changes θ so that a
-model can read texts that are longer than those it was trained on.
+In code: `turned_pairs`. The layout defines which features a, b of a head form the pair n. A scaling changes θ so that a
+model can read texts that are longer than its training texts.
 """
 
 import math
@@ -22,7 +22,7 @@ from regard.errors import ConfigError, nearest
 
 
 def turned_pairs(pairs: Float[Tensor, "*any n two"], angle: Float[Tensor, "... n"], magnitude: float = 1.0) -> Tensor:
-    """Return each pair (a, b) times magnitude · (cos φ + i sin φ), read as the complex number a + ib."""
+    """Return each pair (a, b), as the complex number a + ib, times magnitude · (cos φ + i sin φ)."""
     if torch.compiler.is_compiling():  # the compiler does not support complex numbers
         (first, second), cos, sin = pairs.unbind(-1), magnitude * angle.cos(), magnitude * angle.sin()
         return torch.stack((first * cos - second * sin, first * sin + second * cos), -1)
@@ -48,7 +48,7 @@ class RotaryScaling:
     magnitude: float = 1.0
     """Factor of all rotated queries and keys."""
     constant: bool = False
-    """Whether `scale` and `magnitude` always give the same, so that the rotations of all positions can be kept."""
+    """Whether `scale` and `magnitude` always return the same values, so that rotations can be cached."""
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return the changed frequencies; unchanged by default."""
@@ -82,7 +82,7 @@ class LinearScaling(RotaryScaling):
 class NTKScaling(RotaryScaling):
     """θ_n · s^(−2n/(E−2)): the largest frequency stays, and the smallest is divided by s.
 
-    This is the base · s^(E/(E−2)) of the "NTK-aware" method.
+    This equals a change of the base to base · s^(E/(E−2)), the "NTK-aware" method.
 
     Reference: Peng et al. 2023, "YaRN", section 3.1 (method of bloc97).
 
@@ -137,7 +137,7 @@ class YaRNScaling(RotaryScaling):
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]
-        """0.1 ln s + 1, so that the scores grow by its square (1/t in the paper)."""
+        """0.1 ln s + 1; its square multiplies the scores (1/t in the paper)."""
         return 0.1 * math.log(self.factor) + 1
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
@@ -191,7 +191,7 @@ def check_factor(scaling: RotaryScaling, factor: float) -> None:
     """Raise an error for a factor below 1.
 
     Raises:
-        ConfigError: If it is not a finite number of 1 or more.
+        ConfigError: If the factor is not a finite number of 1 or more.
     """
     called = type(scaling).__name__
     check_number(called, "factor", factor)
@@ -201,7 +201,7 @@ def check_factor(scaling: RotaryScaling, factor: float) -> None:
 
 _LAYOUTS = ("pairs", "half")
 _KEPT_POSITIONS = 128
-"""Number of positions whose rotations are computed at once, at least."""
+"""Minimum number of positions whose rotations are computed at once."""
 
 
 class Rotary(RelativePositions):
@@ -215,7 +215,7 @@ class Rotary(RelativePositions):
     Args:
         base: > 1; the longest wavelength is about 2π·base.
         layout: Features of the pair n: "pairs" for 2n and 2n + 1, as in the paper; "half" for n and n + E/2, as in GPT-NeoX and
-            in Hugging Face's Llama. Weights trained with one do not work with the other.
+            in Hugging Face's Llama. Weights trained with one layout do not work with the other.
         scaling: Change of θ for inputs longer than those of training: `LinearScaling`, `NTKScaling`, `YaRNScaling` or
             `Llama3Scaling`; None for no change.
 
@@ -228,7 +228,7 @@ class Rotary(RelativePositions):
     """
 
     fixed = Unchanged("frequencies", "magnitude")
-    """True if a subclass has not changed the angles, which could then depend on weights."""
+    """False if a subclass changes the angles, because they may then depend on weights."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class Rotary(RelativePositions):
         """Rotate each pair of features by the angle of its position."""
         end = start + heads.shape[2]
         constant = self.fixed and (self.scaling is None or self.scaling.constant)
-        if torch.compiler.is_compiling() or not constant or start < 0:  # with more queries than keys, the first are before 0
+        if torch.compiler.is_compiling() or not constant or start < 0:  # start < 0: more queries than keys
             return self._turn_by(heads, self._angles(torch.arange(start, end, device=heads.device), heads))
         rotations = self._rotations_before(end, heads)[start:end]
         return self._turn(heads, lambda pairs: _times(pairs, rotations))
@@ -284,16 +284,16 @@ class Rotary(RelativePositions):
         return positions.to(like.dtype)[..., None] * self.frequencies(heads.shape[3], like)
 
     def _rotations_before(self, end: int, heads: Tensor) -> Tensor:
-        """Return the rotations of at least the positions below `end`, which are kept for the next call.
+        """Return the rotations of at least the positions below `end`, and cache them for the next call.
 
-        A step of a search rotates one position, and would otherwise spend most of the time on its angle.
+        A decoding step rotates one position; without the cache, computing its angle would take most of the time.
         """
         kept = self._kept
-        # The type too, because a tracer's tensors have no values that other calls could use.
+        # The key includes the tensor's class, because a tracer's tensors have no values that other calls could use.
         key = (self.base, self.scaling, heads.shape[3], heads.dtype, heads.device, type(heads))
         if kept is None or kept[0] != key or len(kept[1]) < end:
             size = max(end, _KEPT_POSITIONS, 2 * len(kept[1]) if kept and kept[0] == key else 0)
-            with torch.inference_mode(False), torch.no_grad():  # so that training can use them too
+            with torch.inference_mode(False), torch.no_grad():  # so that training can use the cache too
                 positions = torch.arange(size, device=heads.device)
                 kept = key, _rotations(self._angles(positions, heads), self.magnitude)
             self._kept = kept

@@ -22,9 +22,9 @@ class ScoredAttention(Attention):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
-        scale: Factor of the scores, > 0, by which your `scores` multiplies as `self.scale`; None for 1.
+        scale: Factor of the scores, > 0; your method `scores` multiplies by `self.scale`. None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
 
     Raises:
@@ -113,7 +113,7 @@ class ScoredAttention(Attention):
         return self.normalizer(add_bias(scores, score_bias), mask).to(scores.dtype)
 
     def mix(self, weights: Float[Tensor, "B Q K"], memory: Memory) -> Float[Tensor, "B Q Dv"]:
-        """Return the context, Σ_k weight_k value_k, in training mode with dropout on the weights."""
+        """Return the context, Σ_k weight_k value_k; in training mode, weights are dropped with probability `dropout`."""
         kept = nn.functional.dropout(weights, self.dropout, self.training)
         return kept.to(memory.value.dtype) @ memory.value
 

@@ -3,8 +3,8 @@
     w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j))               `SoftmaxSink`, "sink"          in code: `sink_weights`
     w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|        `Softpick`, "softpick"                  `softpick_weights`
 
-A softmax has to put its weight somewhere; trained models put it on the first key, the *attention sink*. With these normalizers,
-the rest of a row's weight goes to no key. They are called `normalizer(scores, mask)` and treat masks as all others do.
+The weights of a softmax must sum to one; trained models put weight that they do not need on the first key, the *attention
+sink*. With these normalizers, that weight goes to no key. They are called as `normalizer(scores, mask)`, like all others.
 """
 
 from typing import ClassVar
@@ -44,7 +44,7 @@ class SoftmaxSink(nn.Module):
     Args:
         num_heads: H, for scores (B,H,Q,K) and a learned b for each head; None for one b.
         learned: Whether training changes b.
-        initial: Value of b at the start, finite.
+        initial: Initial value of b, finite.
         device: Device of b, as in `torch.nn`.
         dtype: Type of b, as in `torch.nn`.
 
@@ -91,8 +91,8 @@ class SoftmaxSink(nn.Module):
 class Softpick(nn.Module):
     """w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score of zero or less get exactly zero.
 
-    **The weights of a row do not sum to one**: keys with negative scores take part in the sum only. A row without a positive
-    score has zero weights.
+    **The weights of a row do not sum to one**: keys with negative scores count in the denominator only. A row without a
+    positive score has zero weights.
 
     Reference: Zuhri, Fuadi, Aji 2025, "Softpick: no attention sink, no massive activations with rectified softmax", eq. 4 (ε =
     10⁻⁶ in the denominator).
@@ -110,6 +110,6 @@ class Softpick(nn.Module):
         if not scores.shape[-1]:
             return scores
         rows = at_least_float32(scores)
-        # A score of zero is a term of zero, so that masked keys take no part in the sum.
+        # Masked scores become zero, because a score of zero adds zero to the denominator.
         weights = softpick_weights(rows if mask is None else rows.where(mask, 0))
         return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)

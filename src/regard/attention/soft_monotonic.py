@@ -25,7 +25,7 @@ from regard.shapes import check_shape
 def plain_alignments(
     stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return α from p, 1 − p and α_0, one query and one key at a time, as the recurrence is written."""
+    """Return α from p, 1 − p and α_0, one query and one key at a time, exactly as in the recurrence."""
     rows = []
     for p, not_p in zip(stop.unbind(1), go_on.unbind(1), strict=True):
         reached = [previous[:, 0]]  # q
@@ -47,7 +47,7 @@ def expected_alignments(
     α_ij = p_ij q_ij,  q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j = Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p = σ(e).
 
     `kernels.monotonic` computes the recurrence over keys in log₂ K steps. Cost: B·Q·K·log₂ K multiply-adds in Q·log₂ K steps;
-    with gradients, it stores as many numbers.
+    with gradients, it stores B·Q·K·log₂ K numbers.
 
     Args:
         energies: e, before the sigmoid. Half types are computed in float32.
@@ -108,8 +108,8 @@ class SoftMonotonic(MonotonicAttention):
         key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
         scorer: Mechanism whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the
             paper.
-        initial_offset: Initial value of r. Use lower values for longer sources, so that queries can reach their end: the papers
-            use −4 for speech and −1 for texts.
+        initial_offset: Initial value of r. Use lower values for longer sources, so that queries can reach the last key: the
+            papers use −4 for speech and −1 for texts.
         noise: Standard deviation of ε in training mode, ≥ 0.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
@@ -187,7 +187,7 @@ def check_noise(called: str, noise: float) -> float:
     """Raise an error for a negative standard deviation.
 
     Raises:
-        ConfigError: If it is negative or not a number.
+        ConfigError: If the noise is negative or not a number.
     """
     check_number(called, "noise", noise)
     if not noise >= 0:

@@ -19,12 +19,12 @@ from regard.attention.soft_monotonic import SoftMonotonic
 class SoftToHard(Attention):
     """`SoftMonotonic` or `MoChA` in training mode, and its `hard()` form, with the same parameters, in evaluation mode.
 
-    Args:
-        soft: The soft mechanism.
-
-    A state belongs to the mode in which it was made, so switch modes between sequences only.
+    A state is valid only in the mode in which it was made, so switch modes between sequences only.
 
     Reference: Raffel et al. 2017, section 2.3; Chiu & Raffel 2018, section 2.2.
+
+    Args:
+        soft: The soft mechanism.
     """
 
     normalized: bool = False

@@ -22,8 +22,9 @@ def sparsemax_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
 
 
 def entmax15_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
-    """Return τ with Σ_k max(z_k − τ, 0)² = 1, for z = s/2: mean − √((1 − Σ (z − mean)²) / n) of the n highest z, for the
-    largest possible n.
+    """Return τ with Σ_k max(z_k − τ, 0)² = 1, for z = s/2.
+
+    τ = mean − √((1 − Σ (z − mean)²) / n), where mean and sum cover the n highest z, for the largest possible n.
     """
     ordered, rank = _ordered(z)
     mean = ordered.cumsum(-1) / rank
@@ -34,7 +35,7 @@ def entmax15_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
 
 
 class Sparsemax(nn.Module):
-    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with τ such that they sum to one.
+    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with τ such that the weights sum to one.
 
     Scores that are at least 1 below the highest get exactly zero. Cost: sorting each row.
 
@@ -61,7 +62,7 @@ class Sparsemax(nn.Module):
 
 
 class Entmax15(nn.Module):
-    """1.5-entmax: w_k = max(s_k/2 − τ, 0)², with τ such that they sum to one; between softmax and `Sparsemax`.
+    """1.5-entmax: w_k = max(s_k/2 − τ, 0)², with τ such that the weights sum to one; between softmax and `Sparsemax`.
 
     Scores that are at least 2 below the highest get exactly zero. Cost: sorting each row.
 
@@ -98,14 +99,14 @@ def at_least_float32(scores: Tensor) -> Tensor:
 def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Tensor = 1.0) -> Tensor:
     """Return scale · (s − max s), at most 0.
 
-    Scores that are 2 or more below the highest, and masked scores, become −2, which is outside every support (it ends at −1).
+    Scores that are 2 or more below the highest, and masked scores, become −2, which is outside every support (all end at −1).
     Bounded numbers keep the sums exact for all scores."""
     z = at_least_float32(scores)
     if mask is None:
         return (scale * _bounded(z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
     allowed = mask.any(-1, keepdim=True)
     top = z.where(mask, -torch.inf).detach().amax(-1, keepdim=True).where(allowed, 0)
-    # Equal scores in an empty row, as in a softmax: then all steps after this one, and their gradients, are finite.
+    # A row without allowed keys gets equal scores, so that all later steps and their gradients are finite.
     fill = torch.full_like(top, -2).where(allowed, 0)
     return (scale * _bounded((z - top).where(mask, 0))).clamp(min=-2).where(mask, fill)
 
@@ -121,9 +122,9 @@ def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _above(z: Tensor, threshold: Tensor) -> Tensor:
-    """Return the size of the support.
+    """Return a mask of the support: True where z is above the threshold.
 
-    A row with a NaN has no order. All its scores count, so that its weights are NaN, like those of a softmax.
+    A row with a NaN has no order. The whole row is in the support, so that its weights are NaN, like those of a softmax.
     """
     return ~(z <= threshold)
 

@@ -1,4 +1,4 @@
-"""Stick-breaking weights: each query goes through the keys from the last one back, and takes a share of what is left.
+"""Stick-breaking weights: from the last key to the first, each key gets a share of the weight that is left.
 
     w_k = β_k Π_{j > k} (1 − β_j),    β = 1 / (1 + exp(−s))        `StickBreaking`, "stick_breaking"
 
@@ -14,11 +14,11 @@ from regard.attention.sparse import at_least_float32
 
 
 def stick_breaking_weights(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
-    """Return β_k Π_{j > k} (1 − β_j), in logarithms: log β_k = log σ(s_k), and log(1 − β_j) = −softplus(s_j)."""
+    """Return β_k Π_{j > k} (1 − β_j), computed in logarithms: log β_k = log σ(s_k), and log(1 − β_j) = −softplus(s_j)."""
     left = -nn.functional.softplus(scores)
     if mask is not None:
-        left = left.where(mask, 0)  # a key that is not there takes nothing
-    # The share that the keys after k left: sums from the end, without the key itself.
+        left = left.where(mask, 0)  # a masked key takes no weight
+    # The logarithm of the share that the keys after k leave: sums from the end, without key k itself.
     after = nn.functional.pad(left, (0, 1))[..., 1:].flip(-1).cumsum(-1).flip(-1)
     return (nn.functional.logsigmoid(scores) + after).exp()
 
@@ -40,7 +40,7 @@ class StickBreaking(nn.Module):
     normalized: ClassVar[bool] = False
     """The sum of the weights of a row is between zero and one."""
     permutation_equivariant: ClassVar[bool] = False
-    """Later keys come first."""
+    """False, because later keys take their share first."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""

@@ -24,7 +24,7 @@ def key_columns(key: Float[Tensor, "B K D"], weight: Float[Tensor, "three D"]) -
 
 
 class Trilinear(ProductBase):
-    """score(q, k) = w_q·q + w_k·k + (w_p∘q)·k, query and key of one width D; w (3,D).
+    """score(q, k) = w_q·q + w_k·k + (w_p∘q)·k, query and key of the same width D; w (3,D).
 
     It is `General` with a diagonal matrix, plus one term for the query and one for the key. In a softmax, w_q·q cancels,
     because it is the same for all keys.
@@ -33,7 +33,7 @@ class Trilinear(ProductBase):
 
     Args:
         query_size: D = Dq = Dk, ≥ 1.
-        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.

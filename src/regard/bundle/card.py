@@ -17,11 +17,11 @@ _COUNTS = (
     ("train_texts", "training texts"),
     ("dev_texts", "held-out texts"),
 )
-"""Counts of examples in reports, and their names."""
+"""Keys of the counts of examples in a bundle's report, and their labels in the card."""
 
 
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
-    """Return the text of a bundle's README.md. It depends on the bundle alone.
+    """Return the text of a bundle's README.md. The same bundle and signature give the same text.
 
     Args:
         bundle: The model.
@@ -100,5 +100,5 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return a text in one line without HTML; names of labels and files may hold anything."""
+    """Return a text in one line without HTML; names of labels and files may contain any characters."""
     return " ".join(text.split()).replace("<", "&lt;")

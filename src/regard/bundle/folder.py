@@ -1,8 +1,8 @@
 """Replace several files of a folder at once, and read files that are not trusted.
 
 Replacing several files takes several renames, and a machine can stop between any two. So the new files are first written to a
-folder beside the old ones, and a single rename of that folder makes them valid. Moving them to their places afterwards is only
-tidying up: readers do not depend on it, and the next writer completes it.
+folder beside the old ones, and a single rename of that folder makes them valid. Moving the files to their places afterwards is
+only tidying up: readers do not depend on it, and if it is interrupted, the next writer completes it.
 
     .incoming.tmp/   being written; ignored
     .incoming/       complete; its files replace those of the same name outside
@@ -88,7 +88,7 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
     except MemoryError as error:
         raise BundleError(f"{path} has {state.st_size:,} bytes, more than this machine's memory can hold") from error
     except FileNotFoundError as error:
-        raise BundleError(f"{path} is missing: the model's folder is incomplete; copy it again, whole") from error
+        raise BundleError(f"{path} is missing: the model's folder is incomplete; copy the whole folder again") from error
     except OSError as error:
         raise BundleError(f"cannot read {path}: {error.strerror}") from error
 

@@ -109,7 +109,7 @@ def read_task(folder: Path, signature: dict[str, Any], settings: bytes) -> tuple
     path = find(folder, CONFIG)
     config = read_config_file(settings, path)
     if config.task != signature["task"]:
-        raise BundleError(f"{path} is for {config.task}, but the model's signature is of {signature['task']}")
+        raise BundleError(f"{path} is for {config.task}, but the model's signature is for {signature['task']}")
     return config, find_task(config.task)
 
 
@@ -164,7 +164,7 @@ def plan_model(folder: Path, config: RunConfig, task: Task[Any, Any, Any, Any], 
 def check_sizes(config: RunConfig, data: bytes, path: Path) -> None:
     """Check that no size in the settings is larger than the file of weights allows, before a model of these sizes is built.
 
-    There is at least one tensor for each layer, and one number for each unit of a width, a head or a filter.
+    The file has at least one tensor for each layer, and one number for each unit of a width, each head and each filter.
 
     Raises:
         BundleError: If a size is larger.
@@ -222,7 +222,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _count_stored(model: nn.Module) -> int:
-    """Return the least number of values in a model's file: tied weights count once, and persistent buffers count too."""
+    """Return the minimum number of values in a model's file: tied weights count once, and persistent buffers count too."""
     kept = model.state_dict(keep_vars=True).values()
     return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in kept}.values())
 

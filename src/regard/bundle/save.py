@@ -49,7 +49,7 @@ def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: s
     """
     _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:
-        _check_weights(Path(folder), weights)  # again, because only now can no run replace it
+        _check_weights(Path(folder), weights)  # checked again, because from now on no run can replace the model
         disk.write(stage / name, render_json({**found, "weights": weights}))
 
 
@@ -57,8 +57,8 @@ def _check_weights(folder: Path, weights: str) -> None:
     signature, _ = read_signed(folder)
     if signature["files"][WEIGHTS] != weights:
         raise BundleError(
-            f"the model in {folder} was replaced by another while it was measured, so nothing was kept there; measure it again "
-            "when its training has ended"
+            f"the model in {folder} was replaced by another while it was measured, so the measurement was not saved; measure "
+            "again when its training has ended"
         )
 
 

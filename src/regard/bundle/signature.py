@@ -24,7 +24,7 @@ _UNCHECKED_FORMAT = 1
 _SMALL = 1 << 26  # bytes of a text file
 _EVERY = {CONFIG, WEIGHTS, REPORT}
 ORIGIN = {"folder": "", "weights": "", "data": "", "updates": 0}
-"""The form of what is recorded about a model that another run started from."""
+"""Form of the record about the model that a run started from."""
 _FORM = {"versions": {}, "scores": {}, "started_from": ORIGIN, "kept": [], "updates": 0, "epochs": 0.0, "data": "", "seed": 0}
 _FORM |= {"finished": False}
 
@@ -116,7 +116,7 @@ def _check_folder(folder: Path) -> None:
                 f"or continue with `regard resume {folder}`"
             )
         inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # a cross-validation, or several runs
-        where = f"; {inside[0]} in it is one: name {folder / inside[0]}" if inside else ""
+        where = f"; it contains the model {inside[0]}: name {folder / inside[0]}" if inside else ""
         raise BundleError(
             f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made{where}"
         )
@@ -133,7 +133,7 @@ def _check_signature(signature: Any, path: Path) -> None:
         )
     if newer > FORMAT_VERSION:
         versions = signature.get("versions")
-        maker = versions.get("regard", "a newer regard") if isinstance(versions, dict) else "a newer regard"
+        maker = versions.get("regard", "(a newer version)") if isinstance(versions, dict) else "(a newer version)"
         raise BundleError(
             f"{path}: the model has format {newer}, written by regard {maker}; this regard, {__version__}, reads "
             f"up to format {FORMAT_VERSION}: upgrade with `pip install --upgrade regard`"

@@ -25,7 +25,10 @@ from regard.task import BundleFiles, find_task
 
 @dataclass(frozen=True)
 class StartFiles:
-    """A trained model as it was when it was read; a `regard.task.Start`. Later changes to its folder have no effect."""
+    """A trained model as it was when its files were read. Later changes to its folder have no effect.
+
+    It is a `regard.task.Start`.
+    """
 
     folder: str
     """Folder that the model was read from."""
@@ -36,7 +39,7 @@ class StartFiles:
     """Plain data about the model, for the signature of the run that starts from it."""
 
     def __reduce__(self) -> tuple[type["StartFiles"], tuple[Any, ...]]:
-        """Send only the files to another process, without the objects that were built from them."""
+        """Pickle only the files for another process, without the objects that were built from them."""
         return StartFiles, (self.folder, self.files, self.custom, self.origin)
 
     @cached_property
@@ -88,7 +91,7 @@ class StartFiles:
 
 
 def read_start(folder: str | Path) -> StartFiles:
-    """Read a trained model to start another run from.
+    """Read a trained model from which another run starts.
 
     Raises:
         BundleError: If the folder is not a trained model, is damaged, or was written by a newer regard.

@@ -44,16 +44,17 @@ def unpack(model: nn.Module, data: bytes, path: object) -> None:
     shapes = read_shapes(data, path)
     for name in wanted.keys() - shapes.keys():
         raise BundleError(
-            f"{path}: the tensor '{name}' is missing{nearest(name, shapes)}; the file is not of the model in config.yaml"
+            f"{path}: the tensor '{name}' is missing{nearest(name, shapes)}; the file is not for the model in config.yaml"
         )
     for name in shapes.keys() - wanted.keys():
         raise BundleError(
-            f"{path}: the tensor '{name}' is not the model's{nearest(name, wanted)}; config.yaml describes another one"
+            f"{path}: the tensor '{name}' does not belong to the model{nearest(name, wanted)}; config.yaml is for another model"
         )
     for name, shape in wanted.items():
         if shapes[name] != shape:
             raise BundleError(
-                f"{path}: the tensor '{name}' has shape {shapes[name]}, expected {shape} by config.yaml and the tokenizers"
+                f"{path}: the tensor '{name}' has shape {shapes[name]}, expected {shape} according to config.yaml and the "
+                "tokenizers"
             )
     try:
         tensors = load(data)
@@ -62,7 +63,7 @@ def unpack(model: nn.Module, data: bytes, path: object) -> None:
     with torch.no_grad():
         for name, tensor in own.items():
             if tensors[name].dtype != tensor.dtype:
-                raise BundleError(f"{path}: the tensor '{name}' is of {tensors[name].dtype}, expected {tensor.dtype}")
+                raise BundleError(f"{path}: the tensor '{name}' has dtype {tensors[name].dtype}, expected {tensor.dtype}")
             tensor.copy_(tensors[name])
 
 
@@ -85,9 +86,10 @@ _DRAWING = (Tensor.normal_, Tensor.uniform_)
 def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes in the file's header, which is not trusted.
 
+    The tensors together are as large as the data, so memory for them can be allocated safely.
+
     Raises:
-        BundleError: If there is no such header, or it does not match the size of the data. So the shapes can be allocated
-            safely.
+        BundleError: If there is no valid header, or it does not match the size of the data.
     """
     try:
         if len(data) < 8:

@@ -7,7 +7,7 @@ from regard.task.settings import UserSettings
 
 
 def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
-    """Read a table of (x, y) at x = `value`, with straight lines between its rows and constants outside."""
+    """Interpolate a table of (x, y) linearly at x = `value`; outside the table, y is constant."""
     if value <= rows[0][0]:
         return rows[0][1]
     for (x0, y0), (x1, y1) in pairwise(rows):
@@ -55,7 +55,7 @@ def transformer_settings(width: int, dropout: float, *, feed_forward: int) -> di
     Args:
         width: Width of the model.
         dropout: Dropout of the embeddings and of the layers.
-        feed_forward: Width of the feed-forward layers, as a multiple of the model's.
+        feed_forward: Width of the feed-forward layers, as a multiple of `width`.
     """
     return {
         "model.hidden_size": width,
@@ -67,7 +67,7 @@ def transformer_settings(width: int, dropout: float, *, feed_forward: int) -> di
 
 
 def to_number(value: Any) -> int | None:
-    """Return a setting as a positive integer; None for zero and for anything else, which the strict loader reports."""
+    """Return a setting as a positive integer; None for zero, and for invalid values, which the loader of settings reports."""
     try:
         return max(int(value), 0) or None
     except (TypeError, ValueError):

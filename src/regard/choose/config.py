@@ -58,7 +58,7 @@ def _layers(choice: Choice) -> list[Layer]:
 
 
 def _covers(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
-    """Return whether everything that could be chosen was given."""
+    """Return whether the user gave all settings that would be chosen."""
     return all(
         name in given and (not isinstance(value, Mapping) or (isinstance(given[name], Mapping) and _covers(given[name], value)))
         for name, value in chosen.items()

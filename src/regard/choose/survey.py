@@ -113,7 +113,7 @@ class _Sample:
         letters: Counter[str] = Counter()
         for character, number in counts.items():
             if character.isalpha():
-                letters[character.lower()[0]] += number  # the lower case of İ is i and a dot
+                letters[character.lower()[0]] += number  # in lower case, İ becomes two characters: i and a dot
         total = sum(letters.values())
         unspaced = sum(number for letter, number in letters.items() if _is_unspaced(letter))
         return TextSurvey(
@@ -130,7 +130,7 @@ def survey_pairs(data: DataConfig) -> PairSurvey:
     """Read `data.train` once and measure it.
 
     Raises:
-        DataError: As `regard.text.pairs.readers.read_pairs`.
+        DataError: As for `regard.text.pairs.readers.read_pairs`.
     """
     source, target = _Sample(), _Sample()
     for chunk in read_pairs(data.train, data, ReadingReport()):
@@ -146,7 +146,7 @@ def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
     """Read `data.train` once and measure it.
 
     Raises:
-        DataError: As `regard.text.labelled.readers.read_labelled`.
+        DataError: As for `regard.text.labelled.readers.read_labelled`.
     """
     sample, labels = _Sample(), Counter[str]()
     for chunk in read_labelled(data.train, data, ReadingReport()):
@@ -161,7 +161,7 @@ def survey_plain(data: TextDataConfig) -> PlainSurvey:
     """Read `data.train` once and measure it.
 
     Raises:
-        DataError: As `regard.text.plain.read_texts`.
+        DataError: As for `regard.text.plain.read_texts`.
     """
     sample = _Sample()
     for chunk in read_texts(data.train, data, ReadingReport()):
@@ -177,7 +177,7 @@ def _is_unspaced(letter: str) -> bool:
 
 
 def _cover(letters: Counter[str], wanted: float) -> frozenset[str]:
-    """Return the most frequent letters that together occur `wanted` times."""
+    """Return the most frequent letters that together occur at least `wanted` times."""
     covered: set[str] = set()
     reached = 0
     for letter, count in _by_count(letters.items()):

@@ -1,1 +1,1 @@
-"""The command line: one file per command, and no arithmetic."""
+"""The command line, with one module per command and no numerical code."""

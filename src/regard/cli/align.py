@@ -12,8 +12,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "align",
         "Align the words of sentence pairs by the attention of a trained model.\n"
-        "For each line of the file, one line of source-target links counted from 0 is printed, such as `0-0 1-2`; it is empty\n"
-        "if the file's line contains no pair.",
+        "For each line of the file, one line of source-target links counted from 0 is printed, such as `0-0 1-2`; an empty\n"
+        "line if the file's line contains no pair.",
         "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de\n"
         "  regard align runs/mine pairs.tsv --site norm.1 --step consume",
     )
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> None:
         "--step",
         choices=("produce", "consume"),
         help="use the attention of the step that produces a word, or of the next step, which consumes it (default: the run's\n"
-        "model.alignment_step, else produce; measure a few pairs with known links to choose)",
+        "model.alignment_step, else produce; to choose, compare both on a few pairs with known links)",
     )
     add_pair_options(parser)
     options = parser.read(arguments)

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
             num_cut += found.cut_at is not None
         if num_cut:
             show(
-                f"regard: texts of which only the first {classifier.config.data.max_tokens:,} tokens were read "
+                f"regard: texts truncated to their first {classifier.config.data.max_tokens:,} tokens "
                 f"(data.max_tokens, set when the model was trained): {num_cut:,}",
                 file=sys.stderr,
             )
@@ -59,14 +59,14 @@ def _parser() -> Parser:
         "classify",
         "Label the given texts, the lines of --input FILE, or the lines of standard input.\n"
         "For each text, one line is printed, in order: the label, a tab, its probability. If texts can have several\n"
-        "labels: all labels with a probability above one half (film 0.9800, positive 0.9100); if there are none:\n"
+        "labels: all labels with a probability above one half (film 0.9800, positive 0.9100); if no label has one:\n"
         "(none), a tab, and the most probable label with its probability.",
         '  regard classify runs/reviews "a gripping , honest film" --heatmap words.png\n'
         "  regard classify runs/reviews --input reviews.txt > labels.tsv\n"
         "  cat reviews.txt | regard classify runs/reviews --json",
     )
     add_model_argument(parser)
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to label")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="text to label")
     parser.add_argument("--input", metavar="FILE", help="text file with one text per line")
     add_output_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per text: label, probabilities, words and weights")
@@ -113,5 +113,5 @@ def _render(found: "Classification", options: argparse.Namespace, several: bool)
 
 
 def _in_line(label: str) -> str:
-    """Escape tabs and line ends, which labels from a table can contain."""
+    """Replace tabs and line ends, which labels from a table can contain, by spaces."""
     return " ".join(label.split())

@@ -1,4 +1,4 @@
-"""`regard compare`: which of two trained models is better on a file."""
+"""`regard compare`: test which of two trained models is better on a file."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> None:
         "--resamples",
         type=positive_number,
         metavar="N",
-        help="samples of the bootstrap (default: 10,000; for translators 1,000)",
+        help="number of bootstrap samples (default: 10,000; for translators 1,000)",
     )
     own = TaskOptions(parser, "compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
         help="also write the word alignment of each pair in Pharaoh format (0-0 1-2), for data.alignments or to compare with\n"
         "`regard align`; words and punctuation marks are counted separately",
     )
-    parser.add_argument("--start", type=whole_number, default=0, metavar="N", help="number of the first one (default: 0)")
+    parser.add_argument("--start", type=whole_number, default=0, metavar="N", help="number of the first example (default: 0)")
     parser.add_argument("--seed", type=whole_number, default=1, metavar="N", help="seed of the corpus (default: 1)")
     options = parser.read(arguments)
     if options.alignments and options.reviews:

@@ -12,7 +12,7 @@ def main(arguments: Sequence[str]) -> None:
     """Draw the learning curves of one or several runs."""
     parser = Parser(
         "curves",
-        "Draw the loss of training and dev, and each score of the dev set, from a run's logs/metrics.csv. Several runs are\n"
+        "Draw the training loss, the dev loss and each score of the dev set, from a run's logs/metrics.csv. Several runs are\n"
         "drawn in one picture with a legend. A run that is still training is drawn up to its last row. BLEU and chrF during\n"
         "training are scores of greedy translations.",
         "  regard curves runs/mine\n  regard curves runs/luong runs/transformer --by epoch --to curves.svg\n"

@@ -12,7 +12,7 @@ def main(arguments: Sequence[str]) -> None:
         "demo",
         "Train on built-in texts, score the model on new texts, and show one of them with its attention. Nothing is\n"
         "downloaded. A small recurrent English-German translator takes some two minutes on two cores, a Transformer up to\n"
-        "five; classifiers of reviews, one for each preset, a minute.",
+        "five; classifiers of reviews, one for each preset, take a minute.",
         "  regard demo\n  regard demo --model transformer\n  regard demo --task classification\n  regard demo --out /tmp/demo",
     )
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The demo of classifiers: train one for each preset, score them, and show which words one of them reads."""
+"""The demo of classifiers: train one for each preset, score them, and show which words one of them attends to."""
 
 import argparse
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _REVIEWS = 16_000
 _HELD_OUT = 1000
 _FIRST_HELD_OUT = 1 << 22
-"""Index of the first held-out review, far behind those that are trained on."""
+"""Index of the first held-out review, far after the training reviews."""
 _PRESETS = ("bag", "tutorial-bilstm", "bilstm", "hierarchical")
 _SHORTER = {"training.max_epochs": 2, "training.batch_sentences": 32, "data.max_texts": 10_000}
-"""Settings of all presets except the first, whose attention is shown. They are short, so that all take less than a minute."""
+"""Settings that shorten the training of all presets except the first, so that the whole demo takes about a minute."""
 _SHOWN_WORDS = range(10, 18)
 """Number of words of the displayed review."""
 
@@ -63,7 +63,7 @@ Next:
 
 
 def _prepare(options: argparse.Namespace) -> "tuple[Path, list[Review]]":
-    """Write the training reviews into the cache, and draw others."""
+    """Write the training reviews into the cache, and return held-out reviews."""
     from regard.config import LabelledDataConfig
     from regard.demo import ReviewCorpus
     from regard.text.cache import cache_folder
@@ -113,7 +113,7 @@ def _render(rows: list[_Row]) -> str:
     lines += [f"  {row.preset:<18}{row.accuracy:>8.1%}{row.share:>38.1%}" for row in rows]
     lines.append(
         "\nThe bag attends to the words themselves. The others attend to states of an encoder, which depend on several words:\n"
-        "the evidence of one word can be at the position of another, so a small share does not mean an error."
+        "information about one word can be at the position of another, so a small share does not mean an error."
     )
     return "\n".join(lines)
 

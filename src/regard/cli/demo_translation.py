@@ -19,7 +19,7 @@ PRESETS = {"recurrent": "demo", "transformer": "transformer-demo"}
 _PAIRS = 30_000
 _HELD_OUT = 1000
 _FIRST_HELD_OUT = 1 << 23
-"""Index of the first held-out pair, far behind those that are trained on."""
+"""Index of the first held-out pair, far after the training pairs."""
 _SHOWN_WORDS = range(8, 12)
 """Number of source words of the displayed sentence."""
 
@@ -49,7 +49,7 @@ Next:
 
 
 def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[DemoPair]]":
-    """Write the training pairs into the cache, and pick held-out ones that share no sentence with them."""
+    """Write the training pairs into the cache, and return held-out pairs that share no sentence with them."""
     from regard.demo import DemoCorpus
     from regard.presets import load_preset
     from regard.text.cache import cache_folder

@@ -17,7 +17,7 @@ from regard.task import find_task
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the scores of a model: of a translator, a classifier or a language model."""
+    """Print the scores of a translator, a classifier or a language model."""
     parser = Parser(
         "evaluate",
         "Compare a model's output with the reference.\n"

@@ -26,7 +26,7 @@ def _parser() -> Parser:
     parser = Parser(
         "export",
         "Write a trained model as ONNX graphs, for onnxruntime in Python, C++, Java, C#, JavaScript and browsers, with\n"
-        "attention among the outputs; or write a Transformer that translates in CTranslate2's format. The export is compared\n"
+        "attention among the outputs; or write a Transformer translator in CTranslate2's format. The export is compared\n"
         "with the model before anything is written. The folder also holds the tokenizers and a short example.\n"
         "Requires: pip install 'regard[onnx]' or 'regard[ctranslate2]'",
         "  regard export runs/mine --to exported/mine\n"
@@ -36,31 +36,32 @@ def _parser() -> Parser:
         "  regard export runs/mine --to exported/fast --format ctranslate2",
     )
     parser.add_argument("dir", metavar="DIR", type=model_folder, help="a trained model's folder")
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write, which does not exist yet")
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write; it must not exist yet")
     parser.add_argument("--format", choices=("onnx", "ctranslate2"), default="onnx", help="format to write (default: onnx)")
     parser.add_argument(
         "--overridable",
         action="store_true",
-        help="let a decoder's step accept attention weights that replace its own (inputs override and overridden)",
+        help="let decoder steps accept attention weights that replace their own (inputs override and overridden)",
     )
     parser.add_argument(
         "--precision",
         choices=("float32", "int8"),
         default="float32",
-        help="int8: weights of 8 bits; the loss of quality is measured, printed, and written into the card (default: float32)",
+        help="int8: weights of 8 bits; the loss of quality is measured, printed, and written into the model card "
+        "(default: float32)",
     )
     parser.add_argument(
         "--check",
         metavar="FILE[,FILE]",
         default="",
-        help="with int8: file on which the loss of quality is measured, as for `regard evaluate` (default: drawn tokens)",
+        help="with int8: file on which the loss of quality is measured, as for `regard evaluate` (default: random tokens)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an export that is already in the folder")
     return parser
 
 
 def _export(options: Namespace) -> "Exported":
-    """Write the chosen format; refuse options of the other one."""
+    """Write the chosen format. Options of the other format raise an error."""
     from regard.export import export_ctranslate2, export_onnx
 
     if options.format == "ctranslate2":

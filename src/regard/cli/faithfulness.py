@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the measures and the sentence, and save those of a classifier with the model."""
+    """Print the measures and their meaning. Those of a classifier are also saved in its folder."""
     options = _parser().read(arguments)
     if options.picture:
         check_ending(options.picture, PICTURES, "--picture")
@@ -89,14 +89,14 @@ def _parser() -> Parser:
     parser = Parser(
         "faithfulness",
         "Measure whether the words that a classifier or a translator attends to are those that its predictions depend on.\n"
-        "A table and a few sentences on its meaning for this model are printed. Those of a classifier are saved in its folder\n"
-        "as faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
+        "A table and a few sentences on its meaning for this model are printed. For a classifier, both are also saved in its\n"
+        "folder as faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
         "For a translator, one source token at a time is deleted, or attention to it is erased, while the target is the\n"
         "model's own translation. For a classifier:\n"
         "comprehensiveness   how much probability the predicted label loses when the most attended words are deleted\n"
         "sufficiency         how much probability it loses when only these words are left\n"
         "                    both are means over 1, 5, 10, 20 and 50% of the words; the same is shown for random words and\n"
-        "                    for the best order tried, in which words whose own deletion costs most come first\n"
+        "                    for the best order tried, which begins with the words whose deletion alone costs most\n"
         "Kendall τ           similarity of the orders by attention and by leave-one-out or gradient × input, from −1 to 1\n"
         "permuted, uniform   change of the predictions when the weights are permuted, or all equal",
         "  regard faithfulness runs/reviews test.tsv\n  regard faithfulness runs/deu test.tsv --texts 100 --picture bars.png\n"
@@ -121,14 +121,14 @@ def _parser() -> Parser:
         default=[],
         metavar="DIR",
         type=model_folder,
-        help="the same run with other seeds, whose attention is compared",
+        help="models with the same settings but other seeds; the attention of all models is compared",
     )
     parser.add_argument(
         "--permutations",
         type=positive_number,
         default=100,
         metavar="N",
-        help="permutations of each text (default: 100)",
+        help="number of permutations of each text's weights (default: 100)",
     )
     parser.add_argument(
         "--picture", default="", metavar="FILE", help=f"draw the losses of probability as bars ({' '.join(PICTURES)})"

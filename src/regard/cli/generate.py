@@ -84,7 +84,7 @@ def _parser() -> Parser:
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the beginning of a text (default: none)")
     parser.add_argument("--input", metavar="FILE", help="text file with one prompt per line; /dev/stdin for a pipe")
     add_output_option(parser)
-    parser.add_argument("--samples", type=positive_number, default=1, metavar="N", help="texts for each prompt (default: 1)")
+    parser.add_argument("--samples", type=positive_number, default=1, metavar="N", help="texts per prompt (default: 1)")
     parser.add_argument(
         "--temperature",
         type=any_number,

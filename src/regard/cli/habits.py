@@ -1,7 +1,8 @@
 """Options and commands of other tools, and their names in regard.
 
-`habits.yaml` has a row for each option, command or task of fairseq, OpenNMT, JoeyNMT, Hugging Face and scikit-learn. An answer
-holds for all tasks, or there is one for each task. Names are compared without leading dashes, and with underscores for dashes.
+`habits.yaml` has a row for each option, command or task of fairseq, OpenNMT, JoeyNMT, Hugging Face and scikit-learn. A row
+has one answer for all tasks, or an answer for each task. Names are compared without leading dashes, and with underscores
+for dashes.
 """
 
 from collections.abc import Mapping

@@ -28,20 +28,20 @@ from regard.version import __version__
 _AT_ONCE = 1024
 """Maximum number of lines of standard input in one group."""
 _MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, because its mark begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),  # first, because its mark begins with the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _PASSED_OVER = 1 << 20
-"""Characters that are read together from the rest of a line that is too long."""
+"""Number of characters per read while the rest of a line that is too long is skipped."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
 def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[str]:
     """Yield the lines of a text file, which may be compressed as .gz.
 
-    The file is opened at once, so that a missing file is found first.
+    The file is opened at once, so that a missing file is reported before a model is loaded.
 
     As in training data, a line has at most 65,536 characters. The rest of a longer line is read and ignored, in bounded memory.
 
@@ -51,7 +51,7 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
         kept: Number of characters to keep of a line with more than 65,536.
 
     Raises:
-        DataError: If it cannot be read, is empty, or is named like a Parquet file.
+        DataError: If the file cannot be read, is empty, or is named like a Parquet file.
     """
     name = path.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
@@ -169,11 +169,11 @@ def output_part(options: argparse.Namespace, command: str, together: int) -> Ite
     Args:
         options: Options with `input`, `output`, `dir`, and all others that affect the result.
         command: Name of the command, for messages.
-        together: Number of lines in a group. Groups make the same batches for any number of processes.
+        together: Number of lines in a group. A group is never divided, so that any number of processes makes the same batches.
 
     Raises:
         DataError: If the input cannot be read.
-        RequestError: If there are several processes but not both files, or one process has failed.
+        RequestError: If several processes run without `input` or `output`, or one process has failed.
     """
     ranks = read_ranks()
     if not ranks.alone and not (options.input and options.output):
@@ -212,7 +212,7 @@ def _measure(path: str) -> tuple[int, str]:
 
 
 def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
-    """Return a key of all options that affect the result and its distribution over processes."""
+    """Return a key of everything that affects the result and its distribution over processes."""
     from regard.bundle.folder import read
 
     asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
@@ -228,7 +228,7 @@ def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterato
 
     Args:
         command: Name of the command, for messages.
-        what: Name of a line, such as `sentence`.
+        what: Name of the content of a line, such as `sentence`, for messages.
         kept: As in `read_lines`.
 
     Raises:
@@ -244,7 +244,7 @@ def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterato
 def _available(stream: TextIO, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
     """Yield the lines in groups: wait for one line, then take all that have already arrived.
 
-    So a program that waits for each answer gets it at once, and a large input is processed in large batches."""
+    Therefore, a program that waits for each answer gets it at once, and a large input is processed in large batches."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
     queue: Queue[str | OSError | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory

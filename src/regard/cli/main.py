@@ -51,8 +51,8 @@ Evaluate it:
   regard evaluate runs/mine test.tsv                       translators: loss, BLEU, chrF; classifiers: accuracy, F1, mistakes,
                                                            calibration; language models: perplexity
   regard score runs/mine test.tsv                          print the log probability of each given translation
-  regard compare runs/a runs/b test.tsv                    compare two models, and test whether the difference is chance
-  regard faithfulness runs/reviews test.tsv                measure whether attention shows which words decide
+  regard compare runs/a runs/b test.tsv                    compare two models, and test if their difference is due to chance
+  regard faithfulness runs/reviews test.tsv                measure whether attention shows which words decide a prediction
 
 More:
   regard corpus --pairs 20000 --to pairs.tsv               write built-in sentence pairs or reviews to a file
@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Arguments of the command line, without the program's name; None for those of the process.
 
     Returns:
-        0 for success, 2 for a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the output has closed
-        it.
+        0 for success, 2 for a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 141 if the program that reads the output
+        has closed the pipe.
     """
     replace_unwritable(sys.stdout)
     try:
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         return _fail(own_name() + shortened(_explain(error)))
-    except BaseException as error:  # a panic of the tokenizers library is not an Exception
+    except BaseException as error:  # a panic of the tokenizers library is no subclass of Exception
         if not out_of_memory(error):
             raise
         return _fail(own_name() + _OUT_OF_MEMORY)
@@ -121,7 +121,7 @@ def _run(arguments: list[str]) -> int:
         raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
     try:
         os.getcwd()
-    except OSError as error:  # PyTorch's libraries could not be loaded, and end the process
+    except OSError as error:  # importing PyTorch without a working directory ends the process
         raise RequestError(f"{name}: the working directory no longer exists; change to one that does, and try again") from error
     try:
         return import_module(f"regard.cli.{name}").main(rest) or 0

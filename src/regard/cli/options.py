@@ -70,7 +70,7 @@ def add_model_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def model_folder(name: str) -> str:
-    """Return the folder that an argument names. For an address on the hub, it is the folder in the cache."""
+    """Return the folder that an argument names; for an address on the hub, the model's folder in the cache."""
     if not name.startswith("hf://"):
         return name
     from regard.hub.download import local_folder
@@ -168,7 +168,7 @@ def print_result(found: "Result", *, as_json: bool) -> None:
 
 
 def load_model(arguments: argparse.Namespace) -> Any:
-    """Load the trained model that a command names, on the device it names."""
+    """Load the trained model that a command line names, on the device that it names."""
     from regard.tasks.loading import load
 
     set_threads(arguments.threads)
@@ -237,13 +237,13 @@ def set_threads(threads: int, *, spare: int = 0) -> None:
 
     Args:
         threads: The number; 0 for this process's share of the cores.
-        spare: Number of cores of that share to leave to other work. At least one is used.
+        spare: Number of cores of that share to leave to other work. PyTorch gets at least one.
     """
     import torch
 
     ranks = read_ranks()
     share = max(1, count_cores(ranks.local_size) - spare)
-    # torchrun makes PyTorch use one thread on every machine.
+    # torchrun sets PyTorch's number of threads to 1. This number is ignored if there are several processes.
     torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
 
 
@@ -297,7 +297,7 @@ def save_heatmap(attention: "AttentionRecord | None", number: int, options: argp
     """Draw the attention of one prediction.
 
     Args:
-        attention: Its record.
+        attention: The record of the prediction's attention; None if there is none.
         number: The number of the text, from 1.
         options: The parsed options.
         texts: Plural name of the inputs, such as `sentences`.

@@ -1,4 +1,4 @@
-"""`regard page`: write a page on which a trained model can be used, inspected and changed."""
+"""`regard page`: write an HTML page to use a trained model, inspect it, and change its attention."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> None:
         "Write one HTML file that contains a trained translator, language model or classifier. It opens with a double click,\n"
         "without server, installation or network: type a sentence, and see the output and the attention; step through the\n"
         "decoding and choose other words; drag attention to other words, and see what changes. With several models of one\n"
-        "task, the page compares them. The file has about 5 MB and 1.3 times the size of the model.\n"
+        "task, the page compares them. The size of the file is about 5 MB plus 1.3 times the size of the model.\n"
         "Requires: pip install 'regard[onnx]'",
         "  regard page runs/mine --to playground.html\n"
         '  regard page runs/mine --to playground.html --example "she kissed him ." --example "he kissed her ."\n'
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
         help="example text on the page; may be given several times, and the page opens with the first (default: built-in "
         "English texts with words that the model knows)",
     )
-    parser.add_argument("--examples", metavar="FILE", help="text file with an example per line; the first 20 are taken")
+    parser.add_argument("--examples", metavar="FILE", help="text file with an example per line; the first 20 are used")
     parser.add_argument("--title", default="", help="title of the page (default: the names of the models)")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     options = parser.read(arguments)

@@ -1,4 +1,4 @@
-"""One printed line for each line of a file of pairs."""
+"""Output of commands that print one line for each line of a file of pairs."""
 
 import sys
 from collections.abc import Iterable

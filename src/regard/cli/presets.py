@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> None:
         "  regard presets\n"
         "  regard presets luong > mine.yaml && regard train translation --config mine.yaml --data.train pairs.tsv",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a preset")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="preset to print")
     name = parser.read(arguments).name
     if name is not None:
         show(preset_text(name), end="")

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> None:
         "Continue an interrupted run from its last checkpoint, with the same batches and, bit for bit, the same weights.\n"
         "In a cross-validation, the interrupted fold continues, and then the remaining folds are trained.\n\n"
         "With settings, continue with them: train longer (even if the run has ended), or with another learning rate.\n"
-        "The learning rate then rises gradually to that of a run that had the new length from the beginning.",
+        "The learning rate then rises gradually to the value that a run with the new length would have at this point.",
         "  regard resume runs/mine\n"
         "  regard resume runs/mine --training.max_epochs 20\n"
         "  regard resume runs/mine --training.max_epochs 20 --training.learning_rate 5e-4",
@@ -53,7 +53,7 @@ def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object
     """Return settings by their full names, and check that none is an option of another tool.
 
     Raises:
-        RequestError: If there is one. The message gives regard's name for it.
+        RequestError: If one is an option of another tool. The message gives regard's name for it.
     """
     from regard.cli.habits import find_setting
     from regard.cli.train import read_settings

@@ -24,8 +24,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "score",
         "Score given translations with a trained translator.\n"
-        "For each line of the file, one line is printed: score (by which a search ranks), log p (natural logarithm)\n"
-        "and number of tokens, separated by tabs; it is empty if the file's line contains no pair. The perplexity of all\n"
+        "For each line of the file, one line is printed: score (used to rank translations), log p (natural logarithm)\n"
+        "and number of tokens, separated by tabs; an empty line if the file's line contains no pair. The perplexity of all\n"
         "pairs is printed on standard error.",
         "  regard score runs/mine test.tsv\n  regard score runs/mine test.en,test.de --json > scores.jsonl\n"
         "  regard score runs/mine test.tsv --ensemble runs/other",
@@ -63,7 +63,7 @@ class _Totals:
 
 
 def _scored(translator: "Translator", chunks: Iterable["PairChunk"], totals: _Totals) -> "Iterator[tuple[int, ScoredPair]]":
-    """Yield the score of each pair with its line, and add it to the totals."""
+    """Yield the line number and the score of each pair, and add the score to the totals."""
     for chunk in chunks:
         for line, one in zip(chunk.line, translator.score(chunk.source, chunk.target), strict=True):
             totals.pairs += 1

@@ -20,8 +20,8 @@ _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 def main(arguments: Sequence[str]) -> None:
     """Serve models until SIGTERM or Ctrl-C."""
     options = _parser().read(arguments)
-    # Threads of a model that wait for each other by spinning take the cores from the requests: on a busy machine the service
-    # then hardly answers. OpenMP reads this when torch is imported.
+    # By default, a model's threads keep their cores busy while they wait for each other. On a busy machine, too few cores are
+    # then left for the requests. OpenMP reads this variable when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
@@ -35,13 +35,13 @@ def main(arguments: Sequence[str]) -> None:
     folders = named_folders(options.dirs, lambda name: Path(model_folder(name)))
     local = options.host in _LOCAL
     with listen(options.host, options.port) as opened:  # before models are loaded, which takes longer
-        set_threads(options.threads, spare=1)  # for the requests
+        set_threads(options.threads, spare=1)  # one core is left for the requests
         app = build_app(
             folders,
             load=partial(load, device=options.device),
             limits=limits,
             token=token,
-            # A page of another site can make a browser send requests to this machine, but they name the other site's host.
+            # A page of another site can make a browser send requests to this machine, but with the other site's host name.
             hosts={*_LOCAL, *options.allow_host} if local or options.allow_host else None,
             reload_seconds=options.reload_seconds,
             home=page,
@@ -54,8 +54,8 @@ def _parser() -> Parser:
         "serve",
         "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate and /v1/attention.\n"
         "Requests that arrive together share a batch. The service accepts connections from this machine only, unless\n"
-        "--host is set. A newer model in a folder is loaded while the service runs. SIGTERM stops it after all accepted\n"
-        "requests.\n"
+        "--host is set. A newer model in a folder is loaded while the service runs. After SIGTERM, the service answers all\n"
+        "accepted requests and ends.\n"
         "Requires: pip install 'regard[serve]'",
         "  regard serve runs/deu runs/reviews\n"
         "  regard serve de=runs/deu --port 9000 --threads 2\n"
@@ -142,7 +142,7 @@ def _read(path: str, what: str, largest: int, advice: str = "") -> str:
     """Return the text of a file that an option names.
 
     Raises:
-        RequestError: If it cannot be read, or has more bytes than `largest`.
+        RequestError: If the file cannot be read, or has more bytes than `largest`.
     """
     try:
         with open(path, "rb") as file:

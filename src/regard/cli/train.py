@@ -20,7 +20,7 @@ from regard.tasks.arguments import split_files
 from regard.terminal import show
 
 _NOTE = """\
-Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line
+Every setting below can be an option (--training.max_epochs 5) or a line of a YAML file for --config. The command line
 overrides the file, and the file overrides the preset. Without a preset, the settings of model, tokenizers, training and
 search are chosen from the data, and the report shows them; the defaults below then apply only to the other settings.
 Setting another `kind` for a part resets the other settings of that part."""
@@ -117,7 +117,7 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
     layers.append(override_layer(settings))
     data = reduce(lay_over, layers).values.get("data")
     if not isinstance(data, dict) or not data.get("train"):
-        load_config(*layers)  # a misspelt setting may be the reason
+        load_config(*layers)  # raises an error if `data.train` is misspelt
         raise RequestError(f"train {task}: nothing to train on; name {find_task(task).words.missing} with --data.train FILE")
     return layers, options.preset
 
@@ -149,7 +149,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
     """Check that no option belongs to another tool, and that no option without a value is unknown.
 
     Raises:
-        RequestError: If there is one. The message gives regard's name for it, or the nearest name.
+        RequestError: If there is such an option. The message gives regard's name for it, or the nearest name.
     """
     own = {option for action in _parser(task)._actions for option in action.option_strings}
     known = own | {f"--{name}" for name in setting_names(find_task(task).config_class)}
@@ -176,7 +176,7 @@ def _teachers_of(layers: Sequence[Layer]) -> Sequence[str]:
     found = named.get("teachers") if isinstance(named, dict) else None
     if isinstance(found, str):
         return found.split(",")
-    return [str(one) for one in found] if isinstance(found, list) else []  # anything else is refused with the other settings
+    return [str(one) for one in found] if isinstance(found, list) else []  # `load_config` raises an error for other types
 
 
 def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
@@ -220,8 +220,8 @@ def _parser(task: str) -> Parser:
             nargs="+",
             type=model_folder,
             metavar="DIR",
-            help="learn from the word probabilities of the trained models in DIR …, averaged, in addition to the words of the "
-            "data; the new model uses their vocabulary",
+            help="also learn from the averaged word probabilities of the trained models in DIR …; the new model uses their "
+            "vocabulary",
         )
     else:
         parser.set_defaults(distill=None)

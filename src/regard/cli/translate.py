@@ -76,7 +76,7 @@ def _parser() -> Parser:
         '  regard translate runs/mine "a blue car ." --prefix "Ein" --constraint "blaues Auto"',
     )
     add_model_argument(parser)
-    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate")
+    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="sentence to translate")
     parser.add_argument("--input", metavar="FILE", help="text file with one sentence per line")
     add_output_option(parser)
     for option in (BEAM, LENGTH_PENALTY, LENGTH_REWARD):
@@ -140,7 +140,7 @@ def _add_choices(parser: Parser) -> None:
 
 
 def _lines_of(options: argparse.Namespace) -> Iterable[str]:
-    """Return the sentences to translate. Sets `options.live` if a person or program may wait for the answer to each line."""
+    """Return the sentences to translate, and set `options.live` if a person or program may wait for each answer."""
     options.live = not options.sentences and not options.input
     if options.sentences:
         return [" ".join(sentence.split()) for sentence in options.sentences]

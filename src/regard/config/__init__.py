@@ -1,4 +1,4 @@
-"""Settings of a run: frozen dataclasses, without torch, that are read from YAML strictly and written to it."""
+"""Settings of a run: frozen dataclasses that are read from YAML with strict checks, and written to YAML, without torch."""
 
 from regard.config.attention import (
     AdditiveConfig,

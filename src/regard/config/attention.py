@@ -64,7 +64,7 @@ class NormalizedConfig(AttentionConfig):
     """Dropout on the weights in training."""
 
     def score_options(self) -> dict[str, Any]:
-        """Return the arguments that every mechanism with a normalizer has."""
+        """Return the constructor arguments that every mechanism with a normalizer has."""
         return {"normalizer": self.normalizer.build(), "scale": self.scale or None, "dropout": self.dropout}
 
 
@@ -81,7 +81,7 @@ class TanhConfig(NormalizedConfig):
 class ScorerConfig(NormalizedConfig):
     """Settings of a mechanism with a score for each query and key and a normalizer.
 
-    It can be the scorer of another mechanism.
+    Such a mechanism can be the scorer of another one.
     """
 
     @abstractmethod
@@ -176,13 +176,13 @@ class LinearConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CosineScoreConfig(ScorerConfig):
-    """g q·k / (‖q‖ ‖k‖), the angle alone (Graves et al. 2014); query and key of one width."""
+    """g q·k / (‖q‖ ‖k‖), which depends only on the angle (Graves et al. 2014); query and key must have the same width."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "scale": POSITIVE}
 
     kind: Literal["cosine"] = "cosine"
     scale: float = 10.0
-    """Largest score g at the start."""
+    """Initial value of g, the largest possible score."""
     learned: bool = True
     """Whether g is trained."""
 
@@ -195,7 +195,7 @@ class CosineScoreConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TrilinearConfig(ScorerConfig):
-    """w·[q; k; q∘k] (Seo et al. 2017); query and key of one width."""
+    """w·[q; k; q∘k] (Seo et al. 2017); query and key must have the same width."""
 
     kind: Literal["trilinear"] = "trilinear"
 
@@ -233,7 +233,7 @@ class SelfAttentionConfig(NormalizedConfig):
 
 
 def check_equal_widths(called: str, query_size: int, key_size: int) -> None:
-    """Raise an error if two widths that a formula needs to be equal are not."""
+    """Raise an error if query and key have different widths, for a formula that needs equal widths."""
     if query_size != key_size:
         raise ConfigError(
             f"{called}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this score. "

@@ -1,4 +1,4 @@
-"""Ranges of the settings, and the settings that must fit each other."""
+"""Check the ranges of the settings, and the settings that must fit each other."""
 
 import codecs
 import re
@@ -40,7 +40,7 @@ _RANGES = {
     ),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
-    "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # as many as a text has characters
+    "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # a text has at most this many characters
     "batch_tokens": Range("from 1 to 1048576", low=1, high=1 << 20),
     "length_penalty": Range("from 0 to 10", high=10),
     "size": Range("5 or more (four are special symbols)", low=5),
@@ -67,7 +67,7 @@ def check_config(config: Settings, places: Mapping[str, str] | None = None) -> N
         places: Where the settings were written, for messages.
 
     Raises:
-        ConfigError: If one is out of range or conflicts with another.
+        ConfigError: If a setting is out of range or conflicts with another.
     """
     for name, value, wanted in numbers(config):
         within = wanted.high < float("inf") or abs(value) <= _LARGEST
@@ -78,11 +78,11 @@ def check_config(config: Settings, places: Mapping[str, str] | None = None) -> N
 
 
 def numbers(config: Any, path: str = "") -> Iterator[tuple[str, float, Range]]:
-    """Yield all numbers of a configuration, or of a part of one: dotted name, value and range.
+    """Yield the dotted name, the value and the range of each number in a configuration, or in a part of one.
 
     Args:
         config: The configuration.
-        path: What the names begin with, such as `model.`.
+        path: Prefix of the names, such as `model.`.
     """
     for item in fields(config):
         name, value = f"{path}{item.name}", getattr(config, item.name)
@@ -107,8 +107,8 @@ def optimizer_misfits(training: TrainingConfig) -> Iterator[tuple[str, str]]:
     if training.optimizer == "adam" and training.weight_decay > _MOST_L2:
         yield (
             "training.weight_decay",
-            f"training.weight_decay is {training.weight_decay:g}, which adam adds to the gradient, so that the model "
-            "learns nothing else: set training.optimizer to adamw, or weight_decay to 0",
+            f"training.weight_decay is {training.weight_decay:g}, which is too large for adam: the model would learn "
+            "nothing; set training.optimizer to adamw, or weight_decay to 0",
         )
 
 
@@ -151,8 +151,8 @@ def transformer_misfits(model: _Transformer, size: int, name: str = "model.hidde
     elif model.positions == "rotary" and size // heads % 2:
         yield (
             "model.positions",
-            f"model.positions is 'rotary', which rotates pairs of features, and a head has {size // heads}: make "
-            f"{name} / model.num_heads even",
+            f"model.positions is 'rotary', which rotates pairs of features, but a head has {size // heads} "
+            f"features: make {name} / model.num_heads even",
         )
     if model.positions == "sinusoidal" and size % 2:
         yield "model.positions", f"model.positions is 'sinusoidal', which needs an even {name}; it is {size}"

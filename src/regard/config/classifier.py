@@ -30,7 +30,7 @@ class NeuralClassifierSettings(ModelSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentClassifierConfig(NeuralClassifierSettings):
-    """Embedding, recurrent layers over the words, attention pooling, linear."""
+    """Embedding, recurrent layers over the words, attention pooling, linear layer."""
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Cell = "lstm"
@@ -47,7 +47,7 @@ class RecurrentClassifierConfig(NeuralClassifierSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class BagClassifierConfig(NeuralClassifierSettings):
-    """Embeddings of words and n-grams, attention pooling, linear.
+    """Embeddings of words and n-grams, attention pooling, linear layer.
 
     It is fast and accurate, and ignores word order beyond n-grams.
     """
@@ -84,7 +84,7 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
-    """Embedding, Transformer encoder, attention pooling, linear."""
+    """Embedding, Transformer encoder, attention pooling, linear layer."""
 
     kind: Literal["transformer"] = "transformer"
     embedding_size: int = 128
@@ -112,7 +112,7 @@ class CountedClassifierConfig(Settings):
     num_buckets: int = 524288
     """Number of rows of the table into which n-grams of two and more words are hashed; each row holds one n-gram."""
     shrinkage: float = 0.1
-    """λ of the penalty on gains that differ from 1; with a larger λ, the classifier stays closer to naive Bayes."""
+    """Weight λ of the penalty that keeps the learned factors of the ratios near 1; a larger λ stays closer to naive Bayes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ class FileSettings(DataSettings):
     dev: tuple[str, ...] = ()
     """Files to validate on. Empty: `dev_size` examples are held out of `train`."""
     dev_size: int = 1000
-    """Number of examples to hold out when `dev` is empty, at most a tenth; 0 holds out none."""
+    """Number of examples to hold out when `dev` is empty, at most a tenth of all; 0 holds out none."""
     encoding: str = "auto"
     """Encoding of the files, such as `cp1252`; `auto` for that of the byte order mark, else UTF-8."""
     allow_skipped: float = 0.1
@@ -27,7 +27,7 @@ class FileSettings(DataSettings):
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     """Unicode normalization of the texts."""
     drop_repeats: bool = True
-    """Remove duplicates, which are equal texts, texts with the same label, or pairs."""
+    """Whether to remove duplicates: equal pairs, equal texts with the same label, or equal texts without labels."""
     cache: str = ""
     """Folder of the encoded corpora, which are reused while data and tokenizers are unchanged. Empty: the folder in
     REGARD_CACHE, else the user's cache folder.
@@ -52,8 +52,8 @@ class DataConfig(FileSettings):
     links.
     """
     dev_size: int = 1000
-    """Number of pairs to hold out when `dev` is empty, at most a tenth; 0 holds out none. Pairs that share a source or a
-    target are all held out, or all used for training. With `max_pairs`, pairs after that limit are held out first.
+    """Number of pairs to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Pairs that share a source or
+    a target are all held out, or all used for training. With `max_pairs`, pairs after that limit are held out first.
     """
     source: str = "source"
     """Language code of the source (`en`). It is used in reports, and selects spaCy's tokenizer and the detokenization rules."""
@@ -83,11 +83,11 @@ class LabelledDataConfig(FileSettings):
     dev: tuple[str, ...] = ()
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
-    """Number of texts to hold out when `dev` is empty, at most a tenth; 0 holds out none. The split is stratified by label,
-    and equal texts are all held out, or all used for training.
+    """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. The split is stratified by
+    label, and equal texts are all held out, or all used for training.
     """
     folds: int = 0
-    """Number of folds of `train`, one of which is held out instead of `dev_size`; 0 for no folds."""
+    """Number of folds of `train`, one of which is held out instead of `dev_size` texts; 0 for no folds."""
     fold: int = 1
     """Number of the fold that is held out, from 1."""
     text: str = ""
@@ -124,8 +124,8 @@ class TextDataConfig(FileSettings):
     dev: tuple[str, ...] = ()
     """Texts to validate on. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
-    """Number of texts to hold out when `dev` is empty, at most a tenth; 0 holds out none. Equal texts are all held out, or
-    all used for training.
+    """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Equal texts are all held
+    out, or all used for training.
     """
     unit: Literal["line", "paragraph"] = "line"
     """Unit of text: a line, or the lines up to an empty line, joined by spaces (for prose that is broken into lines)."""
@@ -134,8 +134,8 @@ class TextDataConfig(FileSettings):
     max_texts: int = 0
     """Maximum number of training texts; 0 for all."""
     max_tokens: int = 256
-    """Maximum number of tokens per block. A block begins with the last token of the previous block, and sees no other token
-    of it.
+    """Maximum number of tokens per block. The first token of a block is the last token of the previous block; the model sees
+    no other token of the previous block.
     """
 
 
@@ -230,4 +230,4 @@ class TokenizersConfig(Settings):
     target: TokenizerConfig = field(default_factory=WordsConfig)
     """Tokenizer of the target."""
     joint: bool = False
-    """Whether both sides share one vocabulary, learned from both. `source` describes it, and `target` must equal `source`."""
+    """Whether both sides share one vocabulary, learned from both. `source` has its settings, and `target` must be the same."""

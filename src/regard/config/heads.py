@@ -22,7 +22,7 @@ class HeadModifiersConfig(Settings):
     talking_heads: bool = False
     """Mix scores and weights of the heads (Shazeer et al. 2020)."""
     output_gate: bool = False
-    """Multiply the contexts of the heads by a gate of the query (Qiu et al. 2025)."""
+    """Multiply the contexts of the heads by gates that are computed from the query (Qiu et al. 2025)."""
     added_keys: Literal["none", "learned", "zero"] = "none"
     """Additional key that every query may attend to: learned, or zero."""
 
@@ -61,13 +61,13 @@ class RotaryConfig(Settings):
     }
 
     base: float = 10_000.0
-    """Base of the frequencies; the longest wavelength is about 2π times as large."""
+    """Base of the frequencies; the longest wavelength is about 2π times the base."""
     layout: Literal["pairs", "half"] = "pairs"
-    """Features that are rotated together: neighbours, or those of the two halves of a head (GPT-NeoX, Llama)."""
+    """Features that are rotated together: neighbours (`pairs`), or one of each half of a head (`half`: GPT-NeoX, Llama)."""
     scaling: Literal["none", "linear", "ntk", "yarn", "llama3"] = "none"
     """Change of the frequencies for inputs longer than those of training."""
     scaling_factor: float = 1.0
-    """Length of the inputs relative to those of training, for a scaling."""
+    """Length of the inputs relative to those of training, for all kinds of `scaling`."""
     original_length: int = 2048
     """Number of positions in training, for the scalings `yarn` and `llama3`."""
 
@@ -103,7 +103,7 @@ class MultiHeadConfig(NormalizedConfig):
     num_heads: int = 0
     """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
     num_kv_heads: int = 0
-    """Number of heads of the keys and values, a divisor of the number of heads; 0 for the number of heads."""
+    """Number of heads of the keys and values, a divisor of the number of heads; 0 for the same number."""
     head_size: int = 0
     """Width of a head; 0 for the width of the query divided by the number of heads."""
     heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
@@ -160,7 +160,7 @@ class LinearAttentionConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GatedDeltaNetConfig(HeadsConfig):
-    """A matrix that each key overwrites in part, and that fades (Yang et al. 2025)."""
+    """A memory matrix that fades over time, and that each key overwrites in part (Yang et al. 2025)."""
 
     kind: Literal["gated_delta_net"] = "gated_delta_net"
 
@@ -211,13 +211,13 @@ class DifferentialAttentionConfig(SoftmaxHeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgettingAttentionConfig(SoftmaxHeadsConfig):
-    """Scores that fall by the log forget gates of later keys (Lin et al. 2025)."""
+    """Scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "initial_gate": ANY}
 
     kind: Literal["forgetting_attention"] = "forgetting_attention"
     initial_gate: float = 5.0
-    """Initial bias of the gates; larger numbers forget less at first."""
+    """Initial bias of the gates; with a larger bias, less is forgotten at first."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.forgetting import ForgettingAttention
@@ -235,7 +235,7 @@ class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
 
     kind: Literal["contextual_position_attention"] = "contextual_position_attention"
     num_positions: int = 64
-    """Number of positions; larger ones are the last."""
+    """Number of positions; larger positions are replaced by the last one."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.contextual import ContextualPositionAttention
@@ -247,7 +247,7 @@ class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LatentAttentionConfig(SoftmaxHeadsConfig):
-    """Keys and values of all heads from one short vector for each key (DeepSeek-AI 2024), without a rotary part."""
+    """Keys and values of all heads are computed from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
 
     ranges: ClassVar[Mapping[str, Range]] = {
         **SoftmaxHeadsConfig.ranges,
@@ -257,9 +257,9 @@ class LatentAttentionConfig(SoftmaxHeadsConfig):
 
     kind: Literal["latent_attention"] = "latent_attention"
     latent_size: int = 0
-    """Width of the vector of a key; 0 for half the width of the query."""
+    """Width of the short vector of each key; 0 for half the width of the query."""
     query_latent_size: int = 0
-    """Width of a vector from which the queries of all heads are made; 0 for none."""
+    """Width of a short vector from which the queries of all heads are computed; 0 for none."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.latent import LatentAttention

@@ -25,8 +25,8 @@ class GenerationConfig(Settings):
     """Default settings for generating texts; commands can override them."""
 
     temperature: float = 1.0
-    """Temperature of sampling, by which scores are divided: below 1 favours likely words, above 1 rare ones; 0 takes the
-    most probable.
+    """Temperature of sampling, by which scores are divided: below 1 favours likely words, above 1 rare ones; 0 always takes
+    the most probable word.
     """
     top_k: int = 0
     """Sample from the k most probable words only; 0 for all."""
@@ -37,6 +37,4 @@ class GenerationConfig(Settings):
     no_repeat_ngrams: int = 0
     """n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """θ ≥ 1, by which log probabilities of tokens that already occur in the text or its prompt are multiplied; 1 for no
-    penalty.
-    """
+    """Factor θ ≥ 1 of the log probabilities of tokens that already occur in the text or its prompt; 1 for no penalty."""

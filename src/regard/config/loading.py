@@ -1,9 +1,9 @@
 """Strict loading and dumping of configurations.
 
 A configuration consists of layers, and each takes precedence over the one before: the defaults, a preset, a file, the command
-line. A layer is nested mappings with the file and line of each value, which error messages show. Values have the setting's type
-or are strings, as from a command line. YAML scalars stay strings, so that the setting's type decides what `no`, `1e-3` or `007`
-mean, and not YAML.
+line. A layer consists of nested mappings, and of the file and line of each value for error messages. Values have the setting's
+type or are strings, as from a command line. YAML scalars stay strings, so that the setting's type, and not YAML, decides what
+`no`, `1e-3` or `007` mean.
 """
 
 import math
@@ -23,7 +23,7 @@ from regard.config.tasks import is_task, locate_task, task_names
 from regard.errors import ConfigError, nearest
 
 LARGEST = 1 << 18
-"""Maximum number of characters of a configuration; reading YAML takes a thousand times as much memory."""
+"""Maximum number of characters of a configuration. Reading YAML needs a thousand times as much memory as the text."""
 _DEEPEST = 50
 _LARGEST_INTEGER = 2**63 - 1
 
@@ -182,7 +182,7 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
     """Make a layer from dotted names: `{"training.learning_rate": "1e-3"}`.
 
     Raises:
-        ConfigError: If one name is a part of another, or has more than 50 parts.
+        ConfigError: If one name is the beginning of another, or has more than 50 parts.
     """
     values: dict[str, Any] = {}
     for name, value in overrides.items():
@@ -201,7 +201,12 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
 
 
 def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping with dotted settings applied; a changed `kind` resets the other settings of its part."""
+    """Return a copy of a mapping with changed settings; a changed `kind` resets the other settings of its part.
+
+    Args:
+        mapping: Settings, nested.
+        overrides: Changed settings by their dotted names.
+    """
     return lay_over(Layer(dict(mapping)), override_layer(overrides)).values
 
 
@@ -287,7 +292,7 @@ class _Builder:
         self._places, self._root = places, root
 
     def build(self, cls: type, value: Any, path: str, kinds: Mapping[str, type] | None = None) -> Any:
-        """Build one dataclass; messages show its alternatives `kinds`."""
+        """Build one dataclass; messages list the other `kinds` that could be chosen."""
         if not isinstance(value, Mapping):
             hint = f" (write '{path}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
             raise self._error(path, f"{path} is {_show(value)}, expected settings below it{hint}")

@@ -50,8 +50,8 @@ class DecoderSettings(Settings):
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
     """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "output"
-    """Features from which words are predicted: the cell's output o; [o; context]; tanh(W [context; o]); tanh(W [o; context;
-    embedding]).
+    """Features from which words are predicted: the cell's output o (`output`), [o; context] (`concat`), tanh(W [context; o])
+    (`attentional`), or tanh(W [o; context; embedding]) (`deep`).
     """
     embedding_dropout: float = 0.0
     """Dropout on the embeddings."""
@@ -75,11 +75,11 @@ class LuongDecoderConfig(DecoderSettings):
     kind: Literal["luong"] = "luong"
     cell: Cell = "lstm"
     readout: Literal["output", "concat", "attentional", "deep"] = "attentional"
-    """Features from which words are predicted, with the cell's output o: [o; context]; tanh(W [context; o]); tanh(W [o;
-    context; embedding]). `output` is an error, because the context would have no effect.
+    """Features from which words are predicted, with the cell's output o: [o; context] (`concat`), tanh(W [context; o])
+    (`attentional`), or tanh(W [o; context; embedding]) (`deep`). `output` is an error: the context would have no effect.
     """
     input_feeding: bool = False
-    """Feed the readout of each step to the next step's cell, together with the embedding."""
+    """Whether the readout of each step is an input of the next step's cell, together with the embedding."""
 
 
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
@@ -99,8 +99,8 @@ class RecurrentConfig(ModelSettings):
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     """Layers that read the source."""
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
-    """Initial state of the decoder: zero; the encoder's last states (of equal width); tanh(W·last states); tanh(W·mean of
-    the states).
+    """Initial state of the decoder: zeros, a copy of the encoder's last states (of equal width), tanh(W·last states)
+    (`linear`), or tanh(W·mean of all states) (`mean`).
     """
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
     """Layers that produce the target."""
@@ -144,7 +144,9 @@ class TransformerSettings(LayerSettings):
     hidden_size: int = 256
     """Width of the model: embeddings, residual stream and output."""
     norm_order: Literal["pre", "post", "deep"] = "pre"
-    """Place of the norms: before each part, after it, or after it with DeepNet's scales, for very many layers."""
+    """Place of the norms: before each part (`pre`), after it (`post`), or after it with DeepNet's scales (`deep`), for very
+    many layers.
+    """
     output_bias: bool = False
     """Whether the output layer has a bias."""
     embedding_dropout: float = 0.1
@@ -173,7 +175,7 @@ class TransformerConfig(TransformerSettings):
     vocabulary).
     """
     alignment_layer: int = -1
-    """Decoder layer, from 0, whose attention to the source is the alignment; −1 for the last but one."""
+    """Number of the decoder layer, from 0, whose attention to the source is the alignment; −1 for the last but one."""
     alignment_head: int = -1
     """Head of that layer, from 0; −1 for the mean of all heads."""
 

@@ -20,7 +20,7 @@ class NormalizerConfig(Family):
     temperature: float = 1.0
     """Divisor of the scores: below 1 sharpens the weights, above 1 flattens them."""
     soft_cap: float = 0.0
-    """Bound c of the scores after the division: c·tanh(score / c), such as 50; 0 for no bound."""
+    """Bound c, such as 50, of the divided scores, which become c·tanh(score / c); 0 for no bound."""
 
     def build(self, num_heads: int | None = None) -> "Normalizer":
         """Build the normalizer, with its temperature and bound.
@@ -108,13 +108,13 @@ class SinkConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SoftpickConfig(NormalizerConfig):
-    """max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score below zero get nothing (Zuhri et al. 2025)."""
+    """max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score below zero get weight zero (Zuhri et al. 2025)."""
 
     kind: Literal["softpick"] = "softpick"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StickBreakingConfig(NormalizerConfig):
-    """σ(s_k) Π_{j>k} (1 − σ(s_j)): the last key takes its share first (Tan et al. 2025)."""
+    """σ(s_k) Π_{j>k} (1 − σ(s_j)): from the last key to the first, each takes a share of the rest (Tan et al. 2025)."""
 
     kind: Literal["stick_breaking"] = "stick_breaking"

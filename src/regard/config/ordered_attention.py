@@ -1,4 +1,4 @@
-"""Settings of mechanisms with ordered queries or a window; `config.attention` and `config.heads` have the others."""
+"""Settings of mechanisms with ordered queries or a window; `config.attention` and `config.heads` contain the other ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class CoverageConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FertilityCoverageConfig(TanhConfig):
-    """Coverage relative to the fertility of a source word, the number of target words that it serves (Tu et al. 2016)."""
+    """Coverage divided by the fertility of a source word: the number of target words that it can serve (Tu et al. 2016)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "max_fertility": POSITIVE}
 
@@ -93,15 +93,15 @@ class LocationSensitiveConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalMonotonicConfig(AttentionConfig):
-    """A window of keys around the position t for the query t (Luong et al. 2015, local-m)."""
+    """For query t, a window of keys around position t (Luong et al. 2015, local-m)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"window": NOT_NEGATIVE}
 
     kind: Literal["local_monotonic"] = "local_monotonic"
     window: int = 10
-    """Number of keys that the window reaches to each side."""
+    """Number of keys in the window on each side of its centre."""
     scorer: ScorerConfig = field(default_factory=GeneralConfig)
-    """Scores and normalizer within the window."""
+    """Mechanism whose scores and normalizer are used within the window."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.local import LocalMonotonic
@@ -118,11 +118,11 @@ class LocalPredictiveConfig(AttentionConfig):
 
     kind: Literal["local_predictive"] = "local_predictive"
     window: int = 10
-    """Number of keys that the window reaches to each side."""
+    """Number of keys in the window on each side of its centre."""
     position_size: int = 0
     """Width of the layer that predicts the position; 0 for the query's width."""
     scorer: ScorerConfig = field(default_factory=GeneralConfig)
-    """Scores and normalizer within the window."""
+    """Mechanism whose scores and normalizer are used within the window."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.local import LocalPredictive
@@ -144,9 +144,9 @@ class _ScanConfig(AttentionConfig):
 
     kind: str
     scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
-    """Scores of the scan; its normalizer is not used."""
+    """Mechanism that computes the scores of the scan; the mechanism's normalizer is not used."""
     initial_offset: float = -1.0
-    """Offset of the scores at the start of training; lower for longer sources."""
+    """Offset of the scores at the start of training; choose a lower offset for longer sources."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,9 +155,9 @@ class MonotonicConfig(_ScanConfig):
 
     kind: Literal["monotonic"] = "monotonic"
     noise: float = 1.0
-    """Standard deviation of the noise on the scores in training."""
+    """Standard deviation of the noise that training adds to the scores."""
     decoding: Literal["hard", "soft"] = "hard"
-    """Form outside of training: `hard` attends to the key where the scan stops; `soft` to the expectation."""
+    """Weights outside of training: `hard` attends to the key where the scan stops; `soft` uses the expected weights."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.soft_monotonic import SoftMonotonic
@@ -194,7 +194,7 @@ class _ChunkConfig(_ScanConfig):
     chunk_size: int = 8
     """Number of keys in a chunk, which ends at the key where the scan stops."""
     chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
-    """Scores within a chunk; its normalizer is not used."""
+    """Mechanism that computes the scores within a chunk; the mechanism's normalizer is not used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,9 +203,9 @@ class MoChAConfig(_ChunkConfig):
 
     kind: Literal["mocha"] = "mocha"
     noise: float = 1.0
-    """Standard deviation of the noise on the scores of the scan in training."""
+    """Standard deviation of the noise that training adds to the scores of the scan."""
     decoding: Literal["hard", "soft"] = "hard"
-    """Form outside of training: `hard` attends to the chunk where the scan stops; `soft` to the expectation."""
+    """Weights outside of training: `hard` attends to the chunk where the scan stops; `soft` uses the expected weights."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.mocha import MoChA

@@ -1,4 +1,4 @@
-"""Settings of the pooling of a sequence into one vector. The formulas are in `regard.attention.pooling`."""
+"""Settings of poolings, which turn a sequence into one vector. The formulas are in `regard.attention.pooling`."""
 
 from abc import abstractmethod
 from collections.abc import Mapping

@@ -11,7 +11,7 @@ from regard.config.training import TrainingConfig
 
 
 class _Parts(Settings):
-    """The parts of a run whose classes each task chooses."""
+    """Parts of a run's settings whose classes depend on the task."""
 
     data: DataSettings
     model: ModelSettings
@@ -47,7 +47,7 @@ class RunConfig(_Parts):
         return f"# {type(self).__name__}: settings that differ from the defaults\n{text}"
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield the misfits of all tasks' settings; see `Settings.misfits`. A task's class adds its own."""
+        """Yield conflicts between the settings that all tasks share; see `Settings.misfits`. A task's class adds its own."""
         yield from device_misfits(self.device)
         yield from optimizer_misfits(self.training)
         yield from self.data.misfits()

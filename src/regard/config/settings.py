@@ -1,4 +1,4 @@
-"""The base of all settings, with a `repr` that shows only changed settings, and ranges of numbers."""
+"""The base classes of all settings, whose `repr` shows only changed settings, and the ranges of numeric settings."""
 
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,7 +69,7 @@ class ModelSettings(Settings):
 
 
 class Family(Settings, ABC):
-    """Base of a family of settings, one of which is chosen by its `kind`.
+    """Base class of a family of settings classes. A run chooses one of them by its `kind`.
 
     A kind is a subclass with a default for `kind`. Once its module is imported, it can be chosen wherever the family is
     expected, also in YAML and on the command line.

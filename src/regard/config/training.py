@@ -48,7 +48,7 @@ class LinearDecayConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauConfig(Settings):
-    """A constant rate, multiplied by `factor` after `patience` validations without improvement."""
+    """A constant rate, multiplied by `factor` after more than `patience` validations without improvement."""
 
     kind: Literal["plateau"] = "plateau"
     warmup_steps: int = 0
@@ -56,7 +56,7 @@ class PlateauConfig(Settings):
     factor: float = 0.5
     """Factor by which the learning rate is multiplied."""
     patience: int = 1
-    """Number of validations without improvement before the learning rate is reduced."""
+    """Number of validations without improvement that do not yet reduce the learning rate."""
     minimum: float = 1e-6
     """Minimum learning rate."""
 
@@ -69,7 +69,7 @@ class TeacherForcingConfig(Settings):
     """Probability of feeding the gold word to the decoder instead of its own (Williams & Zipser 1989; Bengio et al. 2015)."""
 
     unit: Literal["sentence", "token"] = "sentence"
-    """Draw once for each sentence, or for each token (scheduled sampling)."""
+    """Whether to draw once for each sentence, or for each token (scheduled sampling)."""
     start: float = 1.0
     """Probability of the gold word at the first update."""
     end: float = 1.0
@@ -96,7 +96,7 @@ class TrainingConfig(Settings):
     """Number of batches per update."""
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     """Optimizer. `muon` makes steps of equal length in all directions of a hidden matrix (Jordan et al. 2024), and uses
-    AdamW for embeddings, output and biases. With it, Transformers need half the updates; use two to four times Adam's
+    AdamW for embeddings, output and biases. With `muon`, Transformers need half the updates; use two to four times Adam's
     learning rate.
     """
     learning_rate: float = 1e-3
@@ -104,8 +104,8 @@ class TrainingConfig(Settings):
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of the running averages of gradients and of squared gradients."""
     weight_decay: float = 0.0
-    """Weight decay. `adamw` and `muon` reduce each weight by this share of it, times the learning rate. `adam` adds the
-    weights, times this number, to the gradient; with `adam`, 0.1 is too large: the model would learn nothing.
+    """Weight decay λ. `adamw` and `muon` subtract learning rate · λ · weight from each weight. `adam` adds λ · weight to the
+    gradient; with `adam`, λ = 0.1 is too large: the model would learn nothing.
     """
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
     """How the learning rate changes during training."""
@@ -126,8 +126,8 @@ class TrainingConfig(Settings):
     patience: int = 0
     """Number of validations without improvement after which training stops; 0 to never stop early."""
     average_last: int = 0
-    """Number of last validations whose weights are averaged into the final model; 0 keeps the best checkpoint, and 1 the
-    last.
+    """Number of last validations whose weights are averaged into the final model; 0 for the weights of the best validation,
+    1 for those of the last.
     """
     ema_decay: float = 0.0
     """Decay of an exponential moving average of the weights, which is validated and saved; 0 for none."""
@@ -144,7 +144,7 @@ class DistillationConfig(Settings):
     teachers: tuple[str, ...] = ()
     """Folders of the teachers, whose probabilities are averaged (`--distill`). The run uses their vocabulary. Empty: none."""
     weight: float = 0.5
-    """λ of the loss (1 − λ)·gold + λ·teachers: the share of the teachers; the gold words have the rest."""
+    """Share λ of the teachers in the loss: (1 − λ)·gold + λ·teachers."""
     words: int = 8
     """Number of the teachers' most probable words that are kept for each target token."""
 
@@ -158,17 +158,17 @@ class DecodingConfig(Settings):
     length_penalty: float = 1.0
     """α of the score (log p + r·length) / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 for none."""
     length_reward: float = 0.0
-    """r of that score, in nats (He et al. 2016); 0 for none. To use it instead of a length penalty, try 0.5 to 1 and set
-    `length_penalty` to 0.
+    """r in the score of `length_penalty`, in nats (He et al. 2016); 0 for none. To use it instead of a length penalty, try
+    0.5 to 1 and set `length_penalty` to 0.
     """
     max_length: int = 0
-    """Maximum number of tokens of a translation, including the end symbol; 0 for 2·source + 20, but at most 500."""
+    """Maximum number of tokens of a translation, including the end symbol; 0 for 2·(source tokens) + 20, at most 500."""
     min_length: int = 0
     """Minimum number of tokens of a translation, without the end symbol."""
     no_repeat_ngrams: int = 0
     """n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """θ ≥ 1, by which log probabilities of tokens that already occur in the translation are multiplied; 1 for no penalty."""
+    """Factor θ ≥ 1 of the log probabilities of tokens that already occur in the translation; 1 for no penalty."""
     suppress_unknown: bool = False
     """If True, the unknown symbol is never produced."""
     groups: int = 1

@@ -6,8 +6,9 @@ rest. A finished hypothesis Y has the score
 
     (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
 
-A hypothesis that continues gets at least one symbol more than one that ends now. So where they compete for a place, r is
-subtracted from the log probability of the one that ends, except at the length limit. The search of a sentence stops when
+with the length reward r and the length penalty α. A hypothesis that continues gets at least one more symbol than one that ends
+now, and so at least one more reward r. To compare the two, a step subtracts r from the log probability of the one that ends,
+except at the length limit. The search of a sentence stops when
 
 * `beam_size` hypotheses have finished,
 * no live hypothesis can become one of the `n_best`, or
@@ -31,6 +32,7 @@ from torch import Tensor
 from regard.decoding.beginning import begin_search
 from regard.decoding.constraints import Constrained
 from regard.decoding.extension import BestOfAll, Extension, end_cost_of
+from regard.decoding.finished import Finished, is_free_to_read, may_hold
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, Length, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
@@ -66,7 +68,7 @@ def beam_search(
         source_mask: True for the source's symbols, False for padding.
         beam_size: N, number of hypotheses kept at each step, ≥ 1.
         n_best: Number of hypotheses to return, at most `beam_size`.
-        length_penalty: α ≥ 0; 0 for none. With neither, the search ranks by log probability, which favours short targets.
+        length_penalty: α ≥ 0; 0 for none. Without penalty and reward, log probabilities decide, which favours short targets.
         length_reward: r ≥ 0, in nats per symbol; 0 for none.
         max_length: Maximum number of steps, including that of the end symbol; 0 for 2·S + 20 with the sentence's length S, at
             most 500.
@@ -94,15 +96,15 @@ def beam_search(
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     extension = _extension(beam_size, guidance, restrictions, limits)
     model, state, trace = begin_search(model, source, source_mask, record, reweight)
-    live = _Live.begin(limits, n_best, length_penalty, length_reward)
+    live, finished = _Live.begin(limits, n_best, length_penalty, length_reward), Finished()
     while True:
         logits, attention, state = model.step(live.tokens, state, record=record, reweight=reweight)
         end_cost = end_cost_of(length_reward, live.limits, live.length + 1)
         parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits, end_cost)
         trace.add(live.rows, parent, tokens, total, attention)
         done = live.advance(tokens, total, trace, beam_size=beam_size, handicap=extension.handicap)
-        if bool(done.any()):
-            kept = (~done).nonzero()[:, 0]
+        kept = finished.others(done)
+        if kept is not None:
             live.keep(kept)
             extension.keep(kept)
             if not len(kept):
@@ -118,8 +120,8 @@ def _extension(beam_size: int, guidance: Guidance | None, restrictions: Restrict
     if guidance is not None and guidance.constrains:
         if restrictions:
             raise RequestError(
-                "required phrases and restrictions are both given (a minimum length, no "
-                "repeated n-grams, a repetition penalty, suppressed words or groups); leave one of the two out"
+                "required phrases and restrictions (a minimum length, no repeated n-grams, a repetition penalty, suppressed "
+                "words or groups) are both given; leave one of the two out"
             )
         return Constrained(beam_size, guidance, limits)
     prefix = None if guidance is None else guidance.prefix(limits.device)
@@ -170,19 +172,22 @@ class _Live:
         self.length += 1
         self.handicap = handicap
         ended = (tokens == END) & total.isfinite()
-        if bool(ended.any()):
+        if may_hold(ended):
             score = self._score(total, float(self.length))
             trace.end(ended, score, finished=True)
             self.num_finished = self.num_finished + ended.sum(1)
             pool = torch.cat([self.best, score.masked_fill(~ended, -torch.inf)], 1)
             self.best = pool.topk(self.best.shape[1], 1).values
             total = total.masked_fill(ended, -torch.inf)
-        cut = self.limits == self.length
-        if bool(cut.any()):
+        cut = self.limits <= self.length
+        if may_hold(cut):
             score = self._score(total, float(self.length))
             trace.end(cut[:, None] & total.isfinite(), score, finished=False)
         self.tokens, self.total = tokens, total
-        return (self.num_finished >= beam_size) | (self._bound() <= self.best[:, -1]) | cut
+        done = (self.num_finished >= beam_size) | (self._bound() <= self.best[:, -1]) | cut
+        if may_hold(done):  # the sentence may remain in the batch for some steps
+            self.total = total.masked_fill(done[:, None], -torch.inf)
+        return done
 
     def _score(self, total: Tensor, length: Length) -> Tensor:
         return score_of(self._worth(total), length, self.length_penalty, self.length_reward)
@@ -207,8 +212,7 @@ class _Live:
 
 
 def _follow(state: DecoderState, parent: Int[Tensor, "B N"], num_before: int) -> DecoderState:
-    """Give each hypothesis its parent's state. Nothing moves if each hypothesis is its own parent."""
-    identity = torch.arange(parent.shape[1], device=parent.device)
-    if parent.shape[1] == num_before and bool((parent == identity).all()):
+    """Give each hypothesis its parent's state. On a CPU, nothing moves if each hypothesis is its own parent."""
+    if parent.shape[1] == num_before and is_free_to_read(parent) and bool((parent == torch.arange(num_before)).all()):
         return state
     return state.select(parent)

@@ -1,18 +1,20 @@
-"""The most probable next words, at little more cost than reading the scores once.
+"""Find the most probable next words, at little more cost than reading the scores once.
 
 A row of the logits has V ≈ 10⁴ scores, of which a search needs a few. Two methods make this cheap on a CPU, where it would
 otherwise cost as much as the model's step:
 
-* The k best words of a row are in the k runs of 64 words with the highest maxima. Computing maxima is limited by memory only,
-  and the selection itself then reads 64·k words instead of V.
+* The k best words of a row are in the k runs of 64 words with the highest maxima. Computing maxima takes no longer than reading
+  the scores, and the selection itself then reads 64·k words instead of V.
 * log p = score − log Σ exp(score) is needed for the k best words only, but the sum includes all V words. It is computed in
   blocks of rows that fit into the cache, and the (B, N, V) log probabilities are never stored.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.finished import is_free_to_read
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
 
@@ -93,7 +95,7 @@ def best_continuations(
     maxima = _producible_maxima(logits, end_cost)
     normalizer = log_normalizers(logits.flatten(0, 1)).view(total.shape)
     check_scores(maxima.amax(-1) - normalizer)
-    # Rounded as the words' values below, so that no word exceeds the maximum of its run (except the end symbol with a cost).
+    # Rounded like the words' values below, so that no word exceeds the maximum of its run (except the end symbol with a cost).
     runs = (total[:, :, None] + (maxima - normalizer[:, :, None])).flatten(1).topk(count, 1).indices
     parent, run = runs // maxima.shape[2], runs % maxima.shape[2]
     words = (run[:, :, None] * _RUN + torch.arange(_RUN)).flatten(1)
@@ -109,7 +111,7 @@ def best_continuations(
 def _best(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: Float[Tensor, " B"] | None
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Return the best `count` log probabilities, compared after `less_end_cost`, and their positions."""
+    """Return the best `count` log probabilities, ranked after `end_cost` is subtracted, and their positions."""
     place = less_end_cost(values, words, end_cost).topk(min(count, values.shape[1]), 1).indices
     return values.gather(1, place), place
 
@@ -126,7 +128,7 @@ def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, "
     covered = logits.shape[-1] // _RUN * _RUN
     maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
     end = logits[..., END] if end_cost is None else logits[..., END] - end_cost[:, None]
-    # A slice and two words: an index by a list of words would be copied to a tensor at each step.
+    # A slice and two single words, because PyTorch would convert a list of indices to a tensor at each step.
     words = logits[..., len(SPECIAL_TOKENS) : _RUN].amax(-1)
     maxima[..., 0] = torch.maximum(torch.maximum(words, logits[..., UNKNOWN]), end)
     rest = logits[..., covered:]
@@ -146,16 +148,30 @@ def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
 
 
 def check_scores(best: Float[Tensor, "*rows"]) -> None:
-    """Check the best score of each row.
+    """Check the best score of each row on a CPU. Elsewhere, the check would wait, and `check_totals` finds the same.
 
     Raises:
         RequestError: If a score is NaN or infinite.
     """
-    if not bool(torch.isfinite(best).all()):
-        raise RequestError(
-            "the model's scores for the next word are not finite (NaN or infinity): its weights are damaged, or its "
-            "training diverged; go back to an earlier checkpoint, or train with a lower learning rate"
-        )
+    if is_free_to_read(best) and not bool(torch.isfinite(best).all()):
+        raise _not_finite()
+
+
+def check_totals(totals: np.ndarray) -> None:
+    """Check the log probabilities of hypotheses after a step: scores that are not finite make them NaN.
+
+    Raises:
+        RequestError: If one is NaN.
+    """
+    if np.isnan(totals).any():
+        raise _not_finite()
+
+
+def _not_finite() -> RequestError:
+    return RequestError(
+        "the model's scores for the next word are not finite (NaN or infinity): its weights are damaged, or its "
+        "training diverged; go back to an earlier checkpoint, or train with a lower learning rate"
+    )
 
 
 def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N C"]) -> Float[Tensor, "B N C"]:
@@ -174,7 +190,7 @@ def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N
 
 
 def _top(rows: Float[Tensor, "R V"], count: int) -> Int[Tensor, "R C"]:
-    """Return the positions of the `count` highest scores of each row, using the maxima of runs if that is faster."""
+    """Return the positions of the `count` highest scores of each row, using the maxima of runs of 64 if that is faster."""
     num_runs = rows.shape[-1] // _RUN
     if rows.device.type != "cpu" or num_runs <= 2 * count:
         return rows.topk(count, -1).indices

@@ -29,7 +29,7 @@ from regard.text.symbols import END, PAD, UNKNOWN
 
 @dataclass(frozen=True)
 class _Progress:
-    """Progress of hypotheses with their phrases."""
+    """Progress of each hypothesis through the phrases of its sentence."""
 
     met: Bool[Tensor, "B N C"]  # phrases that the hypothesis contains; True for padding
     phrase: Int[Tensor, "B N"]  # the unfinished phrase, if `position` is not 0
@@ -50,7 +50,7 @@ class _Progress:
 class _Phrases:
     """Constraints of B sentences."""
 
-    words: Int[Tensor, "B C L"]  # padding behind the end of each
+    words: Int[Tensor, "B C L"]  # each phrase is followed by padding
     lengths: Int[Tensor, "B C"]  # 0 for a phrase that is padding
     before: Bool[Tensor, "B C C"]  # [c,d]: phrase d equals phrase c and precedes it
     limits: Int[Tensor, " B"]
@@ -98,23 +98,23 @@ class _Phrases:
         return (now.phrase[..., None] == numbers) & (now.position[..., None] > 0)
 
     def reached(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """Return the number of words of each phrase after its word in `next_words`."""
+        """Return how many words of each phrase the hypothesis contains after adding the phrase's word in `next_words`."""
         return self._within(now) * now.position[..., None] + 1
 
 
 class Constrained:
-    """Extension of a beam that leads to targets with the phrases of their sentences.
+    """Extension of a beam for targets that must contain given phrases.
 
     Args:
         beam_size: Number of hypotheses in the beam.
-        guidance: The phrases, and prefixes.
+        guidance: The phrases and the prefixes.
         limits: Maximum number of steps for each sentence; enough for its prefix, its phrases and the end.
 
     Reference:
         Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
         section 3.
-    Differs from the paper: the banks that have candidates get one place after another, whereas the paper gives each bank a
-    share and redistributes the rest; candidates that leave too few steps for the missing phrases are removed; an interrupted
+    Differs from the paper: the banks that have candidates take places in turn, whereas the paper gives each bank a share
+    and redistributes unused places; candidates that leave too few steps for the missing phrases are removed; an interrupted
     phrase may begin again at once.
     """
 
@@ -156,7 +156,7 @@ class Constrained:
     ) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
         """Return the most probable words, then words that continue phrases, then the end symbol.
 
-        Duplicates have −∞.
+        The log probability of duplicates is −∞.
         """
         values, words = best_words(logits, self.beam_size + 1, forced=forced)
         wanted = self._phrases.next_words(self._now)
@@ -189,7 +189,7 @@ class Constrained:
         return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
 
     def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: int) -> Bool[Tensor, "B N K"]:
-        """Return whether candidates leave enough steps for missing phrases, end only if none is missing, and split no word."""
+        """Return True where candidates leave enough steps for missing phrases, end only if none is left, and split no word."""
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
         left = (phrases.limits - step - 1)[:, None]

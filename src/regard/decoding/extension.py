@@ -52,9 +52,9 @@ class Extension(Protocol):
 
 
 def end_cost_of(length_reward: float, limits: Int[Tensor, " B"], length: int) -> Float[Tensor, " B"] | None:
-    """Return the cost of ending with `length` symbols under a length reward; other hypotheses get at least one symbol more.
+    """Return the cost of ending with `length` symbols: the reward of the symbol that other hypotheses get next.
 
-    It is 0 at the limit, where hypotheses that do not end are cut.
+    The cost is 0 at the limit, where hypotheses that do not end are cut.
     """
     return length_reward * (limits > length).float() if length_reward else None
 

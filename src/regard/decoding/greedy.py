@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.decoding.beginning import Follow, begin_search
 from regard.decoding.extension import BestOfAll, Extension, end_cost_of
+from regard.decoding.finished import Finished, may_hold
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
@@ -33,9 +34,9 @@ def greedy(
     reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
 ) -> list[Hypothesis]:
-    """Take the most probable word at each step until the end symbol, from whose log probability a length reward is subtracted.
+    """Take the most probable word at each step, until this is the end symbol.
 
-    Sentences leave the batch as they finish.
+    The length reward is subtracted from the log probability of the end symbol. Sentences leave the batch as they finish.
 
     Args:
         model: The model, in evaluation mode.
@@ -50,7 +51,7 @@ def greedy(
         restrictions: Words that targets must not contain, or that have a cost; groups need `beam_search`.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
-        follow: Function that is called after each step with the rows of `source` that continue, and their words (R, 1).
+        follow: Function that is called after each step with the R rows of `source` in this step, and their new words (R, 1).
 
     Returns:
         A hypothesis for each sentence; it is unfinished if it reached the length limit.
@@ -72,6 +73,7 @@ def greedy(
     rows = torch.arange(len(source), device=source.device)
     tokens = torch.full((len(source), 1), START, device=source.device)
     total = torch.zeros((len(source), 1), device=source.device)
+    going, finished = torch.ones_like(tokens, dtype=torch.bool), Finished()
     length = 0
     while True:
         length += 1
@@ -79,17 +81,18 @@ def greedy(
         end_cost = end_cost_of(length_reward, limits, length)
         _, tokens, total = extension.extend(rows, length - 1, total, logits, end_cost)
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)
-        ended, cut = tokens == END, (limits == length)[:, None]
-        done = ended | cut
-        if bool(done.any()):
+        ended, cut = going & (tokens == END), going & (limits <= length)[:, None]
+        if may_hold(ended | cut):
             worth = total if extension.handicap is None else total - extension.handicap
             score = score_of(worth, float(length), length_penalty, length_reward)
             trace.end(ended, score, finished=True)
             trace.end(cut & ~ended, score, finished=False)
-            kept = (~done[:, 0]).nonzero()[:, 0]
+            going = going & ~ended & ~cut
+        kept = finished.others(~going[:, 0])
+        if kept is not None:
             if not len(kept):
                 break
-            rows, tokens, total, limits = rows[kept], tokens[kept], total[kept], limits[kept]
+            rows, tokens, total, limits, going = rows[kept], tokens[kept], total[kept], limits[kept], going[kept]
             state = state.keep(kept)
             extension.keep(kept)
     return [found for [found] in trace.best(1)]

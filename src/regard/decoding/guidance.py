@@ -1,4 +1,4 @@
-"""Constraints of targets: words to begin with, and phrases to contain."""
+"""Constraints of targets: words that they must begin with, and phrases that they must contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -26,8 +26,8 @@ class Hypothesis:
     """Float32 numbers (T + 1), the last for the end symbol; (T) if unfinished."""
     attention: dict[str, np.ndarray] = field(default_factory=dict)
     """Weights by site in float32: (T + 1, S), or (H, T + 1, S) with heads; T rows if unfinished. Row t belongs to the step
-    that predicts word t. S is the length of the sentence without padding. Sites that begin with `encoder` are (H, S, S), and
-    those with `decoder` (H, T + 1, T + 1).
+    that predicts word t. S is the length of the sentence without padding. Weights of sites that begin with `encoder` are
+    (H, S, S), and those of sites that begin with `decoder` are (H, T + 1, T + 1).
     """
 
 

@@ -13,7 +13,7 @@ from regard.models.seq2seq import Seq2Seq
 _LONGEST = 500
 """Maximum default length, at which endless sentences are cut."""
 MOST_STEPS = 100_000
-"""Maximum requested length. The settings of an untrusted model can request one too, and its search may never end."""
+"""Maximum length that can be requested. Without it, the settings of an untrusted model could request an endless search."""
 
 
 def length_limits(
@@ -33,7 +33,7 @@ def length_limits(
             the end symbol; or if guidance is for another number of sentences.
     """
     if not 0 <= max_length <= MOST_STEPS:
-        raise RequestError(f"max_length is {max_length}, expected 0 (twice the source and 20 more) to {MOST_STEPS:,}")
+        raise RequestError(f"max_length is {max_length}, expected 0 to {MOST_STEPS:,}; 0 means twice the source length plus 20")
     if guidance is not None and len(guidance.prefixes) != len(source_mask):
         raise RequestError(
             f"got {len(source_mask)} sentences and guidance for {len(guidance.prefixes)}, expected the same number of each"
@@ -58,7 +58,7 @@ def length_limits(
 _WIDEST = 1000
 """Maximum beam size; larger beams cost memory and time without better results."""
 _LARGEST_PENALTY = 10.0
-"""Largest exponent of a length; larger ones overflow, and already with this one only the length counts."""
+"""Largest length penalty. Larger values overflow, and with this value scores already depend on the length alone."""
 _LARGEST_REWARD = 100.0
 """Largest useful reward, in nats per symbol; beyond it, hardly any target ends before its limit."""
 
@@ -85,7 +85,7 @@ def check_sites(model: Seq2Seq, record: Collection[str]) -> None:
     """Check that the model has the attention sites to record.
 
     Raises:
-        RequestError: If the model lacks one.
+        RequestError: If the model does not have one of them.
     """
     for site in record:
         if site not in model.sites:

@@ -87,7 +87,8 @@ class Restrictions:
             costs.scatter_(-1, words, values)
         if self.no_repeat_ngrams:
             costs.scatter_(-1, self._repeating(words), torch.inf)
-        costs[..., [PAD, START, *self.suppressed]] = torch.inf
+        for word in (PAD, START, *self.suppressed):  # with a list of words as index, PyTorch would copy the list to a GPU
+            costs[..., word] = torch.inf
         if words.shape[-1] < self.min_length:
             costs[..., END] = torch.inf
         costs[..., END].masked_fill_(costs.isinf().all(-1), 0.0)

@@ -31,7 +31,7 @@ _COLDEST = 1e-30
 drawn.
 """
 _BLOCK_ROWS = 64
-"""Number of rows whose distribution functions are in memory at once on a CPU."""
+"""Number of rows whose cumulative probabilities are in memory at once on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def sample(
             before a word is drawn; groups need `beam_search`.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
-        follow: Function that is called after each step with the rows of `source` that continue, and their words (R, N); a
-            sample's words after its end symbol have no meaning.
+        follow: Function that is called after each step with the R rows of `source` in this step, and their new words (R, N);
+            a sample's words after its end symbol have no meaning.
 
     Returns:
         For each sentence `sampling.count` hypotheses, in the order drawn. Their log probabilities are those of the model,
@@ -181,7 +181,7 @@ def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance:
 
 
 def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
-    """Return the word at which the distribution function of the allowed words exceeds `chance`."""
+    """Return for each row the first word at which the cumulative probability of the allowed words exceeds `chance`."""
     scores = log_probabilities / max(sampling.temperature, _COLDEST)
     scores[:, [PAD, START]] = -torch.inf
     check_scores(scores.amax(-1))

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.decoding.candidates import check_totals
 from regard.decoding.hypothesis import Hypothesis
 from regard.models.seq2seq import AttentionMaps
 from regard.records.views import sides
@@ -24,7 +25,7 @@ class _Step:
     parent: Tensor  # (B',N) parent of each hypothesis in the previous step
     words: Tensor  # (B',N)
     total: Tensor  # (B',N) log probability so far, including this word
-    attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' hypotheses of the previous step; t instead of S for the target
+    attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' previous hypotheses; t, not S, for self-attention over t words
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Trace:
     """Function that is called with the rows and the words of each step."""
     _steps: list[_Step] = field(default_factory=list)
     _within: AttentionMaps = field(default_factory=dict)  # weights within the encoder (B,H,S,S), the same at every step
-    _ended: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+    _ended: list[tuple[int, Tensor, Tensor, bool]] = field(default_factory=list)  # the arguments of `end`, after the step
 
     def add(
         self,
@@ -68,12 +69,7 @@ class Trace:
 
     def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
         """Mark the hypotheses that end with the last added step."""
-        place, slot = which.nonzero(as_tuple=True)
-        row = self._steps[-1].rows[place].numpy(force=True)
-        step = np.full(len(row), len(self._steps) - 1)
-        self._ended.append(
-            (row, step, slot.numpy(force=True), score[place, slot].numpy(force=True), np.full(len(row), finished))
-        )
+        self._ended.append((len(self._steps) - 1, which, score, finished))
 
     def best(self, count: int) -> list[list[Hypothesis]]:
         """Return the best `count` hypotheses of each sentence.
@@ -91,8 +87,12 @@ class Trace:
         return self._by_sentence(ended[np.lexsort((ended.slot, ended.row))])
 
     def _endings(self) -> _Endings:
-        columns = zip(*self._ended, strict=True)
-        return _Endings(*(np.concatenate(column) for column in columns))
+        found = []
+        for step, which, score, finished in self._ended:
+            place, slot = which.numpy(force=True).nonzero()
+            row, values = self._steps[step].rows.numpy(force=True)[place], score.numpy(force=True)[place, slot]
+            found.append((row, np.full(len(row), step), slot, values, np.full(len(row), finished)))
+        return _Endings(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def _by_sentence(self, winners: _Endings) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
@@ -111,16 +111,17 @@ class Trace:
         for number in range(num_steps - 1, -1, -1):
             step = self._steps[number]
             alive = np.flatnonzero(winners.step >= number)
-            rows = step.rows.numpy(force=True)
+            rows, totals = step.rows.numpy(force=True), step.total.numpy(force=True)
+            check_totals(totals)
             place[rows] = np.arange(len(rows))
             here = place[winners.row[alive]]
             words[alive, number] = step.words.numpy(force=True)[here, slot[alive]]
-            total[alive, number + 1] = step.total.numpy(force=True)[here, slot[alive]]
+            total[alive, number + 1] = totals[here, slot[alive]]
             slot[alive] = step.parent.numpy(force=True)[here, slot[alive]]
             for site, weights in _pick(step.attention, here, slot[alive]).items():
                 if site not in maps:
                     maps[site] = np.zeros((num_winners, num_steps, *weights.shape[1:]), dtype=np.float32)
-                maps[site][alive, number, ..., : weights.shape[-1]] = weights  # within the target, a row is as long as the step
+                maps[site][alive, number, ..., : weights.shape[-1]] = weights  # self-attention: one weight per word so far
         with np.errstate(invalid="ignore"):  # a model's weights may be infinite, and ∞ − ∞ is NaN without a warning
             steps = np.diff(total, axis=1)
         return self._assemble(winners, words, steps, total, maps)

@@ -30,10 +30,10 @@ _CONJUNCTIONS = {"present": words.PRESENT_CONJUNCTIONS, "past": words.PAST_CONJU
 def _second(
     random: Random, tense: str, choice: Choice, *, anaphor: float, negation: float = 0.0
 ) -> tuple[tuple[Slot, ...], Clause]:
-    """Return a second clause, with slots in capitals.
+    """Return a second clause, whose slots have names in capitals.
 
-    With probability `anaphor`, its subject is the pronoun for the first subject, else it is not a pronoun. So the antecedent of
-    every pronoun is known.
+    With probability `anaphor`, its subject is the pronoun for the first subject; otherwise its subject is not a pronoun. The
+    antecedent of every pronoun is therefore known.
     """
     same = random.random() < anaphor
     slots, clause = draw_clause(random, tense, choice, pronoun=same, negation=negation)
@@ -66,7 +66,7 @@ def reason(random: Random) -> Pattern:
 
 
 def reason_of_object(random: Random) -> Pattern:
-    """Return a reason about the object ("because it is new"), with "er", "sie" or "es" after the noun's gender."""
+    """Return a reason about the object ("because it is new"), with "er", "sie" or "es" to match the noun's gender."""
     tense = draw_tense(random, "present", "past")
     group, used = random.choice(
         ((draw.THINGS, verbs.THING_VERBS), (draw.FOODS, verbs.FOOD_VERBS), (draw.TEXTS, verbs.TEXT_VERBS))
@@ -77,7 +77,7 @@ def reason_of_object(random: Random) -> Pattern:
 
 
 def _seeing(random: Random, tense: str, used: tuple[verbs.Verb, ...], group: Group) -> tuple[Slot, Slot, Slot]:
-    """Return a person who is "he" or "she", a verb, and a thing: two antecedents with different pronouns."""
+    """Return a person, a verb, and a thing; the person is never "it", so the two antecedents have different pronouns."""
     kind = draw.pick(random, {"phrase": 0.6, "name": 0.2, "pronoun": 0.2})
     if kind == "phrase":
         subject: Table = draw.noun_phrases(random, draw.ADULTS, kinds={"single": 1}, adjective=0.3)

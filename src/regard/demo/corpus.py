@@ -50,15 +50,15 @@ class _Share:
     offset: int
 
 
-@lru_cache(maxsize=2)  # it takes a second, and does not change
+@lru_cache(maxsize=2)  # the call takes a second, and its result depends on the seed only
 def _deal(seed: int) -> tuple[list[int], list[tuple[_Share, int]]]:
-    """Divide the range into segments for the patterns, none longer than the number of its sentences.
+    """Divide [0, 2^24) into segments for the patterns; no pattern gets more numbers than it has sentences.
 
     Returns:
-        The number at which each segment starts; and its share, with what to add to a number for its place in the share.
+        The first number of each segment; and for each its share, and the offset that turns a number into a place in that share.
     """
     random = Random(seed)
-    Permutation(_INDEX_BITS, random=random)  # the corpus draws its permutation first
+    Permutation(_INDEX_BITS, random=random)  # skips the random numbers that the corpus draws for its permutation
     shares: dict[object, _Share] = {}
     starts: list[int] = []
     segments: list[tuple[_Share, int]] = []
@@ -126,7 +126,7 @@ class DemoCorpus(NumberedCorpus):
         return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
 
     def pairs(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the sentences of the pairs from `start` to before `stop`, without their alignments."""
+        """Yield the sentences of the pairs from `start` to `stop` − 1, without their alignments."""
         return map(self.text, range(start, _SIZE if stop is None else stop))
 
     def write(

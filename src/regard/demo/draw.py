@@ -136,7 +136,7 @@ def rooms(random: Random, *, adjective: float = 0.3) -> Table:
 
 
 def surroundings(random: Random, *, adjective: float) -> Table:
-    """Return a table of details of buying or finding: a room, or a person for whom something is bought."""
+    """Return a table of phrases that say where or for whom something is bought or found: a room, or a person."""
     if random.random() < 0.6:
         return rooms(random, adjective=adjective)
     return place_table(FOR, noun_phrases(random, PERSONS, kinds=_PLACE_KINDS, adjective=adjective))

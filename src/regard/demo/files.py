@@ -29,7 +29,7 @@ def _read(name: str) -> str:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """Open a text file for writing. It gets its name when it is complete; after an error nothing is left.
+    """Open a text file for writing. The file appears under its name when it is complete; after an error, nothing is left.
 
     Raises:
         DataError: If it cannot be written.

@@ -23,7 +23,7 @@ _SLOT = re.compile(r"\{([a-z])\.")
 class Slot(NamedTuple):
     """A slot in a sentence, filled by one of `tables`.
 
-    An attribute of the row in slot `by` chooses the table if `by` is given.
+    If `by` is given, an attribute of the row in slot `by` chooses the table.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Clause:
     pronoun: str = ""
 
     def second(self) -> "Clause":
-        """Return the same clause as the second clause of a sentence, with slots in capitals."""
+        """Return the same clause as the second clause of a sentence, whose slots have names in capitals."""
         return Clause(
             capitals(self.tail),
             capitals(self.middle),
@@ -112,12 +112,12 @@ def finite(tense: str, negated: bool, *, by: str = "s") -> Verbs:
 
 
 def imperative(used: tuple[Verb, ...], negation: str) -> Slot:
-    """Return verbs in the imperative to a friend, without verbs that have no sensible imperative."""
+    """Return a slot of verbs in the informal imperative, without verbs that have no sensible imperative."""
     return Slot("v", (imperative_table(tuple(verb for verb in used if verb not in verbs.INVOLUNTARY), negation),))
 
 
 def infinitive(used: tuple[Verb, ...], negation: str) -> Slot:
-    """Return verbs in the infinitive with zu."""
+    """Return a slot of verbs in the infinitive with zu."""
     return Slot("v", (infinitive_table(used),))
 
 
@@ -139,7 +139,7 @@ def _objects(random: Random, group: Group, choice: Choice) -> Slot:
 
 
 def _person(random: Random, choice: Choice, name: str, case: str) -> tuple[Slot, str]:
-    """Return a person as an object, and the field at the front for a pronoun."""
+    """Return a person as an object, and if it is a pronoun its field at the front of the clause, otherwise an empty string."""
     if choice.object_pronouns and random.random() < 0.3:
         return Slot(name, (object_pronoun_table(*choice.object_pronouns),)), f" {{{name}.{case}}}"
     return _objects(random, draw.PERSONS, choice)._replace(name=name), ""

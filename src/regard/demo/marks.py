@@ -41,7 +41,7 @@ def strip_row(row: Row) -> Row:
 
 
 def name_row(row: Row, slot: str) -> Row:
-    """Write the name of its slot into the marks of a phrase."""
+    """Insert the name of the slot into the marks of a phrase."""
     return type(row)(*(field.replace("#", slot) if isinstance(field, str) else field for field in row))
 
 

@@ -13,7 +13,7 @@ class Permutation:
     """A pseudorandom bijection of [0, 2^bits): multiplication by odd numbers, a shift, and xor of the upper and the lower half.
 
     Args:
-        bits: Number of bits of the numbers.
+        bits: Number of bits of an index.
         random: Source of randomness that chooses the bijection.
     """
 
@@ -37,7 +37,7 @@ class NumberedCorpus:
 
     Args:
         bits: Number of bits of an index.
-        random: Source of the permutation.
+        random: Source of randomness that chooses the permutation.
     """
 
     name: ClassVar[str]
@@ -62,7 +62,7 @@ class NumberedCorpus:
         return self._permutation(index)
 
     def _indices(self, start: int, stop: int | None) -> range:
-        """Return the indices from `start` to before `stop`, or all after `start` if `stop` is None.
+        """Return the indices from `start` to `stop` − 1, or all indices from `start` on if `stop` is None.
 
         Raises:
             IndexError: If the range is not within the corpus.

@@ -51,7 +51,7 @@ class Pattern:
                 return number
 
     def rows(self, rank: int, *, marked: bool = False) -> dict[str, Any]:
-        """Return the rows that fill the slots of sentence number `rank`, which are its digits in a mixed radix."""
+        """Return the rows that fill the slots of sentence number `rank`; the number's digits in a mixed radix choose them."""
         rows: dict[str, Any] = {}
         for name, tables, by, attribute, size in self._marked if marked else self._plain:
             rank, digit = divmod(rank, size)

@@ -52,7 +52,7 @@ class Relative(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows that can fill a slot, marked and plain."""
+    """Rows that can fill a slot, with and without marks."""
 
     rows: Sequence[Any]
     plain: Sequence[Any]
@@ -118,7 +118,7 @@ def noun_table(
     *,
     person: bool = False,
 ) -> Table:
-    """Return a table of every noun after every determiner, with every adjective, or without if `adjectives` is empty."""
+    """Return a table of all combinations of a determiner, an adjective (none if `adjectives` is empty) and a noun."""
     rows = []
     for noun in nouns:
         for determiner in singular:
@@ -133,14 +133,14 @@ def noun_table(
 def noun_phrase(
     noun: Noun, determiner: str, adjective: Adjective | None = None, *, plural: bool = False, person: bool = False
 ) -> NounPhrase:
-    """Inflect determiner, adjective and noun in the three cases, marked.
+    """Inflect determiner, adjective and noun in the three cases, and return them with marks.
 
     Args:
         noun: The noun.
         determiner: A key of `SINGULAR_DETERMINERS` or `PLURAL_DETERMINERS`.
         adjective: The adjective before the noun, if any.
         plural: Whether the noun is in the plural.
-        person: Whether the noun is a person, with "who" and, by its gender, "he" or "she" ("it" for a child).
+        person: Whether the noun is a person, whose pronouns are "who" and, by gender, "he" or "she" ("it" for a child).
     """
     gender = "p" if plural else noun.gender
     english, _ = (PLURAL_DETERMINERS if plural else SINGULAR_DETERMINERS)[determiner]
@@ -200,7 +200,7 @@ def _referent(gender: str, person: bool) -> int:
 
 @cache
 def anaphor_tables(*, subject: bool) -> tuple[Table, ...]:
-    """Return a table for every referent, with its pronoun."""
+    """Return a table for each referent, which contains the referent's pronoun."""
     return tuple(build_table([_pronoun(name, subject=subject)]) for name in REFERENTS)
 
 

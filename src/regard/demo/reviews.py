@@ -70,12 +70,12 @@ class ReviewCorpus(NumberedCorpus):
         return Review(text, label, tuple(text.split(" ")), pattern.decisive)
 
     def text(self, index: int) -> tuple[str, str]:
-        """Return the text and the label with this index, which is faster."""
+        """Return the text and the label of the review with this index, which is faster than the whole review."""
         pattern, rank, label = self._locate(index)
         return pattern.text(rank), label
 
     def texts(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
-        """Yield texts and labels from `start` to before `stop`."""
+        """Yield the texts and labels of the reviews from `start` to `stop` − 1."""
         return map(self.text, range(start, _SIZE if stop is None else stop))
 
     def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *, progress: bool = True) -> None:

@@ -1,10 +1,10 @@
-"""The grammar of the built-in reviews: an outline and a label give a pattern, which has numbered texts.
+"""The grammar of the built-in reviews: an outline and a label determine a pattern, whose texts are numbered.
 
 An outline is a verdict between neutral sentences. The verdict has one or two sentiment words, each of the label's polarity, or
-of the opposite polarity directly after a negator ("not good", "far from dull", "no masterpiece"). Every second review also has
-a concession: a clause about something else ("the poster looked dull"), whose polarity is random. It is joined by "but", "yet",
-"although" or "while" if it differs from the label, and by "and" or "just as" if it does not. Sentiment words also occur in
-names ("the bad guy").
+of the opposite polarity directly after a negator ("not good", "far from dull", "no masterpiece"). About half of the reviews
+also have a concession: a clause about something else ("the poster looked dull"), whose polarity is random. The concession is
+joined with "but", "yet", "although" or "while" if its polarity differs from the label, and otherwise with "and" or "just as".
+Sentiment words also occur in names ("the bad guy").
 
 The word before a sentiment word always shows its use: "is", "a", "and", "will" … in a verdict; a negator; "looked", "seemed",
 "called it" in a concession; "the" in a name. So pairs of words are enough to find the label, and single words are not.
@@ -69,7 +69,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Outline:
-    """The form of a review, for both labels.
+    """The structure of a review, for both labels.
 
     `flips`: whether the verdict is negated. `special` and `conceded_special`: whether adjectives are specific to the domain.
     `differs`: whether the polarity of a concession differs from the label.
@@ -87,7 +87,7 @@ class Outline:
     after: tuple[str, ...] = ()
 
     def pattern(self, label: int) -> "Pattern":
-        """Return all texts of this form with a label: 0 for positive, 1 for negative."""
+        """Return the pattern of all texts with this structure and a label: 0 for positive, 1 for negative."""
         verdict = self._slots(self.verdict, label ^ self.flips, self.special)
         concession = self._slots(self.concession, label ^ self.differs, self.conceded_special)
         slots = [slot for aside in self.before for slot in self._slots(aside, 0, False)]
@@ -134,7 +134,7 @@ class Pattern:
         self._tables = [slot.words for slot in slots if len(slot.words) > 1]
         self._frame = " ".join("%s" if len(slot.words) > 1 else slot.words[0] for slot in slots)
         self.size = prod(len(table) for table in self._tables)
-        """Return the number of texts."""
+        """Number of texts."""
         starts = tuple(accumulate((len(slot.words[0].split()) for slot in slots), initial=0))
         self.length = starts[-1]
         """Number of words of each text."""
@@ -150,7 +150,7 @@ class Pattern:
 
 
 def draw_outline(random: Random, *, size: int) -> Outline:
-    """Draw a form with at least `size` texts of 5 to 40 words for each label."""
+    """Draw an outline that gives at least `size` texts of 5 to 40 words for each label."""
     while True:
         outline = _draw_verdict(random)
         pattern, wanted = outline.pattern(0), random.randint(SHORTEST, LONGEST - 4)

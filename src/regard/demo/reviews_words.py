@@ -1,9 +1,9 @@
-"""The words of the built-in reviews, from `reviews.yaml`. Each sentiment word has its opposite beside it."""
+"""The words of the built-in reviews, from `reviews.yaml`. Sentiment words are stored as pairs of opposites."""
 
 from regard.demo.files import read_yaml
 
 Pairs = tuple[tuple[str, str], ...]
-"""(positive, negative)."""
+"""Pairs (positive word, negative word)."""
 
 _WORDS = read_yaml("reviews.yaml")
 

@@ -28,7 +28,7 @@ _BRACKETS = ("perfect", "pluperfect", "future", "modal", "past modal")
 _TENSES = tuple(tense for tense in draw.TENSE_WEIGHTS if tense != "wish")
 _TO_FRIENDS = ("perfect", "future", "wish")
 _REASONS = (("why|#w", "warum|#w"),)
-_MOMENTS = (("when|#w", "wann|#w"),)  # to avoid "when has he …"
+_MOMENTS = (("when|#w", "wann|#w"),)  # not used in the perfect, to avoid "when has he …"
 
 
 def draw_tense(random: Random, *among: str) -> str:
@@ -121,7 +121,7 @@ def question(random: Random) -> Pattern:
 
 
 def question_of_state(random: Random) -> Pattern:
-    """Return questions whether somebody is something."""
+    """Return questions about a state or a comparison ("is he tired?")."""
     you = random.random() < 0.4
     subject = pronoun_table("you") if you else None
     tense = "present" if you else draw_tense(random, "present", "past")
@@ -156,13 +156,13 @@ def question_of_subject(random: Random) -> Pattern:
 
 
 def _third(tense: str) -> Verbs:
-    """Return verbs in the third person singular."""
+    """Return a function that builds a slot of verbs in the third person singular."""
     tenses = draw.TENSE_GROUPS[tense][0]
     return lambda used, negation: Slot("v", (verb_tables(used, tenses, negation)[THIRD],))
 
 
 def command(random: Random) -> Pattern:
-    """Return commands to a friend, also negated ones."""
+    """Return commands to a friend, some of them negated."""
     negated = random.random() < 0.25
     shapes = tuple(shape for shape in DEED_SHAPES if shape != "accusative place")
     clause = draw_predicate(random, imperative, Choice(shapes, negated, ("i", "he", "she", "we")))

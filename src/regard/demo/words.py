@@ -47,7 +47,7 @@ TEXT_ADJECTIVES = (OLD, NEW, BEAUTIFUL, LONG)
 PLACE_ADJECTIVES = (OLD, NEW, SMALL, BIG, BEAUTIFUL, DARK)
 SHORE_ADJECTIVES = (BIG, BEAUTIFUL, COLD)
 
-# no states of things, so that "because he is …" and "because it is …" differ in German too, where both can be "er"
+# Persons and things share no state, so that the state tells whether a German "er" means "he" or "it" in "weil er … ist".
 PERSON_STATES = (TIRED, HUNGRY, HAPPY, SAD, YOUNG, RICH, FRIENDLY)
 ANIMAL_STATES = (TIRED, HUNGRY, HAPPY, OLD, YOUNG, BIG, SMALL, BLACK)
 THING_STATES = (OLD, NEW, EXPENSIVE, BEAUTIFUL, SMALL, BIG, RED)
@@ -55,7 +55,7 @@ FOOD_STATES = (SWEET, FRESH, RED, BIG)
 TEXT_STATES = (OLD, NEW, BEAUTIFUL, LONG)
 COMPARED = (OLD, YOUNG, SMALL, BIG, FRIENDLY, RICH, HAPPY, SAD)
 
-# English, German stem, kind of ending on the adjective behind it
+# English determiner and German stem
 SINGULAR_DETERMINERS = {
     "the": ("the", "der"), "a": ("a", "ein"), "this": ("this", "dies"), "every": ("every", "jed"),
     "my": ("my", "mein"), "your": ("your", "dein"), "his": ("his", "sein"), "her": ("her", "ihr"), "our": ("our", "unser"),
@@ -105,7 +105,7 @@ COMMAND_TIMES = (
 )  # fmt: skip
 HOME = (("at|#p home|#n", "zu|#p Hause|#n"),)
 
-# conjunctions, by the tenses that may follow
+# conjunctions, by the tenses that may follow them
 PRESENT_CONJUNCTIONS = (
     ("because|#c", "weil|#c"), ("although|#c", "obwohl|#c"), ("if|#c", "wenn|#c"), ("while|#c", "während|#c"),
     ("before|#c", "bevor|#c"),

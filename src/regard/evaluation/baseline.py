@@ -18,14 +18,14 @@ class Share:
     label: str
     """Name of the label; several names are separated by commas; `nothing` if there is no label."""
     share: float
-    """Share of the texts that have it, from 0 to 1."""
+    """Share of the texts that have this answer, from 0 to 1."""
 
 
 def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Share:
     """Return the most frequent label, or set of labels, of some texts.
 
     Args:
-        labels: Label of each text by number (N,); if texts have several labels, whether each text has each label (N,C).
+        labels: Number of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
         names: The name of each label.
     """
     if labels.ndim == 1:
@@ -39,7 +39,7 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
 
 
 def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_labels: int, balanced: bool, name: str) -> str:
-    """Warn of a model that gives (almost) all texts the same answer.
+    """Return a warning if a model gives (almost) all texts the same answer.
 
     Args:
         predicted: The model's most frequent answer.

@@ -17,7 +17,7 @@ _BAR = 20
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """The predictions whose confidence is in (low, high]."""
+    """A bin of the predictions whose confidence is in (low, high]."""
 
     low: float
     high: float
@@ -78,13 +78,13 @@ def calibration(
 
         ECE = Σ_m |B_m| / n · |accuracy(B_m) − confidence(B_m)|
 
-    over bins B_m = ((m−1)/M, m/M] of equal width. A prediction is the most probable label, and its confidence is the
+    over bins B_m = ((m−1)/M, m/M] of equal width. A prediction is the most probable label, and its confidence is the label's
     probability. For texts with several labels, each label is a separate decision with confidence max(p, 1 − p).
 
     Args:
         probabilities: Probabilities of the labels, from 0 to 1.
         labels: Numbers of the labels (N,), or for texts with several labels 1 or True for each label (N,C).
-        num_bins: M, ≥ 1.
+        num_bins: Number of bins M, ≥ 1.
 
     Raises:
         ShapeError: If the shapes do not match.
@@ -113,9 +113,9 @@ def calibration(
 def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"] | Shaped[np.ndarray, "N C"]) -> float:
     """Find the T that minimises the negative log likelihood of p = softmax(z / T) or sigmoid(z / T).
 
-    It is convex in 1/T, so bisection by the sign of its slope finds the only minimum. Differs from the paper: the target of the
-    correct label is 1 − 1/(n+2), and the other labels share the rest (Platt 1999, eq. 7). Without this smoothing, T would be 0
-    if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
+    This loss is convex in 1/T, so bisection by the sign of its slope finds the only minimum. Differs from the paper: the target
+    of the correct label is 1 − 1/(n+2), and the other labels share the rest (Platt 1999, eq. 7). Without this smoothing, T
+    would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
 
     Args:
         logits: Logits of texts that were not used for training.

@@ -29,7 +29,7 @@ def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> 
         if array.ndim != 2 or array.shape[1] != num_labels:
             raise ShapeError(f"{caller}: {name} is {array.shape}, expected (N,{num_labels}), a column for each label")
         if not np.isin(array, (0, 1)).all():
-            raise ShapeError(f"{caller}: {name} has other values than 0 and 1, expected whether the text has the label")
+            raise ShapeError(f"{caller}: {name} has other values than 0 and 1, expected 1 if the text has the label, else 0")
 
 
 def check_scores(caller: str, scores: np.ndarray, labels: np.ndarray, name: str) -> None:

@@ -151,9 +151,9 @@ def macro_f1(
     """Return the mean of F1 = 2 · hits / (given + support) over the labels that occur.
 
     Args:
-        hits: Number of texts with the label for which it was predicted.
-        given: Number of texts for which it was predicted.
-        support: Number of texts with the label.
+        hits: Number of texts that have the label and for which the label was predicted.
+        given: Number of texts for which the label was predicted.
+        support: Number of texts that have the label.
 
     Returns:
         A number from 0 to 1; 0 if no label occurs.
@@ -168,7 +168,7 @@ def negative_log_likelihood(
 ) -> float:
     """Return the mean over texts of −log p(label | text), natural logarithm.
 
-    For texts with several labels, it is −log p of all decisions.
+    For texts with several labels, −log p is summed over a text's decisions.
 
     Args:
         logits: Scores before the softmax, or before the sigmoid for texts with several labels.

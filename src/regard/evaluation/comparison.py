@@ -82,7 +82,7 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
         ShapeError: If the numbers of texts differ.
 
     Reference:
-        McNemar 1947; the exact form, as Dietterich 1998 recommends it for one test set.
+        McNemar 1947, in the exact form; Dietterich 1998 recommends the test for one test set.
     """
     _check_pair("mcnemar", first_right, second_right)
     first, second = first_right.astype(bool), second_right.astype(bool)
@@ -96,7 +96,7 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
 def bootstrap_mean(
     first: Shaped[np.ndarray, " N"], second: Shaped[np.ndarray, " N"], *, resamples: int = 10_000, seed: int = 1
 ) -> Bootstrap:
-    """Compare the means of a score of single texts, such as correctness, by bootstrap.
+    """Compare two models' means of a score per text, such as correctness, by bootstrap.
 
     Texts are drawn with replacement, the same for both models; the interval is between the percentiles 2.5 and 97.5 of the
     difference; p = (1 + #{|d* − d| ≥ |d|}) / (1 + resamples), where subtracting d shifts the differences to a mean of zero.
@@ -137,7 +137,7 @@ def bootstrap_macro_f1(
         seed: Seed of the samples.
 
     Raises:
-        ShapeError: If the arrays do not fit.
+        ShapeError: If the shapes differ, there are no texts, or a value is neither 0 nor 1.
     """
     check_indicators("bootstrap_macro_f1", labels.shape[1], first=first, second=second, labels=labels)
     rows, counts = np.unique(np.packbits(np.stack([first, second, labels], 1).astype(bool), axis=2), axis=0, return_counts=True)
@@ -158,7 +158,7 @@ def _bootstrap(
 ) -> Bootstrap:
     """Resample the frequencies of distinct outcomes.
 
-    This equals resampling texts, at a cost that does not depend on their number.
+    This is equivalent to resampling texts, but its cost does not depend on the number of texts.
     """
     if resamples < 1:
         raise ShapeError(f"bootstrap: resamples is {resamples}, expected at least 1")

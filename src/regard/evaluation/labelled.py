@@ -47,12 +47,12 @@ class LabelledEvaluation:
 
     @property
     def accuracy(self) -> float:
-        """A number from 0 to 1."""
+        """Accuracy, from 0 to 1."""
         return self.scores.accuracy
 
     @property
     def macro_f1(self) -> float:
-        """A number from 0 to 1."""
+        """Macro F1, from 0 to 1."""
         return self.scores.macro_f1
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def evaluate_labels(
         texts: The texts, to quote the mistakes.
         names: The C labels.
         temperature: Divisor of the logits.
-        balanced: Whether training weighted the labels by frequency. If not, a warning about a model with a constant answer
-            suggests it.
+        balanced: Whether training weighted the labels by frequency. If False, the warning about a model with a constant answer
+            suggests such weights.
 
     Raises:
         RequestError: If there are no texts, or the numbers of texts and labels differ.

@@ -12,7 +12,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, widest: int = 32) -> str:
-    """Return the lines of aligned columns: the first to the left, the others to the right.
+    """Return a table as text: the first column is aligned left, the others are aligned right.
 
     Args:
         header: The columns' names.

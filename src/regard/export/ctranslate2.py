@@ -1,9 +1,10 @@
 """Transformers in CTranslate2's format.
 
-CTranslate2 has norms before or after each part. DeepNet's scales of the residual stream are moved into the maps whose results
-are added to it. CTranslate2 rotates queries and keys as `regard.attention.Rotary` does, in both layouts (`rotary_interleave`)
-but without scaling, in self-attention only: the maps are copied as they are, and no positions are added to embeddings. In a
-gated feed-forward layer, `linear_0` is the map whose result goes through the activation.
+CTranslate2 has norms before or after each part, but no scales of the residual stream. DeepNet's scales are therefore moved into
+the linear maps whose results are added to the residual stream. CTranslate2 rotates the queries and keys of self-attention as
+`regard.attention.Rotary` does, in both layouts (`rotary_interleave`) but without scaling. For such models, the maps are copied
+unchanged, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map whose result goes
+through the activation.
 """
 
 import copy
@@ -38,7 +39,9 @@ from regard.text.symbols import END, END_TOKEN, START, START_TOKEN, UNKNOWN_TOKE
 
 MANIFEST = "ctranslate2.json"
 TOLERANCE = 1e-3
-"""Largest difference of a log probability. CTranslate2 has one ε for all norms of a model, which DeepNet's scales change."""
+"""Largest allowed difference of a log probability. CTranslate2 has one ε for all norms of a model, but moving DeepNet's scales
+changes the ε of some norms.
+"""
 _LENGTHS = (1, 2, 5, 9, 17, 30)
 LONGEST = 512
 """Number of positions of a converted model with sinusoidal positions."""
@@ -53,10 +56,10 @@ SUPPORTED = {
 
 
 def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exported:
-    """Write a Transformer that translates in CTranslate2's format, with its tokenizers and an example that uses them.
+    """Write a Transformer translator in CTranslate2's format, with its tokenizers and an example program that uses them.
 
-    CTranslate2 is a fast C++ runtime for translation, without attention among its outputs except for the alignment. Before the
-    folder is created, CTranslate2 scores drawn pairs, and its log probabilities are compared with the model's own.
+    CTranslate2 is a fast C++ runtime for translation. Of the attention, it returns only the alignment. Before the folder is
+    created, CTranslate2 scores random pairs, and its log probabilities are compared with the model's own.
 
     Args:
         run: A trained translator's folder, or a loaded `Translator`.
@@ -88,7 +91,7 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
 
 @torch.inference_mode()
 def _verify(model: TransformerTranslator, folder: Path, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> float:
-    """Return the largest difference of a log probability, for drawn pairs of several lengths.
+    """Return the largest difference of a log probability, for random pairs of several lengths.
 
     Raises:
         RequestError: If it is more than `TOLERANCE`.
@@ -121,7 +124,7 @@ def _verify(model: TransformerTranslator, folder: Path, source_tokens: Sequence[
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a Transformer by the names of its settings; parts without a setting by the names of their classes."""
+    """Names of a Transformer's parts, as in its settings; a part that no setting describes has the name of its class."""
 
     norm: str
     norm_order: str
@@ -133,12 +136,12 @@ def check_convertible(model: nn.Module) -> TransformerTranslator:
     """Return the model if CTranslate2 can express it.
 
     Raises:
-        RequestError: If it is another model, or consists of other parts.
+        RequestError: If it is not a Transformer translator, or CTranslate2 does not support one of its parts.
     """
     if not isinstance(model, TransformerTranslator):
         raise RequestError(
-            f"the model is a {type(model).__name__}, which CTranslate2 cannot express; expected a Transformer that translates, "
-            "such as preset transformer-tiny trains"
+            f"the model is a {type(model).__name__}, which CTranslate2 cannot express; expected a Transformer translator, "
+            "for example one trained with preset transformer-tiny"
         )
     if lacking := lacks(read_parts(model), SUPPORTED):
         raise RequestError(f"the model has {lacking}, which CTranslate2 cannot express; it can express {describe(SUPPORTED)}")
@@ -173,7 +176,7 @@ def read_parts(model: TransformerTranslator) -> Parts:
 
 @torch.no_grad()
 def unscaled(model: TransformerTranslator) -> TransformerTranslator:
-    """Return an equal model without scales of the residual stream: norm(α·x + part(x)) is norm(x + part(x)/α) with ε/α²."""
+    """Return an equivalent model without scales of the residual stream: norm(α·x + part(x)) = norm(x + part(x)/α) with ε/α²."""
     model = copy.deepcopy(model)
     joins = [(layer.attention_residual, layer.attention.output_projection) for layer in _layers(model.encoder)]
     joins += [(layer.self_residual, layer.self_attention.output_projection) for layer in _layers(model.decoder)]
@@ -228,7 +231,7 @@ def _positions(table: nn.Module, attention: nn.Module) -> str:
 
 
 def _unusual(attention: nn.Module, *, positions: type) -> str:
-    """Return a description of an attention that is more than heads and a softmax; empty for a plain one."""
+    """Return a description of an attention that CTranslate2 lacks; empty for plain multi-head attention with a softmax."""
     plain = (
         isinstance(attention, MultiHead)
         and attention.head_maps() is not None
@@ -315,7 +318,7 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 def _linear(out: Any, *linears: nn.Linear) -> None:
-    """Fill in one map that joins several maps of the same input."""
+    """Fill in one linear map that joins several linear maps of the same input."""
     out.weight = np.concatenate([_array(linear.weight) for linear in linears])
     if linears[0].bias is not None:
         out.bias = np.concatenate([_array(linear.bias) for linear in linears])

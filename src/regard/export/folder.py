@@ -1,4 +1,4 @@
-"""The folder of an exported model: it appears once everything in it has been checked, and replaces nothing by accident."""
+"""The folder of an exported model: it is created after its content has been checked, and replaces nothing by accident."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ class Exported:
     """Names of the files in the folder."""
     largest_difference: float
     """Largest difference of a log probability, score or weight from the model's own, over inputs of several sizes. For weights
-    of 8 bits, that of the graphs before their weights were rounded."""
+    of 8 bits, it is measured before the weights are rounded."""
     quality: tuple[Quality, ...] = ()
     """Scores with the model and with weights of 8 bits; empty for float32."""
 
@@ -81,7 +81,7 @@ def writing(predictor: Any, folder: Path) -> Iterator[Path]:
                 path.unlink() if path.is_file() else shutil.rmtree(path)
         yield made
         if folder.exists():
-            disk.rename(folder, Path(temporary) / "replaced")  # which is deleted once the new one is there
+            disk.rename(folder, Path(temporary) / "replaced")  # deleted with the temporary folder
         disk.rename(made, folder)
 
 
@@ -92,7 +92,7 @@ def add_example(made: Path, name: str) -> None:
 
 
 def add_manifest(made: Path, name: str, predictor: Any, worst: float, described: Mapping[str, Any]) -> None:
-    """Write the file that says what a program needs to know to use the export.
+    """Write the manifest: the facts about the export that a program needs to use it.
 
     Args:
         made: The folder.

@@ -1,7 +1,7 @@
 """Attention within exported graphs of Transformers.
 
 The time that a small model's graph takes depends on its number of operations. So the classes here compute multi-head attention
-with as few operations as possible: query, key and value are one product, the residual stream is stored as a matrix, so that a
+with as few operations as possible: one product gives query, key and value, the residual stream is stored as a matrix, so that a
 linear map and its bias are a single operation, and keys and values of all layers are moved together. Other attention mechanisms
 run their own code, with the same arguments and results as the classes here.
 
@@ -27,7 +27,7 @@ Attended = tuple[Tensor, Tensor]
 
 
 def self_maps(attention: Attention) -> HeadMaps | None:
-    """Return the maps of multi-head attention; None for other attention, and for positions that do more than rotate pairs."""
+    """Return the linear maps of multi-head attention; None for other mechanisms, or if positions do more than rotate pairs."""
     maps = attention.head_maps()
     if maps is None or maps.rotate is None:
         return maps
@@ -86,7 +86,7 @@ class SelfHeads(nn.Module):
 
     Args:
         attention: The attention.
-        maps: Its maps.
+        maps: The linear maps of the attention.
     """
 
     def __init__(self, attention: MultiHead, maps: HeadMaps) -> None:
@@ -119,7 +119,7 @@ class SelfHeads(nn.Module):
             x: (R,D).
             key: Keys of the earlier words, (R,H,T,E).
             value: Their values, likewise.
-            reweight: Maps weights (R,H,1,T+1) to those used in their place.
+            reweight: Function that maps the weights (R,H,1,T+1) to weights that replace them.
 
         Returns:
             The context (R,D), the weights (R,H,1,T+1), and keys and values including those of the new word.
@@ -140,7 +140,7 @@ class SelfHeads(nn.Module):
 
 
 class SelfByContract(nn.Module):
-    """Self-attention of any form; see `SelfHeads`.
+    """Self-attention with any mechanism; see `SelfHeads`.
 
     Args:
         attention: The attention.
@@ -169,7 +169,7 @@ class CrossHeads(nn.Module):
     """Multi-head attention to the source.
 
     Args:
-        maps: The maps of the attention.
+        maps: The linear maps of the attention.
     """
 
     def __init__(self, maps: HeadMaps) -> None:
@@ -186,7 +186,7 @@ class CrossHeads(nn.Module):
             key: (B,H,S,E).
             value: (B,H,S,E).
             mask: (B,S), True at words.
-            reweight: Maps weights (B,H,N,S) to those used in their place.
+            reweight: Function that maps the weights (B,H,N,S) to weights that replace them.
 
         Returns:
             The context (B·N,D), and the weights (B,H,N,S).
@@ -198,7 +198,7 @@ class CrossHeads(nn.Module):
 
 
 class CrossByContract(nn.Module):
-    """Attention to the source of any form without a state; see `CrossHeads`.
+    """Attention to the source with any mechanism without a state; see `CrossHeads`.
 
     Args:
         attention: The attention.
@@ -227,26 +227,26 @@ def _with_heads(weights: Tensor) -> Tensor:
 
 
 def within(attention: Attention) -> SelfHeads | SelfByContract:
-    """Return the form in which a graph computes self-attention."""
+    """Return the module with which a graph computes self-attention."""
     maps = self_maps(attention)
     return SelfByContract(attention) if maps is None else SelfHeads(cast(MultiHead, attention), maps)
 
 
 def across(attention: Attention) -> CrossHeads | CrossByContract:
-    """Return the form in which a graph computes attention to the source."""
+    """Return the module with which a graph computes attention to the source."""
     maps = cross_maps(attention)
     return CrossByContract(attention) if maps is None else CrossHeads(maps)
 
 
 def cross_maps(attention: Attention) -> HeadMaps | None:
-    """Return the maps of multi-head attention to a source; None for attention of other forms, or with positions."""
+    """Return the linear maps of multi-head attention to a source; None for other mechanisms, or attention with positions."""
     maps = attention.head_maps()
     return maps if maps is None or maps.rotate is None else None
 
 
 def hide(mask: Tensor) -> Tensor:
-    """Return numbers to add to the scores: 0 where the mask is True, otherwise a number whose weight is zero.
+    """Return numbers to add to the scores: 0 where the mask is True, otherwise the lowest number, which makes the weight zero.
 
-    It is finite, so that a row with nothing to attend to has no NaN.
+    The lowest number is finite, so that a row with nothing to attend to has no NaN.
     """
     return torch.zeros((), dtype=torch.float32).where(mask, torch.finfo(torch.float32).min)

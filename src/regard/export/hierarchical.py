@@ -14,8 +14,8 @@ from regard.models.classifiers.hierarchical import HierarchicalClassifier
 class HierarchicalGraph(nn.Module):
     """A hierarchical classifier that returns its scores and all its attention.
 
-    The model lists the M sentences of a batch, and ONNX cannot size a tensor by such a list. Here each of the B texts has N
-    sentences of W words, the largest numbers of the batch, and sentences that a text does not have are empty.
+    The model lists the M sentences of a batch, but in ONNX, a tensor cannot get its size from such a list. Here each of the B
+    texts has N sentences of W words, the largest numbers in the batch; sentences that a text does not have are empty.
 
     Args:
         model: The classifier.
@@ -29,7 +29,7 @@ class HierarchicalGraph(nn.Module):
         """Return logits, and the weights of each site in the order of `model.sites`."""
         model, batch = self.model, tokens.shape[0]
         number = self._numbers(tokens, mask)  # (B,S): the sentence of each token
-        num_sentences: Any = number.max().item()  # a symbol during the export
+        num_sentences: Any = number.max().item()  # a symbolic size during the export
         torch._check(num_sentences >= 0)
         every = torch.arange(num_sentences + 1)[:, None]
         size = ((number[:, None] == every) & mask[:, None]).sum(-1)  # (B,N)

@@ -10,14 +10,14 @@ from regard.attention.projected import GatedMemory
 
 
 def pack_memory(memory: Memory) -> tuple[Tensor, Tensor]:
-    """Return keys and values; gates of keys are further features of the keys."""
+    """Return keys and values; if keys have gates, the gates are appended to the features of the keys."""
     if isinstance(memory, GatedMemory) and memory.gates is not None:
         return torch.cat([memory.key, memory.gates.to(memory.key.dtype)], -1), memory.value
     return memory.key, memory.value
 
 
 def memory_unpacker(attention: Attention) -> Callable[[Tensor, Tensor, Tensor], Memory]:
-    """Return a function that makes the memory of packed keys, values and a key mask."""
+    """Return a function that builds the memory from packed keys, values and a key mask."""
     with torch.no_grad():
         example = attention.prepare(torch.zeros(1, 2, attention.key_size))
     if isinstance(example, GatedMemory) and example.gates is not None:

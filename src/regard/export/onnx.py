@@ -79,10 +79,10 @@ def export_onnx(
         run: A trained model's folder, or a loaded `Translator`, `Classifier` or `LanguageModel`.
         folder: Folder to write.
         overridable: Whether the step of a translator or language model has two further inputs: `override`, attention weights
-            that replace the model's own, and `overridden`, True where they do.
+            that replace the model's own, and `overridden`, which is True where the weights are replaced.
         precision: "int8" for weights of 8 bits. The loss of quality is measured, and written into the folder's `README.md`.
-        check: With "int8": a file, or two with a comma between, on which both are scored, as `regard evaluate` scores them.
-            Empty: how often both choose the same word or label for drawn tokens.
+        check: With "int8": a file, or two files separated by a comma, on which the model and the export are scored as by
+            `regard evaluate`. If empty, it is measured how often both choose the same word or label for random tokens.
         overwrite: Whether to replace an export that is already there.
 
     Returns:
@@ -90,7 +90,7 @@ def export_onnx(
 
     Raises:
         RequestError: If the model cannot be expressed in ONNX, the graphs differ from it by more than 1e-4, the folder exists,
-            an argument does not fit, or the packages of the extra `onnx` are missing.
+            an argument is invalid, or the packages of the extra `onnx` are missing.
 
     Example:
         regard.export_onnx("runs/deu", "exported/deu")

@@ -1,7 +1,7 @@
 """Weights of 8 bits: smaller graphs, whose loss of quality is measured.
 
-onnxruntime quantizes the weights of matrix products by output channel and embeddings by table, and the inputs of products while
-they run. Weights use 7 of the 8 bits, because sums of products with 8 bits overflow on processors without VNNI.
+onnxruntime quantizes the weights of matrix products per output channel, embeddings per table, and the inputs of products at run
+time. Weights use 7 of the 8 bits, because sums of products with 8 bits overflow on processors without VNNI.
 """
 
 import contextlib
@@ -41,11 +41,11 @@ def quantize(folder: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     level = logging.root.level
-    logging.root.setLevel(logging.ERROR)  # it advises a preparation that these graphs do not need
+    logging.root.setLevel(logging.ERROR)  # onnxruntime recommends a preparation that these graphs do not need
     try:
         for path in folder.glob("*.onnx"):
             made, graph = path.with_suffix(".quantized"), onnx.load(path).graph
-            vectors = {weight.name for weight in graph.initializer if len(weight.dims) < 2}  # which have no output channels
+            vectors = {weight.name for weight in graph.initializer if len(weight.dims) < 2}  # vectors have no output channels
             kept = [node.name for node in graph.node if node.op_type == "MatMul" and vectors.intersection(node.input)]
             options = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8, "nodes_to_exclude": kept}
             with contextlib.redirect_stdout(io.StringIO()):

@@ -32,7 +32,7 @@ class NativeRecurrentLayer(nn.Module):
 
     def __init__(self, layer: RecurrentLayer) -> None:
         super().__init__()
-        self.layer = layer  # for `step`, which is exported as its formula
+        self.layer = layer  # for `step`, whose formula is exported
         self.hidden_size, self.num_directions = layer.hidden_size, layer.num_directions
         self.is_lstm = layer.num_gates == 4
         biases = torch.cat((self._reordered(layer.bias_ih), self._reordered(layer.bias_hh)), 1)
@@ -48,7 +48,7 @@ class NativeRecurrentLayer(nn.Module):
     def forward(
         self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], initial: State | None = None
     ) -> tuple[Float[Tensor, "B S E"], State]:
-        """Run over each row's valid positions, from zero; see `RecurrentLayer.forward`."""
+        """Run over each row's valid positions, from a state of zeros; see `RecurrentLayer.forward`."""
         assert initial is None
         batch, steps = inputs.shape[:2]
         attributes: dict[str, Any] = {"hidden_size": self.hidden_size}

@@ -1,4 +1,4 @@
-"""Exported models in onnxruntime, with the contracts of the original models.
+"""Exported models in onnxruntime, with the same interfaces as the original models.
 
 `OnnxSeq2Seq` is a `Seq2Seq`, so all searches and samplers of `regard.decoding` work with it. `OnnxClassifier` is a
 `TextClassifier`. Neither has PyTorch weights.
@@ -47,7 +47,7 @@ class Session:
         self.outputs = [node.name for node in self._session.get_outputs()]
 
     def __call__(self, given: Mapping[str, np.ndarray]) -> Arrays:
-        """Run the graph on those of the given arrays that it reads."""
+        """Run the graph on the given arrays; arrays that are not inputs of the graph are ignored."""
         found = self._session.run(None, {name: given[name] for name in self.inputs})
         return dict(zip(self.outputs, found, strict=True))
 
@@ -57,9 +57,9 @@ class OnnxState:
     """Decoding state of B sentences with N hypotheses each."""
 
     memory: Arrays
-    """Output of the encoder, (B, …) each, with the source mask."""
+    """Arrays (B, …): the output of the encoder, and the source mask."""
     steps: Arrays
-    """The step's state, (B, N, …) each."""
+    """Arrays (B, N, …): the state of the decoder's step."""
     encoder: AttentionMaps
     """Attention within the source."""
 

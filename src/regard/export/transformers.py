@@ -23,7 +23,7 @@ from regard.models.transformer.translator import TransformerTranslator
 
 
 class EncoderGraph(nn.Module):
-    """The encoder of a Transformer: memory, first state, and its own attention.
+    """The encoder of a Transformer; it returns the memory, the first state, and its own attention.
 
     Args:
         model: The translator.
@@ -180,7 +180,7 @@ class StepCaches:
         self._after: tuple[list[Tensor], list[Tensor]] = ([], [])
 
     def attend(self, own: nn.Module, x: Tensor, reweight: Reweight | None = None) -> Tensor:
-        """Return the context (R,D) of the next layer's self-attention, one of `heads.within`."""
+        """Run the next layer's self-attention `own`, a result of `heads.within`, and return its context (R,D)."""
         key, value = (next(each) for each in self._past)
         context, weights, *after = cast(SelfHeads, own).step(x, key, value, reweight)
         self._weights.append(weights)
@@ -196,7 +196,7 @@ class StepCaches:
 
 
 def transformer_graphs(model: TransformerTranslator, *, overridable: bool = False) -> list[Graph]:
-    """Return the graphs of a Transformer that translates; see `translators.recurrent_graphs`."""
+    """Return the graphs of a Transformer translator; see `translators.recurrent_graphs`."""
     for layer in model.decoder.layers:
         check_exportable(cast(DecoderLayer, layer).cross_attention, "the decoder's attention to the source")
     source, mask = example_source(model.source_embedding.num_embeddings)
@@ -270,7 +270,7 @@ def split_layers(memory: Tensor) -> Sequence[Tensor]:
 
 
 def embed_step(positions: nn.Module, embedded: Tensor, length: int) -> Tensor:
-    """Add the position of a step to words (B,N,D), all of which are at the same one; return (B·N,D)."""
+    """Add positions to words (B,N,D), which are all at position `length`, and return (B·N,D)."""
     return cast(Tensor, positions(embedded.flatten(0, 1)[:, None], length))[:, 0]
 
 

@@ -30,7 +30,7 @@ def check_exportable(attention: Attention, place: str) -> None:
 
     Args:
         attention: The mechanism.
-        place: Where it is, for the message.
+        place: Where the mechanism is used, for the error message.
 
     Raises:
         RequestError: If the mechanism has a state that changes from step to step, or operations that ONNX lacks.
@@ -49,7 +49,7 @@ def check_exportable(attention: Attention, place: str) -> None:
 
 
 class RecurrentEncoderGraph(nn.Module):
-    """The encoder of a recurrent translator: memory and first state.
+    """The encoder of a recurrent translator; it returns the memory and the first state.
 
     Args:
         model: The translator.
@@ -89,7 +89,7 @@ class RecurrentStepGraph(nn.Module):
         self.unpack_memory, self.overridable = memory_unpacker(model.decoder.attention), overridable
 
     def forward(self, tokens: Tensor, source_mask: Tensor, key: Tensor, value: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        """Return log probabilities, `cross`, with heads `cross_heads` too, and the next state's tensors."""
+        """Return log probabilities, `cross`, also `cross_heads` if there are heads, and the next state's tensors."""
         reweight = None
         if self.overridable:
             *state, override, overridden = state  # type: ignore[assignment]

@@ -30,24 +30,24 @@ class Comparison:
     largest: float = 0.0
     """The largest difference of a log probability, score or weight."""
     same: int = 0
-    """Number of words or labels for which both have the highest score."""
+    """Number of times that the model and the graphs give the highest score to the same word or label."""
     total: int = 0
-    """Number of words or labels that were compared."""
+    """Number of times that their best words or labels were compared."""
 
     @property
     def agreement(self) -> float:
-        """Share of words or labels that are the same."""
+        """Share of comparisons in which the best words or labels are the same."""
         return self.same / self.total
 
     def add(self, expected: Tensor, found: Tensor, maps: float) -> None:
-        """Add scores, whose last axis is words or labels, and the difference of their attention."""
+        """Add the scores of the model and of the graphs (last axis: words or labels), and the difference of their attention."""
         same = expected.argmax(-1) == found.argmax(-1)
         self.same, self.total = self.same + int(same.sum()), self.total + same.numel()
         self.largest = max(self.largest, difference(expected, found), maps)
 
 
 def compare(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: int, target_size: int) -> Iterator[Comparison]:
-    """Compare graphs with their model on drawn inputs of all `SIZES`.
+    """Compare graphs with their model on random inputs of all `SIZES`.
 
     Args:
         model: The model, in evaluation mode.
@@ -56,7 +56,7 @@ def compare(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: 
         target_size: Number of ids of the target.
 
     Yields:
-        The same comparison after each of the sizes.
+        The same `Comparison`, updated after each of the sizes.
     """
     made, exported = Comparison(), run_exported(model, folder)
     for number, sizes in enumerate(SIZES):
@@ -76,7 +76,7 @@ def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, **sizes: int) -> 
         The largest difference of a log probability, score or weight.
 
     Raises:
-        RequestError: If one differs by more than `TOLERANCE`.
+        RequestError: If this difference is larger than `TOLERANCE`.
     """
     for (batch, length, hypotheses), made in zip(SIZES, compare(model, folder, **sizes), strict=True):
         if not made.largest <= TOLERANCE:
@@ -88,7 +88,7 @@ def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, **sizes: int) -> 
 
 
 def run_exported(model: nn.Module, folder: Path) -> Any:
-    """Return the graphs in a folder as a model with the contract of the one that they were made from."""
+    """Return a model that runs the graphs in a folder, with the same interface as the model they were exported from."""
     return OnnxClassifier(folder, sites=model.sites) if isinstance(model, TextClassifier) else OnnxSeq2Seq(folder)
 
 

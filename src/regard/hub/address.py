@@ -33,7 +33,7 @@ class Address:
         """Read `hf://user/name@revision`, in which the prefix and the revision are optional.
 
         Raises:
-            RequestError: If it has another form.
+            RequestError: If the text has another form.
         """
         name, at, revision = text.removeprefix(PREFIX).partition("@")
         user, _, rest = name.partition("/")
@@ -61,7 +61,7 @@ def client() -> Any:
 
 @contextmanager
 def explained(address: Address, endpoint: str) -> Iterator[None]:
-    """Turn errors of the hub into a BundleError. A hub that cannot be reached is a ConnectionError.
+    """Turn errors of the hub into a BundleError, or a ConnectionError if the hub cannot be reached.
 
     Args:
         address: The requested model.
@@ -69,7 +69,7 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
     """
     from huggingface_hub import errors
 
-    # LocalEntryNotFoundError: a download could not reach the hub.
+    # A download that cannot reach the hub raises LocalEntryNotFoundError.
     unreachable: tuple[type[Exception], ...] = (
         errors.OfflineModeIsEnabled,
         errors.LocalEntryNotFoundError,
@@ -97,7 +97,7 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of connections, of the library that this version of huggingface_hub uses."""
+    """Return the connection errors of the HTTP libraries that huggingface_hub may have imported."""
     found: list[type[Exception]] = []
     for name, error in (("httpx2", "TransportError"), ("httpx", "TransportError"), ("requests", "ConnectionError")):
         if (module := sys.modules.get(name)) is not None:

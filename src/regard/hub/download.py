@@ -22,7 +22,7 @@ from regard.text.cache import cache_folder
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LARGEST_TEXT = 1 << 26
-"""Maximum size of a file that is not the weights."""
+"""Maximum size in bytes of each file except the weights."""
 
 
 def local_folder(name: str | Path) -> Path:
@@ -60,12 +60,12 @@ def fetch(address: Address) -> Path:
         reference.parent.mkdir(parents=True, exist_ok=True)
         disk.write(reference, folder.name)
     except OSError:
-        pass  # the model itself is complete; only use without a network will not find it
+        pass  # the model is complete, but without a network, its revision will not be found
     return folder
 
 
 def _from_cache(address: Address, endpoint: str, home: Path, reference: Path, error: Exception) -> Path:
-    """Return the folder of the revision when the hub was last reached."""
+    """Return the folder of the commit that the revision named when the hub was last reached."""
     try:
         commit = reference.read_text(encoding="utf-8")
     except OSError:
@@ -83,7 +83,7 @@ def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
     """Download the signature and the files that it names, check them, and move them to their folder.
 
     Raises:
-        BundleError: If the model is damaged or has too large files.
+        BundleError: If the model is damaged, or a file is missing or too large.
     """
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
     folder.parent.mkdir(parents=True, exist_ok=True)

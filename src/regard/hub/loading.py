@@ -24,8 +24,8 @@ def load(
         folder: Folder of a trained model, or the address of a model on the hub, `hf://user/name@revision`; or several of them,
             whose translators become one ensemble.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
-        model: The model object, if it is the user's own.
-        attention: The mechanism, if it is the user's own.
+        model: The model object, if the model was trained with the user's own class.
+        attention: The mechanism, if the model was trained with the user's own mechanism.
 
     Returns:
         A `Translator`, a `Classifier` or a `LanguageModel`, or the predictor of another task.

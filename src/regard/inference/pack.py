@@ -34,13 +34,13 @@ class Packed(Protocol):
 
 
 class PackedModel(Seq2Seq[Any]):
-    """A model whose search steps run from packed weights; everything else is the model's own.
+    """A model whose search steps use packed weights; its other methods call the original model.
 
     Args:
         model: The model.
-        features: Its step without the output layer.
+        features: The model's step without the output layer.
         output: The packed output layer, or the model's own.
-        decoder: The packed decoder; None if the model's own runs.
+        decoder: The packed decoder; None to use the model's own.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PackedModel(Seq2Seq[Any]):
         reweight: ReweightBySite | None = None,
     ) -> Any:
         state = self.model.encode(source, source_mask, record=record, reweight=reweight)
-        # Steps from the model's own state use its own decoder, which supports `reweight`.
+        # Steps from the model's own state run the model's own decoder, which supports `reweight`.
         return state if self._decoder is None or reweight else self._decoder.begin(state, source_mask)
 
     def decode(

@@ -1,4 +1,4 @@
-"""A recurrent decoder packed for a search on a CPU: its usual `step`, with packed weights of layers and readout.
+"""A recurrent decoder packed for a search on a CPU: its usual `step`, with packed weights in the layers and the readout.
 
 Products with weights run in autocast's dtype, such as bfloat16. States and gates are in float32, or in float64 for a float64
 model. The attention is not changed.
@@ -34,7 +34,7 @@ class PackedLayer(nn.Module):
             each.to(dtype) for each in (weights.input_weight, weights.input_bias, weights.state_weight, weights.state_bias)
         )
         self.both: PackedLinear | None = None
-        if weights.cell == "lstm":  # only the sum of the two maps is needed, which is a single product
+        if weights.cell == "lstm":  # an LSTM needs only the sum of the two maps, which is a single product
             self.both = pack_matrix(torch.cat((input_weight, state_weight), 1), input_bias + state_bias, sentences)
         else:
             self.input_map = pack_matrix(input_weight, input_bias, sentences)
@@ -43,7 +43,7 @@ class PackedLayer(nn.Module):
     def step(
         self, inputs: Float[Tensor, "*batch D"], state: tuple[Tensor, Tensor | None]
     ) -> tuple[Float[Tensor, "*batch H"], Tensor | None]:
-        """Run one step forward in time, of any number of rows."""
+        """Run one step forward in time, for any number of rows."""
         hidden, cell = state
         if self.both is None:
             x_gates, h_gates = self.input_map(inputs).to(self.dtype), self.state_map(hidden).to(self.dtype)
@@ -86,7 +86,7 @@ class PackedRecurrent:
     """The dtype of states and gates."""
 
     def begin(self, state: Any, mask: Bool[Tensor, "B S"]) -> Any:
-        """Return the state before the first word, whose steps run the packed decoder.
+        """Return the state before the first word; steps from this state run the packed decoder.
 
         Args:
             state: The state of the plain decoder (`RecurrentState`).
@@ -100,7 +100,7 @@ def pack_recurrent(parts: RecurrentParts, sentences: int) -> PackedRecurrent:
     """Pack a recurrent decoder.
 
     Args:
-        parts: Its parts.
+        parts: The parts of the decoder.
         sentences: Number of sentences to search for.
     """
     dtype = torch.promote_types(parts.layers[0].state_weight.dtype, torch.float32)

@@ -4,7 +4,7 @@
   hides words of other hypotheses. So nothing moves when hypotheses are reordered, and one product of the N queries with all
   N·t keys takes no longer than N small products.
 * One product gives query, key and value of a word.
-* Finished sentences stay in the pool until a quarter has finished; then the others move to a new pool.
+* Finished sentences stay in the pool until more than a quarter has finished; then the others are copied to a new pool.
 * Products with weights run in autocast's dtype, such as bfloat16. The features between the layers, the keys, values, scores
   and sums are in float32, or in float64 for a float64 model.
 
@@ -34,13 +34,13 @@ from regard.layers.residual import PreNorm, Residual
 from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, LayerWeights
 
 _FULL = 0.75
-"""If less than this share of the sentences in the pool is unfinished, these move to a new pool."""
+"""If the share of unfinished sentences in the pool is below this value, they are copied to a new pool."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
 
 class PackedResidual(NamedTuple):
-    """The two ends of a residual connection, in evaluation mode."""
+    """The two functions of a residual connection in evaluation mode: before and after the part that it surrounds."""
 
     before: Callable[[Tensor], Tensor]
     after: Callable[[Tensor, Tensor], Tensor]
@@ -103,8 +103,8 @@ class PackedDecoder:
             mask: True at the source's tokens.
 
         Returns:
-            A `PooledState`. If a source is empty, the given state, because the plain decoder defines attention to an empty
-            source.
+            A `PooledState`. If a source is empty, the given `state`, because only the plain decoder supports attention to an
+            empty source.
         """
         memories = state.memories
         if memories and not bool(mask.any(1).all()):
@@ -157,7 +157,7 @@ class PooledState:
         return self.sources[number] if self.alive is None else self.sources[number].select(self.alive)
 
     def select(self, beam: Int[Tensor, "B N"]) -> "PooledState":
-        """Select the parent of each new hypothesis, by index."""
+        """Return the state in which each new hypothesis continues the old one with the given index."""
         return replace(self, bias=self.bias.gather(1, beam[:, :, None, None].expand(-1, -1, *self.bias.shape[2:])))
 
     def keep(self, rows: Int[Tensor, " M"]) -> "PooledState":
@@ -201,7 +201,7 @@ class PooledState:
     def _advance(self, x: Tensor, request: DecoderRequest) -> tuple[Tensor, LayerWeights, "PooledState"]:
         count, weights, state = x.shape[1], LayerWeights(), self._extended(x.shape[1])
         bias, storage = state._own_bias(), state.words.storage
-        # Views for all layers at once: with one sentence, a step takes as long as the number of operations that it calls.
+        # Views for all layers at once: with one sentence, the time of a step is proportional to its number of operations.
         places = storage[:, :, :, :, state.length - 1]
         places[..., count:, :] = 0  # these positions are never written, and undefined values could be NaN
         new = places[..., :count, :].unbind(0)
@@ -217,7 +217,7 @@ class PooledState:
         return x if self.decoder.norm is None else self.decoder.norm(x), weights, state
 
     def _extended(self, count: int) -> "PooledState":
-        """Extend the pool by one word of each of N = `count` hypotheses; each word sees itself."""
+        """Extend the pool by one word of each of N = `count` hypotheses; each word attends to itself."""
         words, bias, places = self.words, self.bias, self.bias.shape[3]
         if count > places:
             wider = words.storage.new_zeros(*words.storage.shape[:5], count, words.storage.shape[6])
@@ -243,12 +243,12 @@ class PooledState:
         *,
         need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return self-attention and its residual.
+        """Return x after self-attention with its residual connection, and the weights.
 
         Args:
             heads: The packed maps.
             x: The features of the new words.
-            new: The place of their keys and values in the pool, which is written.
+            new: A view of the pool, to which the keys and values of the new words are written.
             past: The keys and values of all words, including the new ones; a view of the pool.
             bias: From `_own_bias`.
             need_weights: Whether to return the weights.
@@ -266,7 +266,7 @@ class PooledState:
         return heads.residual.after(x, heads.output(self._take(context))), own
 
     def _attend_across(self, number: int, heads: PackedHeads, x: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """Return attention to the source and its residual."""
+        """Return x after attention to the source with its residual connection, and the weights."""
         query = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (self.decoder.num_heads, -1))
         source = self.sources[number]
         context, weights = _attend(query, source.key.flatten(0, 1), source.value.flatten(0, 1), self.source_bias)
@@ -360,9 +360,9 @@ def _pack_heads(
 
 
 def _pack_residual(residual: Residual, dtype: torch.dtype) -> PackedResidual:
-    """Return the ends of a residual, without calls of modules where these compute nothing else.
+    """Return the two functions of a residual connection, without module calls where functions of PyTorch compute the same.
 
-    With one sentence, a call of a module takes as long as the norm of its words.
+    With one sentence, calling a module takes as long as computing the norm.
     """
     residual = _in_dtype(residual, dtype)
     if is_unchanged(residual, PreNorm) and is_unchanged(residual.dropout, Dropout):

@@ -19,7 +19,7 @@ _SPARE = 8
 
 @dataclass(frozen=True)
 class KeyValueCache:
-    """The keys and values of one attention, of R hypotheses and t positions."""
+    """The keys and values of one attention layer, for R hypotheses and t positions."""
 
     pool: Pool
     """Pool (C,R,W) of [key; value] for each position, with all heads concatenated."""
@@ -33,7 +33,7 @@ class KeyValueCache:
 
     @classmethod
     def begin(cls, first: HeadMemory) -> "KeyValueCache":
-        """Build a cache of the keys of the first position, (R,G,1,Da)."""
+        """Build a cache that holds the keys and values of the first position, (R,G,1,Da)."""
         rows, heads, _, width = first.key.shape
         return cls(Pool.empty(first.key.new_empty(0, rows, 2 * heads * width), 0), (heads, width)).append(first)
 

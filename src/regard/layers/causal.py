@@ -62,7 +62,7 @@ class CausalLayer(EncoderLayer):
         reweight: Reweight | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
-        """Return the stream of one new word of each hypothesis, whose keys are appended to those of the earlier words."""
+        """Return the features of one new word of each hypothesis, the weights, and the cache with the new keys."""
         context, weights, cache = attend_within(
             self.attention, self.attention_residual.before(x), cache, reweight=reweight, need_weights=need_weights
         )
@@ -105,7 +105,7 @@ class CausalDecoder(TransformerEncoder):
             request: Weights to record or to replace, by layer.
 
         Returns:
-            The features, the weights (B,H,N,t) by layer, and the caches including these words.
+            The features, the weights (B,H,N,t) by layer, and the caches including the new words.
         """
         weights, after = LayerWeights(), []
         for number, layer in enumerate(self.layers):

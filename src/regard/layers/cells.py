@@ -115,7 +115,10 @@ class GRUTape:
         torch.lerp(candidate, self.state[step], update, out=self.state[step + 1])
 
     def backward(self, step: int, d_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the slots, and the direct part of that of `state[step]`, from that of `state[step + 1]`."""
+        """Return the gradient of the slots, and the direct part of the gradient of `state[step]`.
+
+        `d_state` is the gradient of `state[step + 1]`.
+        """
         width, kept = self.width, self.slots[step]
         reset, update, candidate, recurrent = kept.split(width, dim=1)
         d_slots = torch.empty_like(kept)
@@ -132,7 +135,7 @@ class GRUTape:
 
 
 class LSTMTape:
-    """An LSTM's steps over M rows. `cell` has the layout of `state`; its gradient is kept inside."""
+    """An LSTM's steps over M rows. `cell` has the layout of `state`; its gradient is kept in `d_cell`."""
 
     def __init__(self, num_steps: int, state: Tensor, cell: Tensor) -> None:
         rows, self.width = state.shape
@@ -157,7 +160,7 @@ class LSTMTape:
         torch.mul(outgate, squashed, out=self.state[step + 1])
 
     def backward(self, step: int, d_state: Tensor) -> tuple[Tensor, None]:
-        """Return the gradients of the slots, from that of `state[step + 1]`; that of `state[step]` has no direct part."""
+        """Return the gradient of the slots, and None, because the gradient of `state[step]` has no direct part."""
         width, kept, squashed = self.width, self.slots[step], self.squashed[step]
         ingate, forget, new, outgate = kept.split(width, dim=1)
         d_cell = d_state * outgate

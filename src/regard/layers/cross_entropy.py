@@ -31,7 +31,7 @@ CHUNK_ELEMENTS = 1 << 20
 BUFFER_ELEMENTS = 1 << 22
 """Number of gradients of logits, in the dtype of the products, that are collected for one large product."""
 GPU_ELEMENTS = 1 << 26
-"""Both numbers, on a GPU."""
+"""The value of both numbers on a GPU."""
 SMALLEST = 1e-30
 """Smallest probability whose logarithm is computed directly; float32 stores smaller ones with fewer digits or as zero."""
 ROW_ALIGNMENT = 32
@@ -125,7 +125,7 @@ def plain_linear_cross_entropy(
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Cross entropy whose forward pass computes the gradients too, because the logits exist only once."""
+    """Cross entropy whose forward pass computes the gradients too, because it does not keep the logits."""
 
     @staticmethod
     def forward(
@@ -231,7 +231,7 @@ class _ChunkedPass:
         softmax = torch.softmax(logits, -1, self.exact, out=place) if fits else logits.softmax(-1, self.exact)
         gold, probability = (x.gather(1, target[:, None])[:, 0].to(self.exact) for x in (logits, softmax))
         nll = -probability.log()
-        exact = probability >= SMALLEST  # False if it is too small for all digits, or NaN
+        exact = probability >= SMALLEST  # False if it is NaN or too small for full precision
         if not self.on_cpu:  # without waiting for the device
             nll = torch.where(exact, nll, logits.to(self.exact).logsumexp(-1) - gold)
         elif not bool(exact.all()):

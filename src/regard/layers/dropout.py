@@ -1,7 +1,7 @@
 """Dropout that is cheap on a CPU.
 
-On a CPU, PyTorch draws one Bernoulli number at a time, in about 10 ns, and a Transformer needs a few dozen for each feature of
-a word. Here, one 64-bit random number serves four elements.
+On a CPU, PyTorch draws one Bernoulli number at a time, in about 10 ns, and a Transformer needs a few dozen such numbers for
+each feature of a word. Here, one 64-bit random number serves four elements.
 """
 
 import torch
@@ -49,6 +49,6 @@ def _multiplier(x: Tensor, p: float) -> Tensor:
     kept = min(max(round((1 - p) * _LEVELS), 1), _LEVELS - 1)
     bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     levels = bits.view(torch.int16)[:count].view(x.shape).to(torch.float32)
-    # Integers, exact in float32: the difference is ≥ 1 or ≤ 0. A comparison would take four times as long.
+    # The integers are exact in float32, so each difference is ≥ 1 or ≤ 0. A comparison would take four times as long.
     chosen = levels.neg_().add_(kept - _LEVELS // 2).clamp_(0, 1)
     return chosen.to(x.dtype).mul_(_LEVELS / kept)

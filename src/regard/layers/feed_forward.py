@@ -66,8 +66,8 @@ class FeedForward(PositionWise):
 class GatedFeedForward(PositionWise):
     """W_2 dropout(f(V x) ⊙ W x), without biases; with f = SiLU it is SwiGLU.
 
-    Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6. For as many parameters as a plain layer, use two thirds
-    of its `hidden_size`.
+    Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6. For as many parameters as a `FeedForward`, use two
+    thirds of its `hidden_size`.
     """
 
     def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:

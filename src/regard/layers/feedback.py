@@ -1,6 +1,6 @@
-"""A decoder that feeds attention back, over a known target, as a fast loop with an exact hand-written gradient.
+"""Decoders that feed attention back into the cell: a fast loop over a known target with an exact hand-written gradient.
 
-There are two orders. The gates of the cell also read x_t, the part of the embedding, which is computed for all steps at once:
+There are two orders. In both, the gates of the cell also read x_t, a map of the embedding, computed for all steps at once:
 
     attend first (Bahdanau et al. 2015)             cell first, with input feeding (Luong et al. 2015)
       w_t = softmax(score(W_q h_{t−1}, k))            h_t = cell(x_t + F a_{t−1}, h_{t−1})
@@ -27,7 +27,7 @@ class FeedbackInputs:
     """Inputs of both loops. G is the number of gates, A the width of the scores, P that of the projected values."""
 
     x_gates: Tensor
-    """Part of the embedding in the gates, (T,B,G·H), including the input bias."""
+    """Contribution of the embedding to the gates, (T,B,G·H), including the input bias."""
     state: Tensor
     """Initial state of the cell, (B,H)."""
     cell: Tensor | None
@@ -51,7 +51,7 @@ class FeedbackInputs:
 
 
 def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Run Bahdanau's order, P = G·H, and return the states (T,B,H) and the weights (T,B,S)."""
+    """Run Bahdanau's order, for which P = G·H, and return the states (T,B,H) and the weights (T,B,S)."""
     return _AttendFirst.apply(dtype, key_mask, *inputs.tensors())
 
 
@@ -60,7 +60,7 @@ def cell_first(
 ) -> tuple[Tensor, Tensor]:
     """Run Luong's order with input feeding, with the matrices F (G·H,P) and W_h (P,H), and the bias b (P,).
 
-    It returns a (T,B,P) and the weights (T,B,S).
+    It returns a_t of all steps, (T,B,P), and the weights (T,B,S).
     """
     return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs.tensors())
 

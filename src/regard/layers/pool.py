@@ -26,7 +26,7 @@ class Pool:
     length: int
     """Number of positions."""
     used: list[int]
-    """Number of positions taken in the storage, by this pool or by another that shares the storage; a list of one number."""
+    """Number of positions of the storage that are in use, in a list of length 1 that all pools of this storage share."""
 
     @classmethod
     def empty(cls, like: Tensor, axis: int) -> "Pool":
@@ -64,7 +64,7 @@ class Pool:
         return made
 
     def index_select(self, axis: int, index: Tensor) -> "Pool":
-        """Return a copy that keeps these indices of another axis, and the amount of free space.
+        """Return a copy that keeps the given indices of another axis, with as much storage along the axis of positions.
 
         Free space is not copied: in a large pool, copying it would double the memory that is touched.
         """
@@ -73,7 +73,7 @@ class Pool:
         return made
 
     def _empty(self, capacity: int, axis: int | None = None, size: int = 0) -> "Pool":
-        """Build a pool of this length whose values are undefined, with another size along one more axis."""
+        """Build a pool of the same length with undefined values; `size` replaces the size along `axis`."""
         shape = list(self.storage.shape)
         shape[self.axis] = capacity
         if axis is not None:

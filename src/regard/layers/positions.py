@@ -74,7 +74,7 @@ class NoPositions(nn.Module):
 
 
 def build_positions(kind: Literal["sinusoidal", "learned", "rotary"], size: int) -> nn.Module:
-    """Return the module that adds positions to embeddings. There are 512 learned ones, more than a search has steps."""
+    """Return the module that adds positions to embeddings. There are 512 learned vectors, more than a search has steps."""
     match kind:
         case "sinusoidal":
             return SinusoidalPositions(size)

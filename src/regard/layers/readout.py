@@ -76,7 +76,7 @@ class AttentionalReadout(Readout):
 
 
 class DeepReadout(Readout):
-    """tanh(C c + W_h o + E y + b): a deep output (Bahdanau et al. 2015, appendix A.2.2, with maxout there)."""
+    """tanh(C c + W_h o + E y + b): a deep output (Bahdanau et al. 2015, appendix A.2.2, which uses maxout)."""
 
     def __init__(self, hidden_size: int, *, context_size: int, embedding_size: int, size: int) -> None:
         super().__init__()

@@ -3,8 +3,10 @@
 Both directions run in one loop. The backward direction reads each sequence reversed within its length, so nothing is packed, no
 state reads padding, and lengths stay on the device.
 
-If only the states are needed, an LSTM on a CPU uses oneDNN's loop, which takes half the time for large batches and a fifth for
-a single sentence. It does not return the cell states, from which a decoder may start.
+PyTorch's own loops are used instead where they are faster: oneDNN's for an LSTM on a CPU (half the time for large batches, a
+fifth for a single sentence), and cuDNN's on a GPU. They do not know about padding, and return the cell state after the last
+step only. So an LSTM gets an additional input, which is 1 at padding: it closes the input gate and opens the forget gate. Then
+the cell state after the last step is exactly that after the last word.
 """
 
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape,
 State = tuple[Tensor, Tensor | None]
 """The state of a recurrent layer, and the cell state for an LSTM."""
 
+_SATURATED = 1e4
+"""A gate's value before its sigmoid, which is exactly 1 there, and 0 at the negative value, in every number format."""
 
 _SUFFIXES = ("", "_reverse")
 """Suffixes of the names of PyTorch's parameters, for the forward and the backward direction."""
@@ -57,8 +61,8 @@ def reverse_index(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
 class RecurrentLayer(nn.Module):
     """One GRU or LSTM layer in one or two directions.
 
-    The parameters are those of `torch.nn.GRU` and `torch.nn.LSTM`, with the directions stacked first; `cells.py` has the
-    formulas.
+    The parameters are those of `torch.nn.GRU` and `torch.nn.LSTM`, with the directions stacked along a new first axis;
+    `cells.py` has the formulas.
 
     Args:
         input_size: D, width of the inputs, ≥ 1.
@@ -90,7 +94,7 @@ class RecurrentLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters uniformly from ±1/√H, as PyTorch's recurrent layers do."""
+        """Draw all parameters uniformly between −1/√H and 1/√H, as PyTorch's recurrent layers do."""
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5)
 
@@ -124,7 +128,7 @@ class RecurrentLayer(nn.Module):
         if module.proj_size:
             raise ConfigError(
                 f"RecurrentLayer.from_torch: the module projects its states (proj_size={module.proj_size}), which has no "
-                "counterpart here; convert one that was built without"
+                "counterpart here; convert a module without it"
             )
         first: Tensor = getattr(module, f"weight_ih_l{layer}")
         cell: Cell = "lstm" if isinstance(module, nn.LSTM) else "gru"
@@ -167,9 +171,22 @@ class RecurrentLayer(nn.Module):
             initial: The initial state (B,E), and an LSTM's cell state (B,E) or None; None for zeros.
 
         Returns:
-            The states, with E = directions · H concatenated directions (undefined at padding), and the last state of each row:
-            h of each direction, and c for an LSTM.
+            The states (B,S,E) with concatenated directions, E = directions · H (undefined at padding), and the last state of
+            each row: h of all directions, and c of an LSTM or None.
         """
+        return self._read(inputs, mask, initial, hold=mask is not None)
+
+    def states(self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S E"]:
+        """Return only the states, from a zero initial state; they equal the first result of `forward` up to rounding.
+
+        A row may have no valid position, and there may be no positions at all.
+        """
+        if not inputs.shape[1]:
+            return inputs.new_zeros(*inputs.shape[:2], self.num_directions * self.hidden_size)
+        return self._read(inputs, mask, None, hold=False)[0]
+
+    def _read(self, inputs: Tensor, mask: Tensor | None, initial: State | None, *, hold: bool) -> tuple[Tensor, State]:
+        """Implement `forward`. Without `hold`, the last cell state may be that after padding."""
         batch, directions = len(inputs), self.num_directions
         if mask is None:
             mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
@@ -181,57 +198,56 @@ class RecurrentLayer(nn.Module):
         steps_first = inputs.transpose(0, 1)
         reversal = reverse_index(mask).T if directions == 2 else None
         both = (steps_first,) if reversal is None else (steps_first, _Reverse.apply(steps_first, reversal))
-        states, cells = _Recurrence.apply(
-            compute_dtype(inputs),
-            self._split(state),
-            self._split(cell),
-            self.weight_ih,
-            self.weight_hh,
-            self.bias_ih,
-            self.bias_hh,
-            *both,
-        )
-        last, rows = mask.sum(dim=1) - 1, torch.arange(len(mask), device=mask.device)
-        final = states[last, :, rows].flatten(1)
-        final_cell = cells[last, :, rows].flatten(1) if self.num_gates == 4 else None
+        last, rows = mask.sum(dim=1) - 1, torch.arange(batch, device=mask.device)
+        if self._is_native(inputs):
+            states, final_cell = self._run_native(both, self._split(state), self._split(cell), ~mask.T if hold else None)
+        else:
+            weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+            states, cells = _Recurrence.apply(compute_dtype(inputs), self._split(state), self._split(cell), *weights, *both)
+            final_cell = None if cell is None else cells[last, :, rows].flatten(1)
         outputs = states[:, 0]
         if reversal is not None:
             outputs = torch.cat((outputs, _Reverse.apply(states[:, 1], reversal)), dim=-1)
-        return outputs.transpose(0, 1), (final, final_cell)
+        return outputs.transpose(0, 1), (states[last, :, rows].flatten(1), final_cell)
 
-    def states(self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S E"]:
-        """Return only the states, from a zero initial state; they equal the first result of `forward` up to rounding.
-
-        A row may have no valid position.
-        """
-        if not inputs.shape[1]:
-            return inputs.new_zeros(*inputs.shape[:2], self.num_directions * self.hidden_size)
-        if not self._is_fused(inputs):
-            return self(inputs, mask)[0]
-        steps_first = inputs.transpose(0, 1)
-        outputs = [self._fused(steps_first, 0)]
-        if self.num_directions == 2:
-            if mask is None:
-                outputs.append(self._fused(steps_first.flip(0), 1).flip(0))
-            else:
-                reversal = reverse_index(mask).T
-                outputs.append(_Reverse.apply(self._fused(_Reverse.apply(steps_first, reversal), 1), reversal))
-        return torch.cat(outputs, dim=-1).to(self.weight_hh.dtype).transpose(0, 1)
-
-    def _is_fused(self, inputs: Tensor) -> bool:
-        """Return whether oneDNN's loop can be used: for an LSTM, but not in float64."""
+    def _is_native(self, inputs: Tensor) -> bool:
+        """Return whether PyTorch's own loop is used: cuDNN's, or oneDNN's for an LSTM in float32."""
+        if inputs.is_cuda:
+            return self.weight_hh.dtype == inputs.dtype and torch.backends.cudnn.is_available()
         single = self.weight_hh.dtype == inputs.dtype == torch.float32
         return self.num_gates == 4 and single and inputs.device.type == "cpu" and torch.backends.mkldnn.is_available()
 
-    def _fused(self, steps_first: Tensor, direction: int) -> Tensor:
-        """Compute the states (T,B,H) of one direction with oneDNN, in autocast's dtype."""
-        zeros = steps_first.new_zeros(1, steps_first.shape[1], self.hidden_size)
-        weights = [p[direction] for p in (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)]
-        # has_biases, num_layers, dropout, train, bidirectional, batch_first
-        states: Tensor = torch.lstm(
-            steps_first.contiguous(), (zeros, zeros), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False
-        )[0]
-        return states
+    def _run_native(
+        self, inputs: tuple[Tensor, ...], state: Tensor | None, cell: Tensor | None, padding: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the states (T,directions,B,H), and an LSTM's last cell state (B,E), in autocast's dtype inside.
+
+        Args:
+            inputs: The inputs (T,B,D) of each direction.
+            state: The initial state (directions,B,H).
+            cell: An LSTM's initial cell state.
+            padding: True at steps (T,B) that must not change an LSTM's cell state; None if they may.
+        """
+        weight_ih: Tensor = self.weight_ih
+        if padding is not None and cell is not None:
+            inputs = tuple(torch.cat((x, padding[..., None].to(x.dtype)), dim=-1) for x in inputs)
+            column = weight_ih.new_zeros(self.num_gates, self.hidden_size, 1)
+            column[0], column[1] = -_SATURATED, _SATURATED  # the input gate and the forget gate
+            weight_ih = torch.cat((weight_ih, column.flatten(0, 1).expand(len(weight_ih), -1, -1)), dim=-1)
+        states, cells = [], []
+        for direction, x in enumerate(inputs):
+            weights = _one_buffer([p[direction] for p in (weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)])
+            start = [s[direction, None].to(x.dtype).contiguous() for s in (state, cell) if s is not None]
+            # has_biases, num_layers, dropout, train, bidirectional, batch_first
+            options = (True, 1, 0.0, torch.is_grad_enabled(), False, False)
+            if cell is None:
+                states.append(torch.gru(x.contiguous(), start[0], weights, *options)[0])
+            else:
+                outputs, _, last = torch.lstm(x.contiguous(), start, weights, *options)
+                states.append(outputs)
+                cells.append(last[0])
+        dtype = self.weight_hh.dtype
+        return torch.stack(states, dim=1).to(dtype), torch.cat(cells, dim=-1).to(dtype) if cells else None
 
     def step(self, inputs: Float[Tensor, "*batch D"], state: State) -> State:
         """Compute one step forward in time for any number of rows, by the formula."""
@@ -253,10 +269,18 @@ class RecurrentLayer(nn.Module):
         return None if state is None else state.unflatten(1, (self.num_directions, self.hidden_size)).transpose(0, 1)
 
 
+def _one_buffer(weights: list[Tensor]) -> list[Tensor]:
+    """Return the weights as parts of one buffer on a GPU, as cuDNN wants them; elsewhere, return them unchanged."""
+    if not weights[0].is_cuda:
+        return weights
+    buffer = torch.cat([weight.flatten() for weight in weights]).split([weight.numel() for weight in weights])
+    return [part.view_as(weight) for part, weight in zip(buffer, weights, strict=True)]
+
+
 class _Reverse(torch.autograd.Function):
     """Reorder (T, B, D) by `reverse_index`, which is its own inverse.
 
-    Its gradient is a reordering too, which is faster than the sum of plain indexing.
+    Its gradient is also a reordering, which is faster than the sum that plain indexing needs.
     """
 
     @staticmethod

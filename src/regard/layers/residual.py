@@ -20,7 +20,7 @@ class Residual(nn.Module, ABC):
     """
 
     ends_normed: bool
-    """Whether the residual stream ends with a norm; a stack of other residuals needs a norm at its end."""
+    """Whether `after` ends with the norm; if not, a stack of layers needs a norm at its end."""
 
     def __init__(self, norm: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()

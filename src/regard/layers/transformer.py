@@ -210,8 +210,8 @@ class DecoderLayer(nn.Module):
             raise ConfigError("DecoderLayer: its self-attention sees later words; build it with causal=True")
         if cross_attention.stateful:
             raise ConfigError(
-                f"DecoderLayer: a {type(cross_attention).__name__} remembers earlier queries, which a layer that reads a whole "
-                "target at once does not have; take a mechanism without a state, such as MultiHead, Additive or LocalPredictive"
+                f"DecoderLayer: a {type(cross_attention).__name__} remembers earlier queries, but this layer computes all "
+                "queries of a target at once; use a mechanism without a state, such as MultiHead, Additive or LocalPredictive"
             )
         check_width("DecoderLayer", self_attention, cross_attention)
         self.size = self_attention.query_size
@@ -235,7 +235,7 @@ class DecoderLayer(nn.Module):
         cache: KeyValueCache | None,
         request: LayerRequest = NOTHING,
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, KeyValueCache]:
-        """Return the features of one new word of each hypothesis, whose keys are appended to those of the earlier words.
+        """Return the features of one new word of each hypothesis, the requested weights, and the cache with the new keys.
 
         The hypotheses of a sentence are queries of the same row, because they share the keys of the source.
         """
@@ -285,7 +285,7 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], request: DecoderRequest = NOTHING_OF_ALL
     ) -> tuple[Float[Tensor, "B T D"], LayerWeights]:
-        """Run all layers over a whole target: embeddings with their positions."""
+        """Run all layers over a whole target, given as embeddings with their positions."""
         weights = LayerWeights()
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
             x, own, across = layer(x, memory, request.layer(number))
@@ -348,7 +348,7 @@ def attend_within(
 
 
 def check_width(name: str, *attentions: Attention) -> None:
-    """Raise an error for an attention with other widths than the residual stream, or with a loss of its own."""
+    """Raise an error for an attention whose queries and keys differ in width, or that has a loss of its own."""
     for attention in attentions:
         if attention.has_loss:
             raise ConfigError(
@@ -357,8 +357,8 @@ def check_width(name: str, *attentions: Attention) -> None:
             )
         if attention.query_size != attention.key_size:
             raise ConfigError(
-                f"{name}: its attention reads queries {attention.query_size} wide and keys {attention.key_size} wide, and both "
-                "come from streams of the same width: make key_size equal to size"
+                f"{name}: its attention has query_size={attention.query_size} and key_size={attention.key_size}, but "
+                "queries and keys of a Transformer have the same width; make key_size equal to size"
             )
 
 

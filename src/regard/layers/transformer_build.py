@@ -27,7 +27,7 @@ class Blueprint:
     order: Literal["pre", "post", "deep"] = "post"
     """Position of the norms: before each part, after it, or after it with DeepNet's scales (`deep`)."""
     build_positions: Callable[[], RelativePositions | None] = lambda: None
-    """Function that builds the positions of self-attention, such as `Rotary`; None for no positions."""
+    """Function that builds the positions of self-attention, such as `Rotary`; it returns None for no positions."""
     dropout: float = 0.0
     """Dropout on the output of each part."""
     activation_dropout: float = 0.0
@@ -35,12 +35,12 @@ class Blueprint:
     attention_dropout: float = 0.0
     """Dropout of attention weights."""
     build_normalizer: Callable[[int], nn.Module] = lambda num_heads: Softmax()
-    """Function that builds the normalizer of self-attention."""
+    """Function that builds the normalizer of self-attention from the number of heads."""
     build_modifiers: Callable[..., Sequence[HeadModifier]] = lambda **sizes: ()
     """Function that builds the modifiers of self-attention from its sizes; see `HeadModifiersConfig.build`."""
     build_cross_attention: Callable[[int], Attention] | None = None
     """Function that builds attention to another sequence of width D, without positions, because the positions of two sequences
-    are unrelated; None for heads as in self-attention.
+    are unrelated; None for a `MultiHead` with as many heads as self-attention.
     """
 
     def build_norm(self) -> nn.Module:
@@ -93,7 +93,7 @@ def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int 
     """Return a stack of encoder layers.
 
     With the order `deep`, the residual stream is multiplied by α, and the initial weights of values, outputs and feed-forward
-    parts by β: α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) under M decoder
+    parts by β: α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) with M decoder
     layers.
 
     Args:
@@ -161,11 +161,11 @@ def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
 
 
 def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float) -> None:
-    """Scale the initial weights of the layers of a stack by its depth.
+    """Scale the initial weights of a stack's layers, depending on the number of layers.
 
-    Order `deep`: values, outputs and feed-forward maps times β = `gain`. Order `pre`: the last map of each part over √P, for P
-    parts in the stack, so that the variance of the residual stream does not grow with depth. Order `post`: unchanged, as drawn
-    by Xavier's method.
+    Order `deep`: value, output and feed-forward maps are multiplied by β = `gain`. Order `pre`: the last map of each part is
+    divided by √P, for P parts in the stack, so that the variance of the residual stream does not grow with depth. Order `post`:
+    the weights drawn by Xavier's method stay unchanged.
 
     Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
     """

@@ -28,13 +28,13 @@ def build_translator(
     `model(source, target_in)` gives the scores of the next words.
 
     Args:
-        config: The model's configuration, that of a run, or a preset's name.
+        config: Configuration of the model or of a run, or the name of a preset.
         source_size: Number of words in the source's vocabulary, including special symbols.
         target_size: Number of words in the target's vocabulary.
         attention: Your own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, the preset is for another task, or the model has several mechanisms.
+        ConfigError: If sizes do not match, the preset is for another task, or `attention` is given for a Transformer.
     """
     match _model_config(config, "translation"):
         case RecurrentConfig() as recurrent:
@@ -64,7 +64,7 @@ def build_classifier(
     """Build a text classifier with random weights: `regard.build_classifier("bilstm", vocabulary_size=8000, num_labels=2)`.
 
     Args:
-        config: The model's configuration, that of a run, or a preset's name.
+        config: Configuration of the model or of a run, or the name of a preset.
         vocabulary_size: Number of words in the vocabulary, including special symbols.
         num_labels: Number of labels.
         sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
@@ -90,7 +90,7 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
     `model(tokens)` gives the scores of the next words.
 
     Args:
-        config: The model's configuration, that of a run, or a preset's name.
+        config: Configuration of the model or of a run, or the name of a preset.
         vocabulary_size: Number of words in the vocabulary, including special symbols.
 
     Raises:
@@ -100,7 +100,7 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
 
 
 def _model_config(config: Any, task: str) -> Any:
-    """Return the configuration of a model, which may be given as that of a run or as the name of a preset."""
+    """Return the configuration of a model; `config` can also be the configuration of a run or the name of a preset."""
     run = load_preset(config) if isinstance(config, str) else config
     if not isinstance(run, RunConfig):
         return run

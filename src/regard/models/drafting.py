@@ -1,4 +1,4 @@
-"""The words that are fed in training if not every word is gold."""
+"""Choose the words that a decoder reads in training if some are its own predictions (scheduled sampling)."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ def draft(
 ) -> Int[Tensor, "B T"]:
     """Return the words to feed: the gold word, or the model's best word of the previous step, for each position.
 
-    No gradient flows through a choice of words, so they are chosen first, without dropout. The result is then used like any
-    known target. Sentences with only gold words are skipped.
+    No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used like
+    any known target. Sentences with only gold words are skipped.
 
     Args:
         model: The model.

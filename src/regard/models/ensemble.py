@@ -36,7 +36,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
     """p(word) = (1/M) Σ_m p_m(word), the mean of the members' probabilities at each step.
 
     Its scores are log p. Attention is the mean over the members, at the sites that all of them have; if their numbers of heads
-    differ, the heads are averaged first. It can search and score targets like any model, but it cannot be trained.
+    differ, the heads are averaged first. It can be used for search and scoring like any model, but it cannot be trained.
 
     Args:
         members: One or more models with the same vocabularies on both sides. A model may occur several times.

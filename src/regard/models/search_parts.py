@@ -1,7 +1,7 @@
 """The parts of a model's step, for code that runs the same step from packed weights (`regard.inference`).
 
-A model that returns its parts guarantees that its step computes their formula. For a model that returns None, a search calls
-its `step`. So the code that packs models does not need to know any model class.
+If a model returns its parts, its step must compute exactly the formula of these parts. If it returns None, a search calls its
+`step`. So the code that packs models does not need to know any model class.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class StepParts:
     features: Features
     output: nn.Linear
     decoder: DecoderParts | RecurrentParts | None
-    """The parts of the decoder; None if it must be run by its own `step`."""
+    """The parts of the decoder; None if a search must call the decoder's own `step`."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The contract between sequence-to-sequence models and the code that searches or trains them.
 
-Search, scoring and training use only these four methods of a model. Of `state`, they use only `select` and `keep`.
+Search, scoring and training call a model only through the methods of `Seq2Seq`. Of its decoding state, they use only `select`
+and `keep`.
 """
 
 from abc import ABC, abstractmethod
@@ -16,9 +17,9 @@ from regard.reweight import ReweightBySite, check_reweight
 from regard.text.symbols import PAD
 
 AttentionMaps = dict[str, Tensor]
-"""Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), or (B,H,T,S) with heads. Sites that begin with `encoder`
-are (…,S,S), and those with `decoder` (…,T,T). In the result of a step, N replaces the first T, and `decoder…` covers the t
-words so far.
+"""Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), or (B,H,T,S) with heads. Weights of sites that begin
+with `encoder` have the shape (…,S,S), and those of sites that begin with `decoder` (…,T,T). In the result of a step, the number
+of hypotheses N replaces the first T, and weights of `decoder…` end with one axis for the t words so far.
 """
 
 
@@ -27,7 +28,7 @@ class MapsWithLoss(dict[str, Tensor]):
 
     Args:
         weights: The weights, as in `AttentionMaps`.
-        loss: The mean over the target's words of the mechanisms' losses.
+        loss: The mechanism's loss, averaged over the words of the target.
     """
 
     def __init__(self, weights: AttentionMaps, loss: Float[Tensor, ""]) -> None:
@@ -39,7 +40,10 @@ class DecoderState(Protocol):
     """State of a model between steps, for B sentences with N hypotheses each."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> Self:
-        """Select the parent of each new hypothesis, by index. Only data that differ between hypotheses are moved."""
+        """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`.
+
+        Only data that differ between hypotheses are copied.
+        """
         ...
 
     def keep(self, rows: Int[Tensor, " M"]) -> Self:
@@ -56,13 +60,13 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     vocabulary: str = ""
     """Fingerprint of the vocabularies that the model was trained with; empty before training."""
     sites: tuple[str, ...]
-    """Names of the attention sites that `record` may name."""
+    """Names of the attention sites that `record` accepts."""
     derived: tuple[str, ...] = ()
-    """Sites that are computed from others, so that `reweight` cannot name them."""
+    """Sites that are computed from other sites, so that `reweight` does not accept them."""
     feeds_back: bool
-    """Whether a step's attention or readout is an input of the next step, so that a known target needs a loop."""
+    """Whether a step's attention or readout is an input of the next step, so that even a known target is read in a loop."""
     alignment_step: Step = "produce"
-    """Step whose attention aligns an output word: the one that predicts it, or the one that reads it."""
+    """Step whose attention aligns an output word: the step that predicts the word, or the step that reads it."""
 
     def forward(
         self,
@@ -100,7 +104,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
             source_mask: True at tokens.
             record: Sites whose attention is recorded; those of the encoder are recorded here.
             reweight: Functions that replace weights, by site (see `regard.reweight`). Those of the encoder are used here; give
-                the same to `step` and `decode`.
+                the same functions to `step` and `decode`.
 
         Raises:
             RequestError: If `reweight` names a site that the model does not have.
@@ -124,8 +128,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
             use_gold: True where the word of `target_in` is fed; elsewhere, the model's best word of the previous step is fed.
                 Column 0 is always gold. None to feed gold words only.
             record: Sites whose attention is returned.
-            reweight: As for `encode`. The functions get the weights of all steps at once, or of one step after another, in the
-                shapes of `AttentionMaps`.
+            reweight: As for `encode`. The functions get the weights of all steps at once, or step by step, in the shapes of
+                `AttentionMaps`.
         """
 
     @abstractmethod
@@ -156,15 +160,15 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
 
     @property
     def reweightable(self) -> tuple[str, ...]:
-        """Names that `reweight` may have: sites, and `cross`, `encoder` or `decoder` for all layers of a kind."""
+        """Names that `reweight` accepts: sites, and `cross`, `encoder` or `decoder` for all layers of a kind."""
         used = [site for site in self.sites if site not in self.derived]
         return tuple(dict.fromkeys([*used, *(site.partition(".")[0] for site in used)]))
 
     def check_reweight(self, reweight: ReweightBySite | None) -> None:
-        """Check that functions are for sites of this model; every `encode`, `decode` and `step` calls this.
+        """Check that all functions are for sites of this model; every `encode`, `decode` and `step` calls this.
 
         Raises:
-            RequestError: If one names another site.
+            RequestError: If a function is for another site.
         """
         if reweight is not None:
             check_reweight(reweight, self.reweightable)
@@ -172,7 +176,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     def search_parts(self) -> SearchParts | None:
         """Return the parts of `step`, so that a search can run it from packed weights (see `regard.inference`).
 
-        The default is None: a search then calls `step`.
+        By default, it returns None, and a search calls `step`.
         """
         return None
 

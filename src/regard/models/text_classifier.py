@@ -20,8 +20,8 @@ class Classified(NamedTuple):
     """Scores (B,C) before the softmax, or before the sigmoid for texts with several labels."""
     attention: dict[str, Tensor]
     """Weights of the requested sites. `"pool"`, which every classifier has, contains the weights of the tokens: (B,S), or
-    (B,H,S) with heads. They are zero at padding, and sum to one if those of the normalizer do. Other sites depend on the
-    model.
+    (B,H,S) with heads. They are zero at padding, and sum to one if the normalizer's weights sum to one. Which other
+    sites exist depends on the model.
     """
 
 
@@ -31,7 +31,7 @@ class TextClassifier(nn.Module, ABC):
     vocabulary: str = ""
     """Fingerprint of the vocabulary and labels that the model was trained with; empty before training."""
     sites: tuple[str, ...]
-    """Names of the attention sites that `record` may name, `"pool"` first."""
+    """Names of the attention sites that `record` accepts; `"pool"` is the first."""
 
     @abstractmethod
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
@@ -63,22 +63,23 @@ class TextClassifier(nn.Module, ABC):
     ) -> Float[Tensor, "N C"]:
         """Return the logits of each text `times` times, each time with other pooling weights.
 
-        A text is embedded once, and models that encode it before pooling can encode it once too.
+        Each text is embedded only once. A model that encodes texts before pooling can also encode each text only once.
 
         Args:
             tokens: As for `forward`.
             mask: As for `forward`.
-            reweight: Maps the pooling weights of all copies, which are next to each other, to those that are used.
+            reweight: Function of the pooling weights of all copies, with the copies of a text in adjacent rows; it returns the
+                weights that are used.
             times: Number of copies of each text.
         """
         tokens, mask, embedded = (part.repeat_interleave(times, dim=0) for part in (tokens, mask, self.embed(tokens)))
         return self(tokens, mask, embedded=embedded, reweight=reweight).logits
 
     def by_site(self, reweight: Reweight | ReweightBySite | None) -> ReweightBySite:
-        """Return functions by site; a single function is for the pooling.
+        """Return the functions by site; a single function is for the site `pool`.
 
         Raises:
-            RequestError: If one names a site that the model does not have.
+            RequestError: If a function is for a site that the model does not have.
         """
         if reweight is None:
             return {}
@@ -88,7 +89,7 @@ class TextClassifier(nn.Module, ABC):
         return {site: each if site.startswith("encoder") else without_steps(each) for site, each in reweight.items()}
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """Return the logits that each have a loss in training.
+        """Return one or more tensors of logits; training computes a loss for each of them.
 
         By default, these are the logits of `forward`; a combined model returns those of its trained members.
         """

@@ -34,7 +34,7 @@ class PartedFile:
     Args:
         path: Path of the complete file.
         ranks: Rank of this process.
-        key: Identifier of the inputs, of letters and digits.
+        key: Identifier of the inputs, which consists of letters and digits.
 
     Raises:
         RequestError: If the path cannot be written, or is a pipe or a device and there are several processes.
@@ -71,7 +71,7 @@ class PartedFile:
             return False
         self._folder.mkdir(parents=True, exist_ok=True)
         done = self._part(self._ranks.rank).exists()
-        # Only now, because the parts may be joined and removed once all processes have started.
+        # Recorded after the check, because the parts may be joined and removed once all processes have started.
         append(self._begun(self._ranks.rank), ".")
         return done
 
@@ -88,7 +88,7 @@ class PartedFile:
             return
         part = self._path if self._ranks.alone else self._part(self._ranks.rank)
         part.parent.mkdir(parents=True, exist_ok=True)
-        # A single process needs no sign of life, and its thread would be waited for without end if there were no memory for it.
+        # A single process needs no sign of life. If memory is short, starting the thread could make it wait for ever.
         with whole_text(part) as file, nullcontext() if self._ranks.alone else _touching(beside(part)):
             yield file
 
@@ -130,7 +130,7 @@ class PartedFile:
             time.sleep(0.1)
 
     def _wait_for_the_late(self) -> None:
-        """Wait until every process has started as often as this one; otherwise a late one would write its part again."""
+        """Wait until all processes have started as often as this one; a later one would miss its part and write it again."""
         end = time.monotonic() + PATIENCE
         while any(self._attempts(rank) < self._attempts(0) for rank in range(self._ranks.world_size)):
             if time.monotonic() > end:

@@ -57,7 +57,7 @@ def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
 
 
 def own_name(environment: Mapping[str, str] = os.environ) -> str:
-    """Return a prefix for messages such as `process 1 of 4: `; empty in the first process or in an invalid environment."""
+    """Return a prefix for messages, such as `process 1 of 4: `; empty in the first process or in an invalid environment."""
     try:
         ranks = read_ranks(environment)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Connection of the processes of a run, and its end."""
+"""Connect the processes of a run, and disconnect them at its end."""
 
 import atexit
 import gc
@@ -104,9 +104,9 @@ def _connect(ranks: Ranks) -> None:
 
 def disconnect() -> None:
     """Close PyTorch's default group at the end of the process."""
-    # After an error, it would wait for processes that have ended.
+    # After an error, closing the group would wait for processes that have ended.
     if dist.is_initialized() and not Watch.someone_is_lost:
         dist.destroy_process_group()
-        # That only drops references. gloo's threads end with the last reference, which cycles of the wrapped model may hold,
-        # and a thread that releases a tensor while Python shuts down aborts the process (PyTorch issue 190489).
+        # This only drops a reference. gloo's threads end with the last reference, which reference cycles of the wrapped model
+        # may hold. A thread that releases a tensor while Python shuts down aborts the process (PyTorch issue 190489).
         gc.collect()

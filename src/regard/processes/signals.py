@@ -38,7 +38,7 @@ class Signals:
             terminal.write_now("\n" if sys.stderr.isatty() else "")
             os._exit(128 + number)
         self.received = number
-        terminal.write_now("\nstopping: saving a checkpoint (once more to stop at once)\n", show_cursor=False)
+        terminal.write_now("\nstopping: saving a checkpoint (interrupt again to stop at once)\n", show_cursor=False)
 
 
 class AgreedSignals(Signals):
@@ -55,7 +55,7 @@ class AgreedSignals(Signals):
 
     @property
     def pending(self) -> int | None:
-        """The signal that this process received, even if the others do not know it yet."""
+        """The signal that this process received, even if the other processes do not know it yet."""
         return self.received or self._noted.pending
 
     def agree(self, *, finished: bool = False) -> bool:

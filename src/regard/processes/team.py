@@ -57,7 +57,7 @@ class Team:
         return outcome[0]
 
     def in_turns(self, work: Callable[[], T]) -> T:
-        """Call `work`, which creates files: in the first process, then in the first one of other hosts, then in all others."""
+        """Call `work`, which creates files: first in process 0, then in one process of each other host, then in all others."""
         if self._group is None:
             return work()
         mine = 0 if self.first else 1 if self.ranks.local_rank == 0 else 2

@@ -1,4 +1,4 @@
-"""The attention of one prediction as plain data. It needs numpy, but neither torch nor a drawing library."""
+"""The attention of one prediction as plain data. This package needs numpy, but neither torch nor a drawing library."""
 
 from regard.records.alignment import Link, alignment_error_rate, format_pharaoh, parse_pharaoh, read_pharaoh
 from regard.records.builders import from_huggingface, record

@@ -1,6 +1,6 @@
 """Build records from any matrix, or from the attentions of models of Hugging Face's `transformers`.
 
-That library is not imported: an output is any object with the fields for attentions.
+The library `transformers` is not imported: an output is any object with its fields for attentions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -64,7 +64,7 @@ def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.nd
 
     Args:
         site: Name of the site.
-        array: Its weights: (T,S), (H,T,S), or with the tokens of the site's own sides.
+        array: The weights (T,S), or (H,T,S) with heads; for sites within one side, both T and S are that side's tokens.
         num_tokens: Number of tokens of `source` and `target`.
 
     Raises:
@@ -127,7 +127,7 @@ def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[in
 
 
 def number(name: str, value: Any) -> float:
-    """Return a finite number."""
+    """Return the value as a finite number, or raise an error."""
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -138,7 +138,7 @@ def number(name: str, value: Any) -> float:
 
 
 def probabilities(values: object) -> dict[str, float]:
-    """Return a probability for each label. One that rounding made slightly larger than 1 becomes 1."""
+    """Return a probability for each label. Values that rounding made slightly larger than 1 become 1."""
     if not isinstance(values, Mapping) or not all(isinstance(label, str) for label in values):
         shown = repr(values)
         raise DataError(f"probabilities must map labels to numbers, got {shown if len(shown) < 80 else shown[:77] + '…'}")

@@ -224,8 +224,8 @@ class AttentionRecord:
         if step == "consume":
             if (rows, columns) != ("target", "source") or self.target_is_read:
                 raise RequestError(
-                    f"step 'consume' was requested at site {site!r}, whose rows are not steps of a decoder that reads the "
-                    "source and writes these words"
+                    f"step 'consume' was requested at site {site!r}, expected a cross-attention site in which each row "
+                    "predicts a target token; use 'produce'"
                 )
             raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
         down, across = self.words(site)
@@ -299,14 +299,14 @@ class AttentionRecord:
         return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
 
     def rollout(self, family: str = "encoder") -> "AttentionRecord":
-        """Add a site `family.rollout` with the attention through all layers, which can be drawn or saved like any other.
+        """Return a record with a further site `family.rollout`: attention through all layers, to draw or save like any other.
 
         Args:
             family: `encoder`, `decoder`, or `cross`, which goes through decoder and encoder to the source words (see
                 `regard.rollout`).
 
         Returns:
-            A record with the additional site.
+            A copy of the record with the further site.
 
         Raises:
             RequestError: If the record lacks the site of a layer.
@@ -354,7 +354,7 @@ class AttentionRecord:
             raise DataError(f"{where}: {error}") from error
 
     def _plain_fields(self) -> dict[str, Any]:
-        """Return the fields in the format of files: the version first, and without unused fields that format 1 lacks."""
+        """Return the fields as files store them: the version first, and without unused fields that version 1 lacks."""
         names = ["format_version", *(each.name for each in fields(self) if each.name not in ("format_version", "weights"))]
         optional = ("probabilities", "target_is_read")
         return {name: getattr(self, name) for name in (*names, "weights") if name not in optional or getattr(self, name)}
@@ -408,7 +408,7 @@ class AttentionRecord:
 
         Args:
             site: The site to draw; see `site`. A prefix of several sites, such as `encoder`, draws all their heads.
-            head: The head to draw, from 0; the mean over heads if left out.
+            head: The head to draw, from 0; by default the mean over heads.
             title: Text above the picture.
             special: As for `save`.
             caption: As for `save`.
@@ -424,7 +424,7 @@ class AttentionRecord:
         return f"AttentionRecord({self.source_text!r} → {self.target_text!r}; {sites})"
 
     def __eq__(self, other: object) -> bool:
-        """Return whether words and numbers are equal."""
+        """Return whether all fields of two records are equal, including the weights."""
         if not isinstance(other, AttentionRecord):
             return NotImplemented
         names = [each.name for each in fields(self) if each.name != "weights"]

@@ -22,7 +22,7 @@ Fields = Mapping[str, Any]
 
 
 def to_json(fields: Fields) -> str:
-    """Return the fields as JSON, without escaping letters."""
+    """Return the fields as JSON; letters such as "ä" are not escaped."""
     data = {**fields, "weights": {site: _lists(array) for site, array in fields["weights"].items()}}
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     try:
@@ -80,7 +80,7 @@ def from_npz(content: bytes, where: str) -> Any:
 
 
 def _lists(array: np.ndarray) -> Any:
-    # With the shortest text of a float32: 0.1 is written as 0.1, not 0.10000000149011612, and is read as the same float32.
+    # Write the shortest text of each float32: 0.1 is written as 0.1, not 0.10000000149011612, and is read as the same float32.
     return array.astype(str).astype(float).tolist()
 
 
@@ -97,5 +97,8 @@ def _array(archive: zipfile.ZipFile, name: str, dtype: type) -> np.ndarray:
     shape, fortran, found = np.lib.format.read_array_header_1_0(content)
     rest = content.read()
     if fortran or found != np.dtype(dtype) or math.prod(shape) * found.itemsize != len(rest):
-        raise ValueError(f"{name} is {found} of shape {shape} in {len(rest)} bytes, expected {np.dtype(dtype)} that fills them")
+        raise ValueError(
+            f"{name} has type {found}, shape {shape} and {len(rest)} bytes, expected type {np.dtype(dtype)} in C order, and as "
+            "many bytes as its shape needs"
+        )
     return np.frombuffer(rest, dtype).reshape(shape)

@@ -1,4 +1,4 @@
-"""Join subword tokens of common tokenizers to words."""
+"""Join subword tokens of common tokenizers into words."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ _STANDS_FOR_A_WORD = ("[UNK]", "<unk>", "[MASK]", "<mask>")
 def join_subwords(
     tokens: Sequence[str], *, scheme: Scheme = "auto", special: Collection[str] | None = None
 ) -> tuple[list[str], list[int]]:
-    """Join tokens to words.
+    """Join tokens into words.
 
     Args:
         tokens: Tokens of a tokenizer (`convert_ids_to_tokens`).

@@ -1,4 +1,4 @@
-"""Attention rollout: combine the weights of all layers to the share of each input in the last layer."""
+"""Attention rollout: combine the weights of all layers into the share of each input in the states of the last layer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -48,12 +48,13 @@ def rollout_across(
 
         R ← D̂_l R,  Q ← D̂_l Q      and then      R ← ½ C_l E + ½ R,  Q ← ½ Q
 
-    where D̂_l is ½ D_l + ½ I, as above. At the end, only the share of the source is kept: each row of R is divided by its sum.
+    where D̂_l is ½ D_l + ½ I as in `rollout`. At the end, only the share of the source is kept: each row of R is divided by its
+    sum.
 
     Args:
-        encoder: E.
-        own: D_1 … D_L.
-        across: C_1 … C_L.
+        encoder: The encoder's rollout E.
+        own: Self-attention D_1 … D_L of the decoder.
+        across: The decoder's attention C_1 … C_L to the encoder.
 
     Returns:
         A float64 matrix whose rows sum to one, or to zero if the source has no share.

@@ -21,7 +21,7 @@ def sides(site: str) -> tuple[str, str]:
 def merge(
     weights: Float[np.ndarray, "T S"], row_of: Sequence[int], column_of: Sequence[int], num_words: tuple[int, int]
 ) -> Float[np.ndarray, "rows columns"]:
-    """Sum the columns of each word and average the rows of each word; tokens of word −1 are left out.
+    """Sum the columns of each word and average the rows of each word; tokens with word index −1 are left out.
 
     Args:
         weights: Weights over tokens.
@@ -101,7 +101,7 @@ class WordView:
 
 
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
-    """Combine weights over tokens to weights over words, and compute the share that is left out.
+    """Combine weights over tokens into weights over words, and compute the share that is left out.
 
     Args:
         weights: Weights over tokens.

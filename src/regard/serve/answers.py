@@ -1,4 +1,4 @@
-"""The bodies of answers, for the description of the service."""
+"""Schemas of the response bodies, for the OpenAPI description of the service."""
 
 from typing import Any
 

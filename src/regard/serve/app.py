@@ -84,7 +84,7 @@ def build_app(
 
 
 def _add_errors(app: FastAPI, bodies: Bodies) -> None:
-    """Return every error as a JSON answer."""
+    """Add handlers that turn every error into a JSON answer."""
     expected = {f"/v1/{name}": body for name, body in vars(bodies).items()}
 
     @app.exception_handler(ServiceError)

@@ -33,7 +33,7 @@ class Batcher:
 
     Args:
         name: Name of the model.
-        predictor: Function that returns the predictor to use; it may return another one for the next batch.
+        predictor: Function that returns the predictor for a batch; after a reload, it returns the new one.
         limits: Sizes of the queue and of batches.
         metrics: The counters to update.
     """
@@ -73,7 +73,7 @@ class Batcher:
             raise ServiceError(
                 429,
                 "queue_full",
-                f"{len(self._waiting)} texts wait for the model '{self.name}', and the queue holds {self._limits.queue}; "
+                f"{len(self._waiting)} texts wait for the model '{self.name}', out of at most {self._limits.queue}; "
                 "try again later",
                 {"Retry-After": str(self._retry_after())},
             )
@@ -85,7 +85,7 @@ class Batcher:
         return items
 
     def withdraw(self, items: Sequence[Item]) -> None:
-        """Remove texts from the queue whose client no longer waits."""
+        """Remove the texts of a client that no longer waits."""
         for item in items:
             item.answer.cancel()
             self._waiting.pop(item, None)

@@ -34,7 +34,7 @@ class Bodies:
 
 
 def build_bodies(limits: Limits) -> Bodies:
-    """Build the classes of bodies for these limits, which the description of the service then shows."""
+    """Build the classes of bodies for these limits. The OpenAPI description shows the limits."""
     Text = Annotated[str, StringConstraints(max_length=limits.characters)]
     Short = Annotated[str, StringConstraints(max_length=limits.attention_characters)]
     Count = Annotated[int, Field(ge=1, le=limits.tokens)]
@@ -45,7 +45,7 @@ def build_bodies(limits: Limits) -> Bodies:
         """Texts to translate. Settings that are left out are those of the model."""
 
         texts: list[Text] = Field(
-            description="One sentence each.", examples=[["she kissed him ."]], min_length=1, max_length=limits.texts
+            description="Texts of one sentence each.", examples=[["she kissed him ."]], min_length=1, max_length=limits.texts
         )
         beam_size: int | None = Field(None, ge=1, le=limits.beam, description="Hypotheses kept at each step; 1 is greedy.")
         n_best: int = Field(1, ge=1, le=limits.beam, description="Number of translations of each text.")
@@ -56,7 +56,7 @@ def build_bodies(limits: Limits) -> Bodies:
         no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
         repetition_penalty: Repeat | None = Field(None, description="Penalty of tokens that occurred before; 1 for none.")
         suppress_unknown: bool | None = Field(None, description="Never produce the unknown symbol.")
-        replace_unknown: bool | None = Field(None, description="Replace an unknown symbol by the source word.")
+        replace_unknown: bool | None = Field(None, description="Replace an unknown symbol by the source word most attended to.")
         prefix: Short | None = Field(None, description="Beginning of every translation.")
         alignment: bool = Field(False, description="Also return the words and their alignment, in Pharaoh format.")
 
@@ -66,7 +66,7 @@ def build_bodies(limits: Limits) -> Bodies:
         texts: list[Text] = Field(
             description="The texts.", examples=[["a gripping , honest film"]], min_length=1, max_length=limits.texts
         )
-        top_k: int | None = Field(None, ge=1, description="Return the probabilities of this many labels; default: all.")
+        top_k: int | None = Field(None, ge=1, description="Number of labels in `probabilities`; default: all.")
 
     class Generate(Body):
         """Prompts to continue. Settings that are left out are those of the model."""
@@ -77,8 +77,8 @@ def build_bodies(limits: Limits) -> Bodies:
         stream: bool = Field(True, description="Send the text while it is written, as server-sent events.")
         samples: int = Field(1, ge=1, le=limits.samples, description="Number of texts for each prompt.")
         temperature: float | None = Field(None, ge=0, le=100, description="0 takes the most probable word at each step.")
-        top_k: int | None = Field(None, ge=0, le=1 << 30, description="Draw among this many most probable words; 0 for all.")
-        top_p: float | None = Field(None, gt=0, le=1, description="Draw among the words that together have this probability.")
+        top_k: int | None = Field(None, ge=0, le=1 << 30, description="Sample from the k most probable words; 0 for all.")
+        top_p: float | None = Field(None, gt=0, le=1, description="Sample from the top words with this total probability.")
         max_length: Count | None = Field(None, description="Maximum number of tokens that are added.")
         no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
         repetition_penalty: Repeat | None = Field(None, description="Penalty of tokens that occurred before; 1 for none.")
@@ -101,11 +101,11 @@ def build_bodies(limits: Limits) -> Bodies:
 
 
 def refusal(error: RequestValidationError, body: type[Body] | None) -> ServiceError:
-    """Return the answer to an invalid body. It quotes only names of fields.
+    """Return the answer to an invalid body. Of the body, the answer quotes only the names of fields.
 
     Args:
-        error: What was wrong.
-        body: Class that was expected.
+        error: The error of the validation.
+        body: The expected class of the body, if the endpoint has one.
     """
     first: dict[str, Any] = dict(error.errors()[0])
     kind, place = first.get("type", ""), [*first.get("loc", ())][1:]

@@ -1,4 +1,4 @@
-"""The endpoints of the service that models answer."""
+"""The endpoints of the service that need a model."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -59,14 +59,14 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
     async def generate(body: Generating, request: Request) -> Response:
         """Continue prompts.
 
-        With `stream` (the default), the answer is a stream of server-sent events. Each has a new part of a text; the last one
-        has `done` and the whole result, or `error`.
+        With `stream` (the default), the answer is a stream of server-sent events. Each event contains a new part of a text;
+        the last one contains `done` and the whole result, or `error`.
         """
         settings = _settings(body, "prompts", "stream")
         seed = settings.pop("seed")
         operation = Generate(most_tokens=limits.tokens, seed=seed or 0, **settings)
         prompts: Sequence[str] = body.prompts  # type: ignore[attr-defined]
-        # Without a seed, each prompt gets a random one, and still shares a batch with others.
+        # Without a seed, each prompt gets a random number, so that it can still share a batch with other prompts.
         numbers = range(len(prompts)) if seed is not None else [secrets.randbelow(_NUMBERS) for _ in prompts]
         works = [Work(prompt, number=number) for prompt, number in zip(prompts, numbers, strict=True)]
         if not body.stream:  # type: ignore[attr-defined]
@@ -119,6 +119,6 @@ async def _gone(request: Request) -> None:
 
 
 def _note(request: Request, model: str, works: Sequence[Work]) -> None:
-    """Store the size of the request for the log."""
+    """Store the model and the size of the request for the log."""
     facts: Mapping[str, Any] = {"model": model, "texts": len(works), "characters": sum(work.size for work in works)}
     request.state.facts.update(facts)

@@ -1,4 +1,4 @@
-"""The outermost layer of the service: checks before a request is read, limits of its body, log, metrics, and no traceback."""
+"""The outermost layer of the service: it checks a request, limits its body, logs and counts it, and hides tracebacks."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ _GONE = ServiceError(499, "client_closed", "the client closed the connection")
 
 
 class Guard:
-    """An ASGI application around another.
+    """An ASGI application that wraps another one.
 
     Args:
         app: The inner application.
@@ -52,7 +52,7 @@ class Guard:
         self.paths: Mapping[str, Collection[str]] = {}
         """Methods that the inner application answers, by path."""
         self.draining = False
-        """Whether the service is about to stop: it finishes what it has accepted, and closes connections."""
+        """Whether the service is about to stop. It then answers the accepted requests and closes connections."""
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -83,11 +83,11 @@ class Guard:
         """Check host, token and kind of content.
 
         Raises:
-            ServiceError: If one is not as expected.
+            ServiceError: If one of the three is not as expected.
         """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
-            raise ServiceError(421, "wrong_host", "this service does not answer for the host that the request names")
+            raise ServiceError(421, "wrong_host", "this service does not accept the host name in the header 'Host'")
         if self._token and scope["path"] not in _OPEN:
             given = _given_token(headers.get("authorization", ""))
             if not hmac.compare_digest(given, self._token):
@@ -133,7 +133,7 @@ class Guard:
 
 
 class _Answer:
-    """A function that sends an answer, and remembers its status."""
+    """A function that sends an answer, and stores the status of the answer."""
 
     def __init__(self, send: Send, number: str, closes: Callable[[], bool]) -> None:
         self._send, self.id, self._closes = send, number, closes
@@ -150,7 +150,7 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, error: ServiceError) -> None:
-        """Answer with an error, if nothing has been answered."""
+        """Send an error as the answer, unless an answer has already begun."""
         if self.status:
             return
         body = error.to_json()

@@ -1,4 +1,4 @@
-"""Every limit of the service, in one place."""
+"""All limits of the service."""
 
 from dataclasses import dataclass, fields
 
@@ -11,13 +11,13 @@ class Limits(Settings):
     """Limits of the service.
 
     Raises:
-        ConfigError: If one is not more than 0.
+        ConfigError: If a limit is not more than 0 (`window_ms` may be 0), or `texts` is more than `queue`.
     """
 
     body_bytes: int = 1 << 20
-    """Maximum size of a request's body."""
+    """Maximum size of a request's body in bytes."""
     body_seconds: float = 10.0
-    """Maximum time that a client may take to send a request's body."""
+    """Maximum time in seconds that a client may take to send a request's body."""
     texts: int = 64
     """Maximum number of texts in a request."""
     characters: int = 5000
@@ -39,7 +39,7 @@ class Limits(Settings):
     window_ms: float = 5.0
     """Time in milliseconds that an idle model waits for further texts after the first one."""
     deadline_seconds: float = 30.0
-    """Maximum time until a request's answer is complete; a later one is replaced by status 504."""
+    """Maximum time in seconds until an answer is complete; then the request gets status 504."""
 
     def __post_init__(self) -> None:
         for item in fields(self):

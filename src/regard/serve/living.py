@@ -1,4 +1,4 @@
-"""The living page of each model, written by `regard page` in a process of its own when it is first asked for."""
+"""The living page of each model. `regard page` writes it in a separate process when it is first requested."""
 
 import asyncio
 import os
@@ -13,11 +13,15 @@ from regard.serve.log import log
 from regard.serve.models import Served
 
 Write = Callable[[Path, Path], Awaitable[str]]
-"""Function that writes the page of a model's folder to a file. It returns why it can't, or an empty text."""
+"""Function that writes the page of a model's folder to a file. It returns the reason of a failure, or an empty text."""
 
 
 async def write_page(folder: Path, page: Path) -> str:
-    """Write a page in another process, because an export changes PyTorch while it runs, and takes memory."""
+    """Write a page in another process, because an export changes PyTorch while it runs, and needs much memory.
+
+    Returns:
+        The reason of a failure, or an empty text.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "regard", "page", str(folder), "--to", str(page), "--overwrite"),
         stdout=asyncio.subprocess.DEVNULL,
@@ -32,11 +36,11 @@ async def write_page(folder: Path, page: Path) -> str:
             await process.wait()
         raise
     lines = told.decode("utf-8", "replace").strip().splitlines() or [f"the process ended with code {process.returncode}"]
-    return "" if process.returncode == 0 else lines[-1].removeprefix("error: ")
+    return "" if process.returncode == 0 else lines[-1].removeprefix("regard: ")
 
 
 class LivingPages:
-    """Pages by model. A model that has been loaded again gets a new page.
+    """The pages of all models. After a model has been reloaded, its page is written again.
 
     Args:
         write: Function that writes a page.

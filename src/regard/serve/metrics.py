@@ -13,18 +13,18 @@ class Metrics:
         ProcessCollector(registry=registry)
         self.requests = Counter("regard_requests", "Answered requests.", ["route", "status"], registry=registry)
         self.seconds = Histogram(
-            "regard_request_seconds", "Time to the end of an answer.", ["route"], buckets=_SECONDS, registry=registry
+            "regard_request_seconds", "Seconds until an answer is complete.", ["route"], buckets=_SECONDS, registry=registry
         )
         self.texts = Counter("regard_texts", "Texts that a model processed.", ["model"], registry=registry)
         self.characters = Counter("regard_characters", "Characters of these texts.", ["model"], registry=registry)
         self.waiting = Gauge("regard_waiting_texts", "Texts that wait for a model.", ["model"], registry=registry)
         self.batch_texts = Histogram(
-            "regard_batch_texts", "Texts of a batch.", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64), registry=registry
+            "regard_batch_texts", "Number of texts in a batch.", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64), registry=registry
         )
         self.batch_seconds = Histogram(
             "regard_batch_seconds", "Time of a batch.", ["model"], buckets=_SECONDS, registry=registry
         )
-        self.reloads = Counter("regard_reloads", "Newer models that were read.", ["model", "result"], registry=registry)
+        self.reloads = Counter("regard_reloads", "Attempts to load a newer model.", ["model", "result"], registry=registry)
 
     def render(self) -> bytes:
         """Return all values in Prometheus's text format."""

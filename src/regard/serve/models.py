@@ -65,7 +65,7 @@ def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Pat
         resolve: Function that turns an argument into a folder.
 
     Raises:
-        RequestError: If two have the same name.
+        RequestError: If two models have the same name.
     """
     found: dict[str, Path] = {}
     for argument in arguments:
@@ -94,7 +94,7 @@ class Models:
         metrics: The counters to update.
 
     Raises:
-        BundleError: If one is not a trained model.
+        BundleError: If a folder is not a trained model.
     """
 
     def __init__(self, folders: Mapping[str, Path], load: Callable[[Path], Any], limits: Limits, metrics: Metrics) -> None:
@@ -150,7 +150,7 @@ class Models:
         if name not in able:
             kind = find_task(self.served[name].task).words.predictor
             raise ServiceError(
-                422, "wrong_model", f"'{name}' is {kind}, which cannot do this; able: {', '.join(able) or 'none'}"
+                422, "wrong_model", f"'{name}' is {kind}, which cannot do this; models that can: {', '.join(able) or 'none'}"
             )
         return self.batchers[name]
 
@@ -163,7 +163,7 @@ class Models:
                     await loop.run_in_executor(thread, self._refresh, served)
 
     def _refresh(self, served: Served) -> None:
-        """Load a model again if its folder contains another one. Running batches finish with the old model."""
+        """Load the model in a folder if it is not the loaded one. Running batches finish with the old model."""
         seen = version(served.folder)
         if seen == served.seen:
             return

@@ -1,4 +1,4 @@
-"""The operations of the service, a class for each. Texts with equal operations can share a batch."""
+"""The operations of the service, one class for each. Texts whose operations have equal settings can share a batch."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Two small pages without scripts: the list of the models, and the reference."""
+"""Two small pages without scripts: the list of the models, and the reference of the endpoints."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def home(models: Sequence[Mapping[str, Any]], note: str = "", *, waits: bool = F
     Args:
         models: Their descriptions.
         note: Message to show above the list.
-        waits: Whether to load the page again soon, because a living page is being written.
+        waits: Whether the browser reloads the page every two seconds, because a living page is being written.
     """
     rows = []
     for model in models:

@@ -1,4 +1,4 @@
-"""The server of the service: a socket, uvicorn, and a stop after which all accepted requests are answered."""
+"""The server of the service: a socket and uvicorn. Before it stops, it answers all accepted requests."""
 
 import asyncio
 import signal
@@ -16,7 +16,7 @@ from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
 
 _ACCEPTING_ROUNDS = 8
-"""Rounds of the event loop after a stop in which the server still accepts connections that are already complete."""
+"""Number of rounds of the event loop, during a stop, in which connections that are already complete are still accepted."""
 _SETTLING_SECONDS = 1.0
 """Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
@@ -32,7 +32,7 @@ def listen(host: str, port: int) -> socket.socket:
         port: Port; 0 for any that is free.
 
     Raises:
-        RequestError: If that is not possible.
+        RequestError: If the socket cannot be opened.
     """
     if port > _LAST_PORT:
         raise RequestError(f"serve: the port is {port}, expected at most {_LAST_PORT}")
@@ -61,7 +61,7 @@ def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
     Args:
         app: The service.
         opened: Socket to listen on.
-        limits: Limits of the service, which also limit the time of the stop.
+        limits: Limits of the service, which also determine how long a stop may take.
     """
     set_up_log()
     longest = limits.body_seconds + limits.deadline_seconds + _SPARE_SECONDS
@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
         """Stop listening, accept requests on open connections for a moment, and finish all accepted requests."""
         self._guard.draining = True
         log("stopping")
-        # The kernel completes connections before they are accepted here, and closing the socket would reset them.
+        # The kernel completes connections before the server accepts them. Closing the socket now would reset these connections.
         for opened in sockets or ():
             opened.listen(0)
         for _ in range(_ACCEPTING_ROUNDS):

@@ -74,7 +74,7 @@ class Stream:
 
     Args:
         batcher: The model's queue.
-        items: The prompts in it.
+        items: The prompts in the queue.
         events: The generated parts; None at the end.
         results: The results, once they are complete.
     """
@@ -85,7 +85,7 @@ class Stream:
         self._batcher, self._items, self._events, self._results = batcher, items, events, results
 
     async def lines(self, seconds: float, finish: Callable[[list[Any]], Any]) -> AsyncIterator[str]:
-        """Return server-sent events: new parts of texts, and at the end the whole result or an error.
+        """Yield server-sent events: new parts of texts, and at the end the whole result or an error.
 
         Args:
             seconds: Maximum time.
@@ -121,7 +121,7 @@ def new_part(before: str, text: str) -> str:
 
     Args:
         before: The text sent so far.
-        text: The text so far.
+        text: The text generated so far.
     """
     stable = text[: max(text.rstrip().rfind(" "), 0)]
     return stable[len(before) :] if stable.startswith(before) else ""

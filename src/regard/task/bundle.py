@@ -1,4 +1,4 @@
-"""The parts of a task that keep a trained model on disk."""
+"""The parts of a task that save and load a trained model."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Bundle:
     report: dict[str, Any] = field(default_factory=dict)
     """Report on the data, as plain data: what was read, kept and skipped."""
     custom: Custom = ""
-    """`model` if the whole model is the user's own object, `attention` if its mechanism is. Loading then needs the object,
-    because a configuration cannot build it.
+    """`model` if the whole model is the user's own object, `attention` if only its mechanism is; else empty. Loading
+    then needs this object, because a configuration cannot build it.
     """
 
 
@@ -48,9 +48,10 @@ class BundleFiles:
     content: Mapping[str, bytes]
     """Content of each signed file, by its name."""
     path: Callable[[str], Path]
-    """Path of a file by its name, for messages."""
+    """Function that returns the path of a file by its name, for messages."""
     unsigned: Callable[[str, int], bytes | None] = lambda name, largest: None
-    """Content of a file that is not signed, because it was added after training; None if it is missing or too large."""
+    """Function that returns the content of an unsigned file, which was added after training, given its name and maximum size;
+    None if the file is missing or too large."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """Checksum of each signed file."""
 
@@ -104,7 +105,7 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Read the task's own files.
 
         Raises:
-            BundleError: If one is damaged; the message names it.
+            BundleError: If a file is damaged; the message names the file.
         """
 
     @abstractmethod
@@ -119,7 +120,7 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
 
     @abstractmethod
     def vocabulary(self, parts: PartsT) -> str:
-        """Return a hash of vocabularies and labels; if two hashes are equal, each id means the same."""
+        """Return a hash of vocabularies and labels; if two hashes are equal, each id stands for the same token or label."""
 
     @abstractmethod
     def bundle(self, config: ConfigT, model: Any, parts: PartsT, files: BundleFiles, facts: Mapping[str, Any]) -> BundleT:
@@ -142,7 +143,7 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Return the text of the model card."""
 
     def packages(self, config: ConfigT) -> tuple[str, ...]:
-        """Return the names of further packages whose versions belong into the signature, such as `spacy`."""
+        """Return the names of further packages whose versions are recorded in the signature, such as `spacy`."""
         return ()
 
     @abstractmethod
@@ -150,5 +151,5 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Render a report on the data from its plain data.
 
         Raises:
-            KeyError, TypeError, ValueError, AttributeError: If it has another form, because another version wrote it.
+            KeyError, TypeError, ValueError, AttributeError: If the report has another form, because another version wrote it.
         """

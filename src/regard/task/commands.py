@@ -24,7 +24,7 @@ class Option:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of `argparse.ArgumentParser.add_argument`."""
     endings: Sequence[str] = ()
-    """Endings of files that it can name, for an option that draws a picture."""
+    """File endings that the option accepts, if it draws a picture."""
 
     @property
     def name(self) -> str:
@@ -57,9 +57,9 @@ class Result(Protocol):
 
 
 class Commands(ABC, Generic[PredictorT]):
-    """The part of a task through which the commands that serve all tasks use its predictors.
+    """The part of a task that gives the commands for all tasks access to its predictors.
 
-    The methods take the options of the command as argparse gives them.
+    The methods take the options of the command as parsed by argparse.
     """
 
     look_options: ClassVar[Sequence[Option]] = ()
@@ -68,7 +68,7 @@ class Commands(ABC, Generic[PredictorT]):
     """Whether `regard compare` compares two models of the task."""
     compare_options: ClassVar[Sequence[Option]] = ()
     layout: ClassVar[Sequence[str]] = ()
-    """Settings under `data` that describe the layout of a file, such as `columns`; commands that read files have them."""
+    """Settings under `data` that describe the layout of a file, such as `columns`; commands that read files offer these."""
 
     @abstractmethod
     def look(self, predictor: PredictorT, options: Namespace, sites: list[str] | None) -> Look:
@@ -76,7 +76,7 @@ class Commands(ABC, Generic[PredictorT]):
 
         Args:
             predictor: The model.
-            options: With `sentence`.
+            options: Parsed options, with `sentence`.
             sites: Attention sites to record; None for the main one.
         """
 
@@ -85,7 +85,7 @@ class Commands(ABC, Generic[PredictorT]):
         """Score the model on the files in `options.files`."""
 
     def after_evaluation(self, predictor: PredictorT, result: Any, options: Namespace) -> None:
-        """Draw what the options ask for, once the result has been printed."""
+        """Draw the pictures that the options request, after the result has been printed."""
 
     def compare(self, first: PredictorT, second: PredictorT, options: Namespace) -> Result:
         """Compare two models on the files in `options.files`; only called if `compares` is True.
@@ -93,6 +93,6 @@ class Commands(ABC, Generic[PredictorT]):
         Args:
             first: A model, from `options.first`.
             second: Another model, from `options.second`.
-            options: With `resamples`, None for the task's default.
+            options: Parsed options, with `resamples`; None for the task's default.
         """
         raise NotImplementedError

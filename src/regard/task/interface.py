@@ -38,7 +38,7 @@ PredictorT = TypeVar("PredictorT", bound=Predictor)
 
 @dataclass(frozen=True, kw_only=True)
 class TaskWords:
-    """Words about a task, for the command line and for messages."""
+    """Texts about a task, for the command line and for messages."""
 
     predictor: str
     """Noun of a trained model with its article: `a classifier`."""
@@ -65,19 +65,19 @@ class TaskWords:
 class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     """A task and its parts.
 
-    The properties import what they return when they are first used, so that settings and help texts need no torch.
+    Each property imports its modules when it is used, so that settings and help texts do not need torch.
 
     Attributes:
         name: Name in settings and on the command line.
         config_class: Class of its runs' settings.
-        words: Words about it, for the command line and for messages.
-        files: Names of the signed files of its models, besides those that all tasks have; several sets where a model can
-            have one or the other.
+        words: Texts about the task, for the command line and for messages.
+        files: Names of the signed files of its models, besides those that all tasks have; several sets if a model has
+            one of several sets of files.
         unsigned_files: Names of files that are added to a model after training, and removed with it.
         vocabulary_settings: Parts of the settings that decide the vocabulary. A run that starts from a trained model must have
             the same.
         reading_settings: Settings under `data` that decide how text is read. A run that starts from a trained model takes them
-            from there.
+            from that model.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     @property
     @abstractmethod
     def bundle_format(self) -> BundleFormat[ConfigT, PartsT, BundleT]:
-        """The part that keeps models on disk."""
+        """The part that saves and loads models."""
 
     @property
     @abstractmethod
@@ -122,7 +122,7 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
 
 
 def find_task(name: str) -> Task[Any, Any, Any, Any]:
-    """Return the task of a name.
+    """Return the task with this name.
 
     Raises:
         ConfigError: If there is no such task, or its entry point is not a task.

@@ -40,13 +40,13 @@ class UserSettings:
         return value
 
     def kind(self, part: str, kinds: Mapping[str, type], preferred: str) -> str:
-        """Return the kind of a part: the one that the user set, or else the first one that has all settings that the user set
+        """Return the kind of a part. If the user did not set it, return the first kind that has all settings that the user set
         in this part.
 
         Args:
             part: Dotted name, such as `model`.
             kinds: Config classes by kind.
-            preferred: The kind to try first.
+            preferred: The kind to try first; it is also returned if no kind has all these settings.
         """
         chosen = self.find(f"{part}.kind")
         if isinstance(chosen, str) and chosen in kinds:
@@ -64,7 +64,7 @@ class SettingsTable(ABC, Generic[ConfigT, DataT]):
 
     @abstractmethod
     def draft(self, data: DataT, given: UserSettings) -> Choice:
-        """Choose settings without reading the data, to check early whether the user's settings fit them."""
+        """Choose settings without reading the data, for an early check of the user's settings."""
 
     @abstractmethod
     def choose(self, data: DataT, given: UserSettings) -> Choice:

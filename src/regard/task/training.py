@@ -74,11 +74,11 @@ class Scores(ABC):
 
     @abstractmethod
     def monitored(self, name: str) -> float:
-        """Return the figure that selects the best model (`training.monitor`); higher is better, so a loss is negated."""
+        """Return the score that selects the best model (`training.monitor`); higher is better, so a loss is negated."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for a bundle's signature, `loss` among it."""
+        """Return plain data for a bundle's signature, including `loss`."""
 
     @abstractmethod
     def to_row(self) -> dict[str, float]:
@@ -86,12 +86,12 @@ class Scores(ABC):
 
     @abstractmethod
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return the figures in one line, and further lines; `first` is True at a run's first validation."""
+        """Return a line with the scores, and a list of further lines; `first` is True at a run's first validation."""
 
 
 @dataclass(frozen=True)
 class LikelihoodScores(Scores):
-    """Scores of which the loss is a mean of −log p."""
+    """Scores whose loss is a mean of −log p."""
 
     nll: float
     """Mean of −log p, in nats."""
@@ -136,7 +136,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
     """A model with its data, ready for training.
 
     Args:
-        config: The run, with all that preparing the data has decided.
+        config: Settings of the run, including those that were decided while the data were prepared.
         data: Prepared data.
         model: The model to train.
         custom: The part of the model that is the user's own object: `model`, `attention`, or empty.
@@ -145,15 +145,15 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
     started_from: Mapping[str, Any] = MappingProxyType({})
     """Facts about the trained model that training started from, for the signature; empty for random weights."""
     estimated: Mapping[str, Any] = MappingProxyType({})
-    """Scores of the models of `scoring_runs`, for the signature of a run that holds nothing out."""
+    """Scores of the models of `scoring_runs`, for the signature of a run without held-out examples."""
     teachers: Sequence[str] = ()
     """Folders of trained models that the model learns from."""
     notes: Sequence[str] = ()
-    """Lines about the run, for its beginning."""
+    """Lines about the run, which are printed at its beginning."""
     frozen: Sequence[nn.Parameter] = ()
     """Parameters that training does not change (`model.freeze`)."""
     unit: ClassVar[str]
-    """Plural noun of the items whose losses are summed, such as `target tokens`; speed is shown in these per second."""
+    """Plural noun of the items whose losses are summed, such as `target tokens`; the speed is shown as these per second."""
     columns: ClassVar[tuple[str, ...]]
     """Columns of the logs, besides those that every run has."""
 
@@ -172,19 +172,25 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     @abstractmethod
     def count(self, indices: np.ndarray) -> int:
-        """Return the number of losses that a batch of these training examples sums up."""
+        """Return the number of losses that are summed for a batch of these training examples."""
 
     @abstractmethod
     def loss(self, batch: BatchT, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Return the sum to differentiate and the sum to report, of a batch of update `step` (from 1) of `total_steps`."""
+        """Return two sums over a batch: the loss to differentiate, and the loss to report.
+
+        Args:
+            batch: The batch.
+            step: Number of the update, from 1.
+            total_steps: Number of updates of the whole run.
+        """
 
     @abstractmethod
     def validator(self, machine: Machine) -> Validator[ModelT] | None:
         """Return the validator of the model on the dev examples; None without dev examples."""
 
     def scoring_runs(self) -> Sequence[ConfigT]:
-        """Return runs with the same settings that hold a part of the data out, to estimate the scores of this one before it
-        starts; empty if this run has dev examples, or no estimate is wanted.
+        """Return runs with the same settings that each hold out a part of the data. Their scores estimate those of this run
+        before it starts. Empty if this run has dev examples, or no estimate is wanted.
         """
         return ()
 
@@ -193,7 +199,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
         raise NotImplementedError
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
-        """Return the columns of the logs that depend only on the number of the update."""
+        """Return the task's own columns of the logs for an update, besides its losses and scores."""
         return {}
 
     @abstractmethod
@@ -201,7 +207,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
         """Describe the scores of the model that was kept, in one line."""
 
     def describe_start(self, start: Start[Any]) -> list[str]:
-        """Describe, in lines, how the data differ from those of the trained model that training starts from."""
+        """Return lines that describe how the data differ from those of the trained model that training starts from."""
         return []
 
     def warn(self, scores: dict[str, Any]) -> str:
@@ -236,7 +242,8 @@ class Start(Protocol[PartsT_co]):
 
         Args:
             model: The model.
-            adapt: Called with the tensors by name before they are copied; it may replace some, so that they fit.
+            adapt: Function that is called with the tensors by name before they are copied; it may replace tensors, so that
+                they fit the model.
 
         Raises:
             BundleError: If the model has other tensors.
@@ -249,10 +256,10 @@ class FoldScore:
     """A score in the table of a cross-validation."""
 
     name: str
-    """Its name in `Scores.to_dict`."""
+    """Name of the score in `Scores.to_dict`."""
     heading: str
     format: str
-    """Format of its values, such as `.2%`."""
+    """Format of the values, such as `.2%`."""
 
 
 class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
@@ -292,5 +299,5 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
         return 0
 
     def with_fold(self, config: ConfigT, fold: int) -> ConfigT:
-        """Return the run that holds out one of the folds, numbered from 1."""
+        """Return the settings of the run that holds out this fold, numbered from 1."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Arguments of commands: numbers, and files with the layout of the training data or another one."""
+"""Arguments of commands: numbers, files, and options that describe the layout of files."""
 
 import argparse
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def add_layout_options(parser: argparse.ArgumentParser, *names: str) -> None:
         names: Names of these settings, without `data.`.
     """
     group = parser.add_argument_group(
-        "layout of the file, if it is not found automatically (by default, it is read like the training data)"
+        "layout of the file, if regard does not detect it (by default, the file is read like the training data)"
     )
     for name in names:
         group.add_argument(f"--data.{name}", metavar="VALUE", help=_LAYOUT[name])
@@ -71,7 +71,7 @@ def lay_out(config: ConfigT, options: argparse.Namespace) -> ConfigT:
     """Return a config whose `data` has the layout options that the user gave.
 
     Raises:
-        RequestError: If one is not a setting of the model's data.
+        RequestError: If an option is not a setting of the model's data.
         ConfigError: If a value is of the wrong type or out of range.
     """
     given = {f"data.{name}": getattr(options, f"data.{name}", None) for name in _LAYOUT}
@@ -88,7 +88,7 @@ def is_given(options: argparse.Namespace, *names: str) -> bool:
 
 
 def trained_encoding(paths: Sequence[str], trained: str) -> str:
-    """Return the encoding of the training data if it is not UTF-8, because a new file may be UTF-8."""
+    """Return the encoding for new files: that of the training data, or `auto` if all new files are valid UTF-8."""
     from regard.text.files.opening import fits_utf8
 
     if trained == "auto":

@@ -45,7 +45,7 @@ from regard.text.corpora import EncodedCorpus, TextCorpus
 from regard.training.data import to_device
 
 FORMAT_VERSION = 1
-"""Version of the files, which is increased when the same teachers and data give another file than before."""
+"""Version of the file format. Increase it when the same teachers and data give another file than before."""
 
 _WORD = np.dtype([("word", np.int32), ("probability", np.float16)])
 _FILE = "words.npy"
@@ -74,7 +74,7 @@ class Teachers(Generic[BundleT]):
 
 
 def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) -> Teachers[BundleT] | None:
-    """Load the teachers of a run; None if it has none.
+    """Load the teachers of a run; return None if the run has no teachers.
 
     Args:
         config: The settings.
@@ -141,14 +141,14 @@ class TaughtWords:
 
     @property
     def kept(self) -> float:
-        """Mean over tokens of the teachers' probability of these words."""
+        """Total probability that the teachers give to these words, averaged over tokens."""
         return float(self.table["probability"].sum(dtype=np.float64) / len(self.table))
 
     def targets(self, index: Int[Tensor, " B"]) -> SoftTargets:
-        """Return the soft targets of some examples, all their tokens one after the other.
+        """Return the soft targets for all tokens of some examples, one token after the other.
 
         Args:
-            index: Indices of the examples in the corpus. On a GPU, the update waits until they are on the CPU.
+            index: Indices of the examples in the corpus. If they are on a GPU, the update waits until they are on the CPU.
         """
         rows = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in index.tolist()])
         found = self.table[rows]
@@ -238,7 +238,7 @@ def _read_with_teachers(
 
 
 def _most_probable(models: Sequence[Seq2Seq], batch: Batch, count: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:
-    """Return the most probable words of an average of models at the tokens of a batch, without padding."""
+    """Return the highest probabilities of an average of models, and their words, at each token of a batch except padding."""
     real = batch.target_mask.flatten().nonzero().squeeze(1)
     outputs = []
     for model in models:

@@ -43,7 +43,7 @@ def load(
             if task != tasks[0]:
                 first, other = (find_task(name).words.predictor for name in (tasks[0], task))
                 raise RequestError(
-                    f"load: {one} holds {other}, and the first folder {first}; an ensemble has models of one task"
+                    f"load: {one} holds {other}, but the first folder holds {first}; an ensemble needs models for the same task"
                 )
         return find_task(tasks[0]).ensemble(members)
     bundle = load_bundle(folder, device=find_device(device), model=model, attention=attention)

@@ -31,8 +31,8 @@ def objective(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the sum of −log p(word | earlier words, source) over the words of a batch, without padding.
 
-    On a CPU, padding is removed before the output layer, which would otherwise compute it too. On other devices, this would
-    have to wait for the number of words, so the loss ignores padding instead.
+    On a CPU, padding is removed before the output layer to save computation. On a GPU, the CPU would have to wait for the
+    number of words, so padding is not removed, and the loss ignores it.
 
     Args:
         model: The model.
@@ -62,7 +62,7 @@ def objective(
         loss = loss + alignment_weight * alignment_loss(_one_head(attention["cross"]), batch.gold, model.alignment_step)
     if isinstance(attention, MapsWithLoss):
         count = batch.target_mask.sum()
-        total = attention.loss * count  # a mean over words
+        total = attention.loss * count  # `attention.loss` is a mean over words
         report(total.detach(), count)
         loss = loss + attention_loss_weight * total
     return loss, nll
@@ -98,7 +98,7 @@ def own_model(
 
     Args:
         model: The model, or a function of the sizes.
-        sizes: Sizes of the vocabularies; that of the output is the last one.
+        sizes: Sizes of the vocabularies; the last one is that of the output.
         kind: Expected kind of model, for messages.
         sizes_name: Name of the sizes, for messages.
         vocabulary: Name of the output's vocabulary, for messages.

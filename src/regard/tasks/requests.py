@@ -75,7 +75,7 @@ def find_device(name: str) -> torch.device:
         RequestError: If there is no such device.
     """
     if name in ("auto", "cuda") and torch.cuda.is_available():
-        # Each of several processes uses its own GPU, or shares one if there are fewer.
+        # Each of several processes uses its own GPU, or shares one if there are fewer GPUs than processes.
         return torch.device("cuda", read_ranks().local_rank % torch.cuda.device_count())
     if name == "auto":
         return torch.device("cpu")
@@ -94,7 +94,7 @@ def find_device(name: str) -> torch.device:
 
 
 def reweight_by_site(reweight: Reweight | ReweightBySite | None, kind: str) -> ReweightBySite | None:
-    """Return functions by site; a single function is for all layers of a kind."""
+    """Return functions by site; a single function applies to all layers of this kind."""
     return {kind: reweight} if callable(reweight) else reweight
 
 

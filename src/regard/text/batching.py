@@ -17,7 +17,7 @@ from torch.utils.data import Sampler
 from regard.config import RunConfig
 from regard.errors import ConfigError, ShapeError
 
-_SHUFFLED = 2**16  # pairs with the same two lengths are shuffled over this many positions
+_SHUFFLED = 2**16  # number of random keys by which pairs with the same two lengths are shuffled
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Batch:
     """Source tokens, with the end symbol at the end."""
     source_mask: Bool[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
-    """Input of the decoder: the start symbol, then the words."""
+    """Input of the decoder: the start symbol, then the target tokens."""
     target_out: Int[Tensor, "B T"]
-    """Expected output: the words, then the end symbol."""
+    """Expected output of the decoder: the target tokens, then the end symbol."""
     target_mask: Bool[Tensor, "B T"]
     index: Int[Tensor, " B"]
     """Indices of these pairs in the corpus."""
@@ -46,18 +46,18 @@ class Batch:
 class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices: max(longest source, longest target) × sentences ≤ `batch_tokens`.
 
-    A pair that is longer than the budget forms a batch alone. Every index occurs exactly once per epoch. Processes that train
+    A pair that is longer than the budget forms its own batch. Every index occurs exactly once per epoch. Processes that train
     together iterate over the same batches, and each takes its share of them (`processes.sharing`).
 
-    Iteration starts at `position` and does not change it, because the workers of a loader read ahead, so only the trainer knows
-    which batches have been used. It sets `position` (or calls `resume_at`), and calls `set_epoch` before the next epoch.
+    Iteration starts at `position` and does not change it. The workers of a loader read ahead, so only the trainer knows which
+    batches have been used. The trainer sets `position` (or calls `resume_at`), and calls `set_epoch` before the next epoch.
 
     Args:
-        source_lengths: Number of tokens of each source in a batch, (N,).
+        source_lengths: Number of tokens of each source, (N,).
         target_lengths: Number of tokens of each target, (N,).
         batch_tokens: Maximum number of tokens on each side, including padding; 1 or more.
         batch_sentences: Maximum number of pairs in a batch; 0 for no limit.
-        seed: Seed, which decides the order together with the epoch.
+        seed: Seed. The order is a function of the seed and the epoch.
         shuffle: If False, the order is always the longest first.
 
     Raises:
@@ -97,7 +97,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         """Build the sampler that a run's configuration describes.
 
         Args:
-            config: The run.
+            config: Configuration of the run.
             lengths: Number of tokens of each text, or of each source.
             target_lengths: Number of tokens of each target; None for texts alone.
         """
@@ -134,7 +134,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             self.resume_at(epoch, 0)
 
     def resume_at(self, epoch: int, position: int) -> None:
-        """Go to the position after `position` batches of an epoch."""
+        """Go to the position after the first `position` batches of an epoch."""
         if epoch < 0:
             raise ConfigError(f"a batch sampler was set to epoch {epoch}; expected 0 or more")
         self.position = position
@@ -148,7 +148,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         """Restore a position from `state_dict`, so that iteration gives exactly the remaining batches.
 
         Raises:
-            ConfigError: If it is not such a state, or is for another corpus.
+            ConfigError: If `state` is not a result of `state_dict`, or its position is beyond the end of an epoch.
         """
         if set(state) != {"epoch", "position"} or not all(isinstance(value, int) for value in state.values()):
             raise ConfigError(f"a batch sampler cannot resume from {dict(state)}; expected whole numbers, epoch and position")
@@ -165,7 +165,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             return np.argsort(self._place, kind="stable").astype(np.int32), np.arange(len(self._starts) - 1)
         generator = np.random.Generator(np.random.PCG64([self.seed % 2**64, epoch]))
         place = self._place
-        if generator.integers(2):  # reverse the order, so that other lengths share a batch at the splits
+        if generator.integers(2):  # reverse the pairs within each length, so that other pairs share a batch
             place = place - 2 * (place % self._width) + self._width - 1
         stray = generator.integers(0, _SHUFFLED, len(place), dtype=np.uint16)
         # A stable sort gives the same order on every machine.
@@ -174,15 +174,15 @@ class BucketBatchSampler(Sampler[np.ndarray]):
 
 
 def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_sentences: int = 0) -> list[np.ndarray]:
-    """Return the batches of indices by length, the longest first, for decoding.
+    """Group sentences of similar length into batches for decoding, the longest first.
 
     Args:
         lengths: Number of tokens of each sentence, (N,).
-        batch_tokens: Maximum of longest × number of sentences in a batch; a longer sentence forms a batch alone.
-        batch_sentences: Maximum number of sentences; 0 for no limit.
+        batch_tokens: Maximum of longest × number of sentences in a batch; a sentence that is longer forms its own batch.
+        batch_sentences: Maximum number of sentences in a batch; 0 for no limit.
 
     Returns:
-        Arrays of indices that contain 0 … N−1 once. To restore the original order, assign `results[batch] = …`.
+        Arrays of indices; each of 0 … N−1 is in exactly one. To restore the original order, assign `results[batch] = …`.
 
     Raises:
         ConfigError: If a bound is out of range.
@@ -201,12 +201,12 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the position of each pair in the row, by the length of the longer side, then by the difference of the lengths.
+    """Return a sort key for each pair, from the length of the longer side and then from the difference of the two lengths.
 
-    The difference alternately increases and decreases, so that pairs are similar where the first length changes.
+    From one length to the next, the order of the differences is reversed, so that neighbouring pairs are always similar.
 
     Returns:
-        The positions (N,), and the number of pairs for each length of the longer side.
+        The sort keys (N,), and the number of possible differences, which is the same for each length of the longer side.
     """
     longer = np.maximum(source, target).astype(np.int64)
     longest = int(longer.max())
@@ -217,9 +217,7 @@ def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _cut(lengths: np.ndarray, batch_tokens: int, batch_sentences: int) -> np.ndarray:
-    """Return the indices at which batches start in the lengths, sorted from longest to shortest, and the end of the last
-    batch.
-    """
+    """Sort lengths from longest to shortest, and return the index at which each batch starts, and the end of the last batch."""
     ordered = np.sort(lengths)[::-1]
     total = len(ordered)
     starts = [0]

@@ -28,7 +28,7 @@ from regard.text.files.opening import check_file
 T = TypeVar("T")
 
 FORMAT_VERSION = 5
-"""Version of the entries, which is increased when the same file and settings give another entry than before."""
+"""Version of the entries. Increase it when a change of the code gives another entry for the same files and settings."""
 
 MANIFEST = "manifest.json"
 
@@ -65,10 +65,10 @@ def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
 
 
 def check_unchanged(paths: Sequence[str], digests: Sequence[str], what: str = "sentence pairs") -> None:
-    """Check that files have not changed since they were hashed, because data were made from them meanwhile.
+    """Check that files have not changed since they were hashed, because data were prepared from them in between.
 
     Raises:
-        DataError: If one has changed.
+        DataError: If a file has changed.
     """
     for path, before, now in zip(paths, digests, hash_files(paths, what), strict=True):
         if before != now:
@@ -81,7 +81,7 @@ def fingerprint_of(digests: Sequence[str]) -> str:
 
 
 def reading_settings(data: FileSettings) -> dict[str, Any]:
-    """Return the settings of `data` that affect what is read, except for the files."""
+    """Return the settings of `data` that affect what is read, except for the names of the files."""
     beside = ("train", "dev", "alignments", "cache", "vectors", "vectors_size")
     return {key: value for key, value in asdict(data).items() if key not in beside}
 
@@ -97,7 +97,7 @@ def entry_name(settings: Mapping[str, Any], kinds: Collection[str], digests: Seq
     Folders and names of the files do not affect it, unless `settings` contains them.
 
     Args:
-        settings: Plain data.
+        settings: The relevant settings, as plain data.
         kinds: The kinds of tokenizers.
         digests: The files' hashes.
     """
@@ -139,7 +139,7 @@ def workspace(cache: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, entry: Path) -> None:
-    """Rename a finished working folder to the entry. If another run was first, its entry stays.
+    """Rename a finished working folder to the entry. If another run has already published the entry, that one is kept.
 
     Raises:
         OSError: If the disk is full.
@@ -178,7 +178,7 @@ def _clear_abandoned(cache: Path) -> None:
         except OSError:
             continue  # Another run has just deleted it.
         if time.time() - newest > ABANDONED_AFTER:
-            with locked(_lock_of(folder)) as holder:  # clocks can jump, so a folder in use is not deleted
+            with locked(_lock_of(folder)) as holder:  # the clock can jump, so check whether a run uses the folder
                 if not holder:
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -199,11 +199,11 @@ def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path
 
     Args:
         entry: Folder of the entry in the cache.
-        load: Function that reads it; it returns None for a missing or damaged entry.
+        load: Function that reads the entry; it returns None for a missing or damaged entry.
         make: Function that fills an empty folder, which then becomes the entry.
 
     Raises:
-        DataError: If it cannot be written or read back.
+        DataError: If the entry cannot be written or read back.
     """
     found = load()
     if found is None:
@@ -213,6 +213,6 @@ def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path
         found = load()
     if found is None:
         raise DataError(
-            f"{entry}: prepared data was written and cannot be read back; check the disk, or set data.cache to another"
+            f"{entry}: prepared data was written but cannot be read back; check the disk, or set data.cache to another folder"
         )
     return found

@@ -82,7 +82,7 @@ class EncodedCorpus(MappedCorpus):
         return source, target
 
     def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Return the rows of ids with the end symbol after each, padded, and the mask of both."""
+        """Return the padded rows of ids, each with an end symbol, and a mask that is False at padding."""
         ids, mask = pad_rows(self._file.flat, starts, lengths - 1, int(lengths.max(initial=1)))
         rows = np.arange(len(ids))
         ids[rows, lengths - 1], mask[rows, lengths - 1] = END, True
@@ -101,7 +101,7 @@ class LabelledBatch:
     mask: Bool[Tensor, "B S"]
     """True at tokens, False at padding."""
     label: Int[Tensor, " B"] | Float[Tensor, "B C"]
-    """Number of the label; if texts have several, ones for their labels and zeros for others."""
+    """Number of each text's label; if texts may have several labels, ones for their labels and zeros for all others."""
     index: Int[Tensor, " B"]
     """Indices of these texts in the corpus."""
 
@@ -126,7 +126,7 @@ class LabelledCorpus(MappedCorpus):
 
     @classmethod
     def schema_for(cls, *, num_labels: int, multiple: bool) -> pa.Schema:
-        """Return the columns of a new corpus, with the number of labels and whether a text may have none, one or many."""
+        """Return the columns of a new corpus; `num_labels` and `multiple` (any number of labels per text) are metadata."""
         return cls.schema.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))})
 
     def __init__(self, path: str | Path) -> None:
@@ -143,7 +143,7 @@ class LabelledCorpus(MappedCorpus):
 
     @property
     def labels(self) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
-        """Number of each text's label, (N,); if texts have several, ones for their labels, (N,C)."""
+        """Number of each text's label, (N,); if texts may have several labels, a mask that is True at their labels, (N,C)."""
         return self._labels_of(np.arange(len(self)))
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> LabelledBatch:
@@ -186,7 +186,7 @@ class LabelledCorpus(MappedCorpus):
 
 
 def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """Truncate rows to `longest` tokens, and replace empty rows by one unknown symbol, as a classifier reads them.
+    """Prepare texts for a classifier: truncate rows to `longest` tokens, and replace empty rows with one unknown symbol.
 
     Args:
         ids: The concatenated tokens of n texts.
@@ -194,7 +194,7 @@ def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArra
         longest: Maximum number of tokens of a row.
 
     Returns:
-        The rows, and which were truncated, (n,).
+        The rows, and a mask of the rows that were truncated, (n,).
     """
     lengths = np.diff(offsets)
     cut = lengths > longest
@@ -233,7 +233,7 @@ class TextCorpus(MappedCorpus):
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
-    """Return rows as targets: the input, and the expected output one step later. The source of each is an end symbol.
+    """Return a batch with rows as targets. The expected output is the input one step later; each source is one end symbol.
 
     Args:
         flat: Array that contains the rows.
@@ -257,7 +257,7 @@ def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int
 
 
 def cut_blocks(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Return texts as rows with start and end symbols, with long texts in blocks.
+    """Convert texts to rows with start and end symbols, and split long texts into blocks.
 
     Args:
         ids: The concatenated tokens of n texts, without special symbols.

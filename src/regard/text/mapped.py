@@ -27,7 +27,7 @@ class MappedWriter:
 
     Args:
         path: The file.
-        schema: Its columns: those of numbers first, then those of text.
+        schema: Columns of the file: first the columns of numbers, then the columns of text.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -46,8 +46,8 @@ class MappedWriter:
         """Append rows.
 
         Args:
-            numbers: The schema's columns of numbers, which come first in it.
-            texts: Its columns of text.
+            numbers: Values of the columns of numbers, in the order of the schema.
+            texts: Values of the columns of text, in the order of the schema.
         """
         lists = [pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)) for ids, offsets in numbers]
         strings = [pa.array(column, pa.large_string()) for column in texts]
@@ -55,7 +55,7 @@ class MappedWriter:
 
 
 class MappedFile:
-    """A file of a `MappedWriter`: one int32 array, `flat`, and an Arrow buffer with the positions of the rows.
+    """A file that a `MappedWriter` wrote, mapped into memory. Rows of numbers are slices of one int32 array, `flat`.
 
     Args:
         path: The file.
@@ -85,7 +85,7 @@ class MappedFile:
 
     @property
     def flat(self) -> Ids:
-        """The whole file.
+        """The whole file as one int32 array.
 
         Raises:
             DataError: If another program has written to it since it was opened.
@@ -127,7 +127,7 @@ class MappedFile:
 
 
 class MappedCorpus:
-    """An encoded corpus in a memory-mapped file. It can be pickled, because workers open the file again.
+    """An encoded corpus in a memory-mapped file. Only its path is pickled, and worker processes open the file again.
 
     Args:
         path: A file that a `MappedWriter` wrote with the columns of `schema`.

@@ -31,7 +31,7 @@ memory.
 
 @dataclass(frozen=True)
 class TextChunk:
-    """Texts in the file's order; lists of equal length."""
+    """Texts in the file's order. The fields are lists of equal length."""
 
     text: list[str]
     line: list[int]
@@ -50,12 +50,12 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
     Args:
         paths: Text files, which are read one after another.
-        data: `unit`, `encoding`, `allow_skipped`, `normalization`.
+        data: Settings, of which `unit`, `encoding`, `allow_skipped` and `normalization` are used.
         report: Report, which is filled while reading: every text is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or a larger share of a
-            file than `data.allow_skipped` is unusable. The message names the file.
+        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or the unusable share of
+            a file is larger than `data.allow_skipped`. The message names the file.
     """
     files = [check_file(path, WHAT) for path in paths]
     if packed := next((file for file in files if detect_table(file, data.encoding) == "parquet"), None):
@@ -83,7 +83,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
 
 def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield paragraphs, which are joined lines up to an empty line, with their first line.
+    """Join the lines of each paragraph, up to an empty line, and yield paragraphs with the number of their first line.
 
     A line that is too long becomes a separate paragraph.
     """
@@ -148,7 +148,7 @@ def prepare_texts(
     Args:
         data: The files, how to read them, and which texts to use.
         tokenizer: Settings of the tokenizer, which is learned from the training texts only.
-        seed: Seed of the choice of held-out texts.
+        seed: Seed for choosing the held-out texts.
         progress: If True, show progress bars on standard error.
         learned: The tokenizer of a model that training starts from, which is used instead of a new one.
 
@@ -201,7 +201,7 @@ class _PlainSchema(SingleTextSchema[TextChunk, Spool, TextData]):
     def report(
         self, selection: Selection[Spool], train: Part[Spool], dev: Part[Spool], tokenizers: Sequence[Tokenizer]
     ) -> TextReport:
-        """Return the report, with a note on texts in blocks."""
+        """Return the report, with a note on texts that were split into blocks."""
         num_long, longest = train.num_long + dev.num_long, self.data.max_tokens
         return TextReport(
             **self.count_texts(train, dev, tokenizers),

@@ -66,7 +66,7 @@ class Selection(Generic[S]):
     spool: S
     train: Chosen
     dev: Chosen
-    """All False if there are dev files."""
+    """Rows held out of the training files; all False if there are dev files."""
     notes: Sequence[str] = ()
     """Remarks for the report."""
 
@@ -84,7 +84,7 @@ class EncodedRows:
     tokens: Sequence[int]
     """The number of tokens in each column of the schema."""
     num_long: int
-    """Number of rows with too many tokens, whether they are left out, cut or in blocks."""
+    """Number of rows with too many tokens, which are left out, truncated or split into blocks."""
 
 
 @dataclass
@@ -136,7 +136,7 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @cached_property
     def tokenizers(self) -> tuple[FixedTokenizerConfig, ...]:
-        """The settings of the tokenizer of each column. The first rows of the data decide the kind for `auto`."""
+        """The settings of the tokenizer of each column. For `auto`, the kind is chosen from the first rows of the data."""
 
         def head() -> Iterator[Texts]:
             for chunk in self.read(self.files.train, ReadingReport()):
@@ -167,15 +167,15 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @abstractmethod
     def select(self, spool: S, report: ReadingReport, seed: int) -> Selection[S]:
-        """Choose the training and the dev rows; rows that are left out are withdrawn from the report."""
+        """Choose the training and the dev rows; the report counts rows that are left out as skipped."""
 
     def match_dev(self, spool: S, selection: Selection[S], report: ReadingReport) -> S:
-        """Convert the rows of dev files to match the training data, for example its numbers of labels."""
+        """Convert the rows of dev files to match the training data; for example, number their labels as in training."""
         return spool
 
     @abstractmethod
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
-        """Learn the tokenizer of each column; columns that share one get the same object."""
+        """Learn the tokenizer of each column; columns that share a tokenizer get the same object."""
 
     @abstractmethod
     def arrow_schema(self, selection: Selection[S]) -> pa.Schema:
@@ -221,7 +221,7 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
 
     Args:
         schema: The kind of data, with its settings.
-        seed: Seed of the choice of held-out examples.
+        seed: Seed for choosing the held-out examples.
         progress: If True, show progress bars on standard error.
 
     Returns:
@@ -261,7 +261,7 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
             prepared = schema.load(entry, load_tokenizers(entry, schema.columns), fingerprint_of(hashes))
         except (DataError, BundleError, OSError, ValueError, KeyError, TypeError):
             return None
-        # The entry may have been made from the same bytes under other names.
+        # The entry may have been made from the same bytes under other file names.
         for report, names in zip((prepared.report.train, prepared.report.dev), files, strict=True):
             if report:
                 report.files = names
@@ -353,12 +353,12 @@ def select_rows(
 
     Args:
         spool: All rows, of one or two columns.
-        report: The rows that are left out are withdrawn from it.
+        report: Report, which counts the rows that are left out as skipped.
         repeated: Reason for leaving out duplicates, for the report; if empty, duplicates are kept.
         beyond: Reason for leaving out rows beyond `max_rows`.
         dev_size: Number of rows to hold out.
         max_rows: Maximum number of rows to train on; 0 for no limit.
-        seed: Seed of the choice of held-out rows.
+        seed: Seed for choosing the held-out rows.
     """
     first, last = spool.hashes[0], spool.hashes[-1]
     places = np.arange(len(spool))
@@ -391,8 +391,8 @@ def _held_out_notes(report: PreparationReport, dev_size: int) -> list[str]:
         ]
     return [
         f"{counted(held_out, report.unit)} held out, not {dev_size:,} (data.dev_size), because at most one in "
-        f"{LARGEST_DEV_PART} may be held out, and they share {report.apart} with training; to validate on a file of your own, "
-        "set data.dev"
+        f"{LARGEST_DEV_PART} may be held out, and these must share {report.apart} with training; to validate on a file of your "
+        "own, set data.dev"
     ]
 
 

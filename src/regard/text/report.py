@@ -1,4 +1,4 @@
-"""Reports on the data of a run: what was read, kept, held out, shortened and skipped."""
+"""Reports on the data of a run: what was read, kept, held out, truncated and skipped."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,7 +8,7 @@ from regard.plurals import counted
 from regard.text.files.report import ReadingReport
 
 WARN_OVERLAP = 0.1
-"""Minimum share of the dev set in the training data for a warning."""
+"""Minimum share of dev examples that are also in the training data for a warning."""
 
 
 def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
@@ -37,7 +37,7 @@ class PreparationReport:
     unit: ClassVar[str]
     """Name of an example, in the singular: `pair` or `text`."""
     apart: ClassVar[str]
-    """Names of the parts that held-out and training examples never share, for the report."""
+    """The parts that held-out and training examples never share, for messages, such as `no text`."""
 
     train: ReadingReport
     dev: ReadingReport | None
@@ -74,7 +74,7 @@ class PreparationReport:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the report that `to_dict` was called on."""
+        """Build a report from the result of `to_dict`."""
         dev = ReadingReport.from_dict(plain["dev"]) if plain["dev"] else None
         return cls(**{**plain, "train": ReadingReport.from_dict(plain["train"]), "dev": dev})
 
@@ -109,7 +109,7 @@ class TextsReport(PreparationReport):
 
 REPEAT = "exact repeat of an earlier pair"
 TOO_MANY_TOKENS = "more tokens than max_tokens"
-BEHIND_MAX_PAIRS = "behind the first max_pairs pairs"
+BEHIND_MAX_PAIRS = "beyond max_pairs"
 
 
 @dataclass
@@ -152,8 +152,8 @@ class PairReport(PreparationReport):
         if not self.overlap or not self.overlap.sources + self.overlap.targets:
             return []
         found = (
-            f"  of the dev pairs, {self.overlap.pairs:,} are also in the training data, as are the sources of "
-            f"{self.overlap.sources:,} and the targets of {self.overlap.targets:,}"
+            f"  also in the training data: {self.overlap.pairs:,} of the dev pairs, the sources of {self.overlap.sources:,} "
+            f"and the targets of {self.overlap.targets:,}"
         )
         return [found, *warn_of_overlap(self.overlap.pairs, self.dev_pairs, "pairs")]
 
@@ -165,7 +165,7 @@ class PairReport(PreparationReport):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the report that `to_dict` was called on."""
+        """Build a report from the result of `to_dict`."""
         overlap = Overlap(**plain["overlap"]) if plain["overlap"] else None
         source, target = plain["train_tokens"]
         return super().from_dict({**plain, "overlap": overlap, "train_tokens": (source, target)})

@@ -24,7 +24,7 @@ class SingleTextData(Generic[M, R]):
 
     train: M
     dev: M
-    """Held-out texts; may be empty."""
+    """Texts to validate on; may be empty."""
     tokenizer: Tokenizer
     tokenizer_config: FixedTokenizerConfig
     """The settings of the tokenizer, with a fixed kind instead of `auto`."""

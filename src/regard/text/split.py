@@ -14,7 +14,7 @@ Hashes = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
 
 LARGEST_DEV_PART = 10
-"""Smallest number of pairs per held-out pair."""
+"""At most one in this number of pairs is held out."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class Split:
     train: Indices
     dev: Indices
     rest: Indices
-    """Positions of the pairs after `max_pairs`, which are neither in `train` nor in `dev`."""
+    """Positions of the pairs beyond the first `max_pairs` that are not held out."""
 
 
 def hash_texts(texts: Sequence[str]) -> Hashes:
-    """Return 64-bit hashes of texts, comparable within this process only.
+    """Return 64-bit hashes of texts, which can be compared within this process only.
 
-    Python's SipHash is used, which strings cache and which has a secret key, so no file can cause collisions on purpose. With
-    ten million different texts, the probability of any collision is below 1 in 300,000. Only equality of hashes is used, not
-    their order or value, so results do not depend on the key.
+    The hash is Python's SipHash, which is computed once per string. It has a secret key, so no file can cause collisions on
+    purpose. With ten million different texts, the probability of any collision is below 1 in 300,000. Only equality of hashes
+    is used, not their order or value, so results do not depend on the key.
     """
     return np.fromiter(map(hash, texts), np.int64, len(texts))
 
@@ -48,7 +48,7 @@ def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
 
 
 def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
-    """Return True where a value occurs for the first time."""
+    """Return a mask that is True where a value occurs for the first time."""
     first = np.zeros(len(hashes), np.bool_)
     first[np.unique(hashes, return_index=True)[1]] = True
     return first
@@ -57,8 +57,8 @@ def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
 def find_components(source: Hashes, target: Hashes) -> Indices:
     """Return the group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
 
-    The algorithm is FastSV (Zhang, Azad & Hu 2020): it assigns smaller labels of neighbours until nothing changes, which takes
-    a few passes over the arrays, also for long chains.
+    The algorithm is FastSV (Zhang, Azad & Hu 2020): each pair repeatedly takes the smallest label of its neighbours, until
+    nothing changes. This takes a few passes over the arrays, even for long chains.
 
     Returns:
         For each pair, the position of its group's first pair.
@@ -92,13 +92,13 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
 
     If there are more pairs than `max_pairs`, the first `max_pairs` are for training, and dev pairs are drawn from the others
     that share neither source nor target with training. Otherwise, dev pairs are drawn in whole groups of `find_components`.
-    Groups larger than a tenth of `dev_size` are used only if necessary, because variants of a few sentences are not
-    representative.
+    Groups larger than a tenth of `dev_size` are used only if necessary, because a large group consists of variants of a few
+    sentences and is not representative.
 
     Args:
         source: Hashes of the sources, in the file's order.
         target: Hashes of the targets.
-        dev_size: Number of pairs to hold out, but at most a tenth of all pairs.
+        dev_size: Number of pairs to hold out, but at most a tenth of all pairs or of `max_pairs`.
         max_pairs: Maximum number of training pairs; 0 for no limit.
         seed: Seed. The draw is a pure function of the seed and the groups of equal hashes.
     """
@@ -115,7 +115,7 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
 
 
 def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) -> Indices:
-    """Return the positions of random whole groups, until `wanted` positions are found or no further group fits."""
+    """Draw random whole groups until `wanted` positions are found or no further group fits, and return their positions."""
     if not wanted:
         return np.zeros(0, np.int64)
     groups, sizes = np.unique(label, return_counts=True)

@@ -1,4 +1,4 @@
-"""Texts that were read once: the texts are on disk, and a line number and a hash of each are in memory."""
+"""Temporary storage for texts that are being prepared: the texts are on disk, their line numbers and hashes in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from regard import disk
 from regard.text.split import Hashes, hash_texts
 
 Texts = tuple[list[str], ...]
-"""A list for each column."""
+"""Texts of some rows: one list for each column."""
 
 
 Chosen = npt.NDArray[np.bool_]
-"""For every row, whether it is chosen."""
+"""A mask of the chosen rows."""
 
 
 class Chunk(Protocol):
@@ -48,7 +48,7 @@ class Spool:
         """Yield the chosen rows in order, at most `size` at a time, with their positions.
 
         Args:
-            chosen: For every row, whether it is chosen.
+            chosen: A mask of the rows to read.
             size: Number of rows in a chunk.
         """
         with pa.memory_map(str(self.path)) as file:

@@ -6,4 +6,4 @@ PAD, UNKNOWN, START, END = 0, 1, 2, 3
 PAD_TOKEN, UNKNOWN_TOKEN, START_TOKEN, END_TOKEN = "<pad>", "<unk>", "<s>", "</s>"
 
 SPECIAL_TOKENS = (PAD_TOKEN, UNKNOWN_TOKEN, START_TOKEN, END_TOKEN)
-"""Their spellings, in the order of their ids."""
+"""The texts of the special symbols, in the order of their ids."""

@@ -54,7 +54,7 @@ class Validation(Callback):
             validator: Validator of the model; None without dev examples: then each validation counts as an improvement.
             signals: Signals, which interrupt a validation; it is repeated when the run is resumed.
             reporter: Reporter that shows scores and samples.
-            logs: Logs, which get a row at each validation and at regular numbers of updates.
+            logs: Logs, which get a row at each validation and every `LOGGED_EVERY` updates.
             save_bundle: Function that writes the current model with its scores.
         """
         self._run, self._updater, self._validator, self._signals = run, updater, validator, signals
@@ -129,7 +129,7 @@ class Validation(Callback):
 
 
 class Checkpointing(Callback):
-    """A callback that writes checkpoints after each epoch, at regular numbers of updates, at the end, and after a signal."""
+    """A callback that writes checkpoints after each epoch, every `checkpoint_every` updates, at the end, and after a signal."""
 
     def __init__(self, run: Run, updater: Updater, signals: Signals) -> None:
         self._run, self._updater, self._signals = run, updater, signals

@@ -44,7 +44,7 @@ class CrossValidation:
         }
 
     def render(self) -> str:
-        """Return a line for each fold, and the mean and standard deviation of them."""
+        """Return a line for each fold, and lines for the mean and the standard deviation over folds."""
         lines = ["fold  " + "".join(f"{column.heading:>{_width(number)}}" for number, column in enumerate(self.columns))]
         rows: list[tuple[str, Callable[[str], float]]] = [
             (str(number), fold.__getitem__) for number, fold in enumerate(self.folds, 1)
@@ -85,7 +85,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
             f"out is '{config.out}', which already holds folds; name another folder, continue with "
             f"`regard resume {config.out}`, or set overwrite to true to replace them"
         )
-    for fold in range(1, num_folds + 1):  # before the first fold, which may take hours
+    for fold in range(1, num_folds + 1):  # all folders, before the first fold is trained, which may take hours
         RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)
     return _run(config, lambda own: fit(own, progress=progress))
 
@@ -126,7 +126,7 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
 
 
 def _begun(own: RunConfig) -> dict[str, Any] | None:
-    """Return the facts that a fold with the same settings recorded at its start."""
+    """Return the facts that a fold with the same settings recorded at its start; None if there is no such fold."""
     place = RunFolder(own.out)
     if not place.holds_run():
         return None
@@ -138,8 +138,8 @@ def _check_alone() -> None:
     ranks = read_ranks()
     if not ranks.alone:
         raise ConfigError(
-            f"a cross-validation was started in {ranks.world_size} processes; it runs in one, fold after fold: start it "
-            "without torchrun or srun, or train each fold by itself (data.folds and data.fold)"
+            f"a cross-validation was started in {ranks.world_size} processes, but it trains one fold after the other in a "
+            "single process; start it without torchrun or srun, or train each fold as a separate run (data.folds and data.fold)"
         )
 
 
@@ -153,7 +153,7 @@ def _run(config: RunConfig, train: Callable[[RunConfig], Any]) -> CrossValidatio
             predictor = train(own)
         except (Interrupted, KeyboardInterrupt) as error:
             if fold == 1 and _begun(own) is None:
-                raise  # nothing to continue, but perhaps the old run
+                raise  # there is nothing to resume, except perhaps an older run
             number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(
                 f"stopped in fold {fold} of {num_folds}; continue with: regard resume {config.out}", signal_number=number

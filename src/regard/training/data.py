@@ -24,9 +24,9 @@ class Update:
     count: int
     """Number of losses in the batches of all processes."""
     joint: int
-    """Number of the sampler's batches, in all processes."""
+    """Number of the sampler's batches in this update, for all processes together."""
     last: bool
-    """Whether it is the last update of its epoch."""
+    """Whether this is the last update of its epoch."""
 
     def to(self, device: torch.device) -> "Update":
         """Move the tensors to a device."""

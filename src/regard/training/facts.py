@@ -1,4 +1,4 @@
-"""Facts about a run, as run.json holds them: their form is checked, because the file may come from anywhere."""
+"""Facts about a run, as stored in run.json. Their form is checked, because the file may come from an untrusted source."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from regard.bundle.forms import misfit, misfit_in
 from regard.bundle.signature import ORIGIN
 
 _CHANGE = {"step": 0, "rate": None, "resets_plateau": False}
-"""The form of a `Change`."""
+"""A `Change` as plain data, which shows the expected names and types."""
 _LARGEST_RATE = 1e9
 _OTHERS = {"threads": 0, "processes": 0, "estimated": {}}
 _EVERY = {*_OTHERS, "started_from", "change", "before"}

@@ -96,7 +96,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
         reporter.say(f"settings chosen from the data (you can set any of them, or name a preset):\n  {chosen}")
     elif model is None and start is None and _is_plain(config):
         reporter.say(
-            "model and training use the defaults of their classes, which are not chosen for these data; "
+            "the model and the training use default settings, which are not chosen for these data; "
             f"regard.choose_config('{config.task}', …) chooses settings from the data"
         )
     with prepared(machine):
@@ -110,9 +110,8 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
         further = {"started_from": dict(task.started_from), "estimated": dict(task.estimated)}
         facts = {**versions(), **made_of, **machine.to_dict(), **further}
         with folder.held():
-            folder.check_free(
-                overwrite=overwrite
-            )  # again, because another run may have used the folder while the data were prepared
+            # Again, because another run may have used the folder while the data were prepared.
+            folder.check_free(overwrite=overwrite)
             folder.start(task.config, facts, start.pack() if start else None)
             return _train(run, sampler, reporter)
 
@@ -131,7 +130,7 @@ def resume(
     attention: Any = None,
     progress: bool = True,
 ) -> Any:
-    """Resume a run exactly where it stopped. On the same machine, the result has the same bits as without the stop.
+    """Resume a run exactly where it stopped. On the same machine, the result has the same bits as that of an uninterrupted run.
 
     Args:
         folder: The run's folder.
@@ -167,8 +166,8 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
     kept, names = change_config(old, overrides, folder) if overrides else (old, [])
     for name, given in (("model", model), ("attention", attention)):
         if (facts.get("custom") == name) != (given is not None):
-            needed = f"was given a {name} of its own; resume it from Python: regard.resume('{folder}', {name}=…)"
-            raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was given no {name} of its own'}")
+            needed = f"was started with your own {name}; resume it from Python: regard.resume('{folder}', {name}=…)"
+            raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was started without your own {name}'}")
     config = replace(kept, out=str(folder))
     machine, reporter = resolve_machine(config, team.ranks), build_reporter(progress=progress and team.first)
     start = StartFiles.unpack(place.load_start()) if facts.get("started_from") else None
@@ -215,8 +214,8 @@ def _estimated(task: Trainable, facts: Mapping[str, Any], folder: Path) -> Mappi
             task.warn(scores)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BundleError(
-            f"cannot resume '{folder}': checkpoints/run.json does not hold the scores of a run ({error}); copy an intact one "
-            "again, or start a new run"
+            f"cannot resume '{folder}': checkpoints/run.json does not hold the scores of a run ({error}); restore an intact "
+            "copy of the file, or start a new run"
         ) from error
     return scores
 

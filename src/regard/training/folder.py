@@ -43,7 +43,7 @@ _START = "start.ckpt"
 _CHECKPOINT = re.compile(r"(config\.yaml|run\.json|start\.ckpt|last\.ckpt|previous\.ckpt|weights-\d{8,}\.ckpt)(\.new)?")
 _LOG = re.compile(r"metrics\.csv|events\.out\.tfevents\..*")
 _BEFORE_IT_BEGAN = frozenset((_LOCK, _START, f"{_START}.new", "run.json", "run.json.new", "config.yaml.new"))
-_COPY_OR_ANEW = "copy an intact one again, or start a new run"
+_COPY_OR_ANEW = "restore an intact copy of the file, or start a new run"
 
 
 class RunFolder:
@@ -80,7 +80,7 @@ class RunFolder:
         if wrong := self._in_the_way():
             what = "a folder" if wrong.is_dir() else "a file"
             raise ConfigError(
-                f"out is '{self.path}', but '{wrong}' is {what}, which no run writes there; move it, or name another folder"
+                f"out is '{self.path}', but '{wrong}' is {what} that does not belong to a run; move it, or name another folder"
             )
         there = next(parent for parent in (self.path, *self.path.absolute().parents) if parent.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
@@ -99,7 +99,7 @@ class RunFolder:
         return not self.checkpoints.exists() or all(_precedes_a_run(path) for path in self.checkpoints.iterdir())
 
     def _in_the_way(self) -> Path | None:
-        """Return the contents that a run must not overwrite."""
+        """Return a file in place of a folder that a run writes, or a folder in place of a file; None if there is neither."""
         folders = (self.checkpoints, self.logs)
         wrong = [path for path in folders if os.path.lexists(path) and not path.is_dir()]
         if not wrong:
@@ -142,7 +142,7 @@ class RunFolder:
                     raise write_error(self.path, error) from error
                 if holder:
                     raise ConfigError(
-                        f"'{self.path}' is being written to by {holder}, which trains in it; wait until that has ended, or "
+                        f"'{self.path}' is being written to by {holder}, which trains in it; wait until that run has ended, or "
                         "name another folder"
                     )
                 try:

@@ -18,7 +18,7 @@ _COLUMNS = ("step", "epoch", "learning_rate")
 class Logs:
     """The logs of a run, to which rows are appended.
 
-    After a resume, it continues from the rows of the checkpoint, so that there are no duplicates.
+    After a resume, the logs continue from the rows of the checkpoint, so that there are no duplicates.
     """
 
     def __init__(self, folder: Path, history: list[Row], columns: tuple[str, ...], *, tensorboard: bool) -> None:

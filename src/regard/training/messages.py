@@ -31,7 +31,7 @@ def describe_resume(run: Run, facts: dict[str, Any]) -> str:
         others = f"{before} process{'es' * (before != 1)} trained before, and {now} do{'es' * (now == 1)} now"
         head += f"\n  {others}: the batches are the same; dropout and rounding are not"
     changed = describe_changes(facts, {**versions(), **here})
-    return "\n  ".join([head, *(["not bit for bit the same as without the stop:", *changed] if changed else [])])
+    return "\n  ".join([head, *(["results may differ from those of an uninterrupted run:", *changed] if changed else [])])
 
 
 def idle_without_dev(config: RunConfig) -> list[str]:

@@ -13,7 +13,7 @@ def split_batch(batch: Any, count: int) -> list[Any]:
     """Split a batch into `count` microbatches, or into one for each example if there are fewer examples.
 
     Args:
-        batch: A dataclass of tensors, the examples along the first axis.
+        batch: A dataclass of tensors, with the examples along the first axis.
         count: Number of microbatches, 1 or more.
     """
     if count == 1:

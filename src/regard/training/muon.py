@@ -20,8 +20,8 @@ class Muon(torch.optim.Optimizer):
     for each matrix W (m,n) of gradient G, with learning rate η, momentum μ = 0.95 and weight decay λ. The factor 0.2·√max(m, n)
     makes the steps as long as those of Adam, so that one learning rate serves both.
 
-    Matrices of the same shape are computed together, twice as fast on one core as with `torch.optim.Muon`. They are computed in
-    float32 on processors without bfloat16, on which that class would need seconds per update.
+    Matrices of the same shape are computed together, twice as fast on one core as with `torch.optim.Muon`. On processors
+    without bfloat16, they are computed in float32. There, `torch.optim.Muon` would need seconds per update.
 
     Reference: Jordan et al. 2024 (Muon: an optimizer for hidden layers in neural networks); Liu et al. 2025 (Muon is scalable
     for LLM training), eq. 4.
@@ -47,7 +47,7 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Make one update of every matrix that has a gradient."""
-        skipped = self.found_inf  # nothing asks whether it is 1, because this would wait for a GPU
+        skipped = self.found_inf  # the CPU does not read this tensor, because it would have to wait for the GPU
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
@@ -70,7 +70,7 @@ class Muon(torch.optim.Optimizer):
             if not self.state[matrix]:
                 self.state[matrix]["momentum"] = torch.zeros_like(matrix)
         momenta = [self.state[matrix]["momentum"] for matrix in matrices]
-        if self.found_inf is not None:  # if an update is skipped, the mean of the momentum and itself is the momentum
+        if self.found_inf is not None:  # if an update is skipped, the momentum replaces the gradient, and so stays unchanged
             wrong = self.found_inf > 0
             gradients = [torch.where(wrong, *pair) for pair in zip(momenta, gradients, strict=True)]
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)

@@ -25,7 +25,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
     Args:
         model: The model whose parameters to update.
         config: The settings.
-        bfloat16: Whether the machine is faster in bfloat16, which is used for inexact computations only.
+        bfloat16: If True, Muon computes its directions in bfloat16, because they need not be exact.
     """
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     matrices = [parameter for name, parameter in named if not _is_vector(name, parameter)]
@@ -45,7 +45,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
 def _is_vector(name: str, parameter: nn.Parameter) -> bool:
     """Return whether a parameter is a vector.
 
-    The biases of a recurrent layer are, although both directions share one tensor.
+    The biases of a recurrent layer count as vectors, although both directions share one tensor.
     """
     return parameter.ndim <= 1 or name.rpartition(".")[2].startswith("bias")
 

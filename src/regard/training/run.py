@@ -214,7 +214,7 @@ class Run:
         """Restore the state from a checkpoint.
 
         Raises:
-            BundleError: If it was written by a newer regard, or belongs to another model.
+            BundleError: If the checkpoint has another format, or belongs to another model.
         """
         if state.get("format") != CHECKPOINT_FORMAT:
             raise BundleError(
@@ -253,7 +253,8 @@ class Run:
         """Check the numbers and the scores of a checkpoint's progress.
 
         Raises:
-            ValueError: If one is out of range. KeyError or TypeError if scores are not those of the task.
+            ValueError: If a number is out of range.
+            KeyError, TypeError: If scores are not those of the task.
         """
         for item in fields(progress):
             value = getattr(progress, item.name)

@@ -98,12 +98,12 @@ class Plateau:
     """A schedule that lowers the learning rate when validations no longer improve."""
 
     scale: float = 1.0
-    """Return the factor of the learning rate."""
+    """Factor of the learning rate."""
     bad: int = 0
     """Number of validations since the last improvement or the last reduction."""
 
     def update(self, config: PlateauConfig, better: bool, peak: float) -> None:
-        """Count a validation; after `patience` validations without improvement, multiply the scale by `factor`.
+        """Count a validation; after more than `patience` of them without improvement, multiply the scale by `factor`.
 
         Args:
             config: Settings with factor, patience, and minimum.

@@ -1,4 +1,4 @@
-"""Scores of a run without held-out examples, estimated by models with the same settings and held-out examples."""
+"""Cross-validation that estimates the scores of a run without held-out examples."""
 
 import tempfile
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def score_by_folds(task: Trainable, train: Callable[[RunConfig], Any], reporter:
         The scores, for the signature; empty if there are no such runs, or if a fold cannot be trained.
 
     Raises:
-        Interrupted: If a signal stopped it; nothing has been written then.
+        Interrupted: If a signal stopped the cross-validation; nothing has been written then.
     """
     runs = task.scoring_runs()
     if not runs:

@@ -121,7 +121,6 @@ class Agreement(Callback):
 
     def _agree(self) -> None:
         progress = self._run.progress
-        if (
-            self._signals.agree(finished=progress.finished) and not progress.finished
-        ):  # according to the clock of another process
+        # The time limit may be reached only according to the clock of another process.
+        if self._signals.agree(finished=progress.finished) and not progress.finished:
             progress.finished = progress.validation_due = True

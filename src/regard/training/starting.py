@@ -19,7 +19,7 @@ WARMUP_STEPS = 20
 MAX_EPOCHS = 20
 
 _CHANGEABLE = ("freeze", "alignment_layer", "alignment_head")
-"""Settings of `model` that no weight depends on, besides the dropouts."""
+"""Settings of `model`, besides its dropouts, that may change, because no weight depends on them."""
 
 
 def fine_tuning_layer(folder: str | Path) -> Layer:
@@ -92,7 +92,7 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
             raise ConfigError(
                 f"the model in '{name}' {needed}"
                 if given is None
-                else f"fit was given a {what} and start_from '{name}', whose model builds its own; give one of the two"
+                else f"fit was given your own {what}, but the model in '{name}' was trained without one; give one of the two"
             )
     if Path(config.out).absolute() == Path(name).absolute():
         raise ConfigError(f"out is '{config.out}', the folder of the model that the run starts from; name another folder")

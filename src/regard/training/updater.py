@@ -31,8 +31,8 @@ class _Loss(nn.Module):
 class Updater:
     """The part of a run that makes its updates.
 
-    The loss of an update is the sum of the losses of all words or texts in its batches, divided by their number. So it does not
-    depend on how they are divided into batches.
+    The loss of an update is the sum of the losses of all words or texts in its batches, divided by their number. So the
+    loss does not depend on how the words or texts are divided into batches.
     """
 
     def __init__(self, run: Run) -> None:
@@ -96,12 +96,12 @@ class Updater:
         if self._run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
         self._run.say(
-            f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on each is split into "
+            f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on, each batch is split into "
             f"{progress.pieces} parts, which together give the same update. Lower training.batch_tokens to avoid this"
         )
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
-        """Return a context that does not average gradients over processes, while the gradients of more batches are added."""
+        """Return a context that, if `kept`, does not average gradients over processes, because those of more batches follow."""
         return self._loss_of.no_sync() if kept and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _step(self, step: int, count: int) -> None:
@@ -173,7 +173,7 @@ def _share_gradients(loss: _Loss, run: Run) -> DistributedDataParallel:
     Each update searches for unused parameters. So any model works, and gradients are summed in the same order from the first
     update on, as an exact resume needs (otherwise, PyTorch chooses another order after the first update).
     """
-    # PyTorch warns on standard error if it searches for unused parameters and finds none.
+    # Add an unused parameter, because PyTorch prints a warning if it searches for unused parameters and finds none.
     loss.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
     return DistributedDataParallel(loss, find_unused_parameters=True)
 
@@ -184,7 +184,9 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
     clip = "a lower training.clip_norm" if training.clip_norm else "training.clip_norm 1.0 (clipping is off)"
     precision = ", training.precision float32 (now bfloat16)" if run.machine.bfloat16 else ""
     kept = (
-        f"the last good checkpoint is kept in {run.folder.checkpoints}" if run.folder.has_checkpoint() else "none was kept yet"
+        f"the last good checkpoint is kept in {run.folder.checkpoints}"
+        if run.folder.has_checkpoint()
+        else "no checkpoint was written yet"
     )
     verb = "are" if wrong == "weights" else "is"
     often = f", {run.progress.recent_skipped:,} times since the last validation" if run.progress.recent_skipped else ""

@@ -47,7 +47,9 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def symbols_of(corpus: Any) -> str:
-    """Return a hash of the tokenizers, because other versions may learn other vocabularies from the same bytes.
+    """Return a hash of the tokenizers and labels, because another version may learn another vocabulary from the same files.
+
+    The hash is empty if the files cannot be read.
 
     Args:
         corpus: Encoded examples, in the folder of their tokenizers.

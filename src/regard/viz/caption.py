@@ -55,7 +55,7 @@ def write(
 
 
 def note(record: AttentionRecord) -> list[str]:
-    """Return the record's note on what the weights do not prove, or on a measurement of it."""
+    """Return the record's note on what the weights do not prove, or on what a measurement of their faithfulness showed."""
     return [label(record.note, _LONGEST_NOTE)] if record.note.strip() else []
 
 
@@ -69,7 +69,7 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
     if part == "rollout":
         what += ", followed through all layers (attention rollout)"
     elif family == "norm":
-        what += ", measured by the length of the vectors it took (norm-based attention)"
+        what += ", measured by the length of the vectors that each word contributes (norm-based attention)"
     if grid:
         return f"{what}, for each layer and head."
     heads = record.num_heads(sites[0])
@@ -115,6 +115,6 @@ def empty(record: AttentionRecord, site: str) -> str:
 
 
 def _is_causal(record: AttentionRecord, sites: Sequence[str]) -> bool:
-    """Return True if no token attends to a later one, as it would in a bidirectional encoder."""
+    """Return True if no token attends to a later one, unlike the tokens of a bidirectional encoder."""
     matrices = [record.weights[site] for site in sites]
     return all(matrix.shape[-1] > 2 and not np.triu(matrix, 1).any() for matrix in matrices)

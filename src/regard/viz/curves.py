@@ -76,7 +76,7 @@ class Panel:
         return LABELS.get(self.name, self.name.replace("_", " "))
 
     def best(self, line: Series) -> int | None:
-        """Return the row of the best value; None for a column whose values are not better or worse."""
+        """Return the row of the best value; None for a column in which no value is better than another."""
         if self.name in ("learning_rate", "gold_probability") or line.column == "train_nll" or not len(line.y):
             return None
         return int(line.y.argmin() if self.name in _LESS_IS_BETTER else line.y.argmax())
@@ -124,7 +124,7 @@ def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[
     """Divide the columns of runs into panels with lines, without values that are missing or not finite.
 
     Raises:
-        RequestError: As `draw`.
+        RequestError: As for `draw`.
     """
     if not runs:
         raise RequestError("curves: no run was given, expected columns of at least one")
@@ -174,7 +174,7 @@ def _places(name: str, run: Mapping[str, np.ndarray], by: By) -> np.ndarray:
         raise RequestError(f"curves: {name!r:.80} has no column '{column}', which curves by {by} need; draw them by update")
     if by == "minute":
         return run["seconds"] / 60
-    # The last row of an epoch gives its number of updates, which is the same for every epoch.
+    # Every epoch has the same number of updates: step / epoch in the last row of an epoch, and less in other rows.
     with np.errstate(divide="ignore", invalid="ignore"):
         least = step / run["epoch"]
     length = np.ceil(np.max(least[np.isfinite(least)], initial=1.0) - 1e-9)
@@ -273,7 +273,7 @@ def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
         style = _style(line.run)
         if line.column == "train_nll":
             style |= {"linewidth": 0.9, "alpha": 0.55}
-        # One value makes no line, and a few values are easier to see with dots.
+        # A single value draws no line, and a few values are easier to see with dots.
         marked = len(line.y) == 1 or (line.column != "train_nll" and len(line.y) <= 40)
         axes.plot(line.x, line.y, marker="o" if marked else "", markersize=2.6, **style)
         row = panel.best(line)

@@ -20,7 +20,7 @@ _INVISIBLE = ("Cf", "Mn", "Zs")
 
 
 class FontWarning(UserWarning):
-    """No installed font has a character of the picture."""
+    """Warning that no installed font has one of the characters in a picture."""
 
 
 @lru_cache(maxsize=256)
@@ -33,7 +33,7 @@ def _characters(path: str, index: int) -> frozenset[int]:
 
 
 def _installed() -> dict[str, tuple[str, int]]:
-    """Return upright, regular faces by family; the preferred families first, then by name."""
+    """Return upright, regular faces by family; preferred families are first, the others are sorted by name."""
     found: dict[str, tuple[str, int]] = {}
     for entry in sorted(font_manager.fontManager.ttflist, key=lambda entry: (entry.name, entry.fname)):
         if entry.style == "normal" and entry.weight in (400, "normal", "regular") and "Last" not in entry.name:
@@ -44,7 +44,7 @@ def _installed() -> dict[str, tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def _add_new_fonts() -> None:
-    """Add fonts that were installed after Matplotlib built its list, which it renews only for a new version."""
+    """Add fonts that were installed after Matplotlib built its list of fonts; only a new version of it renews the list."""
     known = {entry.fname for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(font_manager.findSystemFonts()) - known):
         with suppress(OSError, RuntimeError, ValueError, NotImplementedError):  # broken fonts, and unsupported formats

@@ -15,7 +15,9 @@ from regard.viz import page, page_words
 from regard.viz.markup import Options, text
 
 _TALLEST_TABLE = 640
-"""Maximum height of a table in pixels; a taller table scrolls. A share of the frame's height would change with it endlessly."""
+"""Maximum height of a table in pixels; a taller table scrolls. The limit must not depend on the height of the frame, which
+itself depends on the table.
+"""
 _STYLE = f".scroll{{max-height:{_TALLEST_TABLE}px}}thead th:not(.corner){{padding-left:.2rem;padding-right:.2rem}}"
 _TELL = (resources.files("regard.viz") / "frame_inside.js").read_text(encoding="utf-8")
 _LISTEN = (resources.files("regard.viz") / "frame_outside.js").read_text(encoding="utf-8")
@@ -35,7 +37,7 @@ def embed(record: AttentionRecord) -> str:
 
 
 def _estimate(record: AttentionRecord) -> int:
-    """Return the estimated height of the page in pixels if it is 600 pixels wide; too much rather than too little."""
+    """Return the estimated height in pixels of a page that is 600 pixels wide; it is rather too large than too small."""
     first = page._sites(record)[0]
     height = 110 + _text(page.heading(record)) + _text(record.note) * 2
     if record.is_classification:

@@ -1,4 +1,4 @@
-// In the frame: tells the notebook the page's height, and takes its theme.
+// In the frame: tells the notebook the page's height, and applies the notebook's theme.
 (() => {
   const page = document.documentElement.dataset;
   const tell = () => {
@@ -9,7 +9,7 @@
     const theme = event.data && event.data.regardTheme;
     if ((theme !== "light" && theme !== "dark") || theme === page.theme) return;
     page.theme = theme;
-    tell(); // also because the first height may have been told before anybody listened
+    tell(); // also because the first message may have been sent before the notebook listened
   });
   new ResizeObserver(tell).observe(document.body);
   addEventListener("load", tell);

@@ -1,11 +1,11 @@
-// Beside the frames, once in a notebook: gives each its height, and tells it whether the notebook is dark.
+// Beside the frames, once in a notebook: sets the height of each frame, and tells the frame whether the notebook is dark.
 if (window.regardFrames) {
   window.regardFrames(); // there is a further frame
 } else {
   const frames = () => [...document.querySelectorAll("iframe.regard-record")];
   const channels = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
   const bright = ([red, green, blue]) => 0.2126 * red + 0.7152 * green + 0.0722 * blue > 127;
-  // The first background behind the frame that is not transparent; where there is none, the text beside the frame tells.
+  // Use the first background behind the frame that is not transparent; if there is none, the colour of the text beside the frame.
   const theme = (frame) => {
     for (let each = frame.parentElement; each; each = each.parentElement) {
       const back = channels(getComputedStyle(each).backgroundColor);
@@ -29,5 +29,5 @@ if (window.regardFrames) {
   const changed = new MutationObserver(() => [0, 300, 1500].forEach((wait) => setTimeout(tellAll, wait)));
   for (const each of [document.documentElement, document.body]) changed.observe(each, { attributes: true });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tellAll);
-  tellAll(); // a frame may have told its height before
+  tellAll(); // a frame may have sent its height before
 }

@@ -1,7 +1,7 @@
 """The heatmap as PNG, SVG or PDF: columns are source words, rows are output words.
 
-The layout in inches is computed from the measured size of the words, so that two or a hundred words are readable and nothing is
-cut off.
+The layout in inches is computed from the measured size of the words, so that a text of two or of a hundred words is readable
+and nothing is cut off.
 """
 
 import math

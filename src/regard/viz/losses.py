@@ -1,4 +1,4 @@
-"""Bars of the probability that a prediction loses without words: the most attended, random, or most important ones."""
+"""Bars that show how much probability a prediction loses without the most attended, random, or most important words."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,7 +58,7 @@ def draw(
                 axes.annotate(
                     fixed(value), (max(value, 0), middle), (4, 0), textcoords="offset points", va="center", fontsize=SMALL + 1
                 )
-                # Names stand left of the axis, also where bars are negative.
+                # Names are left of the axis, even if bars are negative.
                 axes.annotate(
                     name, (0, middle), (-4, 0), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
                     va="center", fontsize=SMALL + 1, color=GREY,

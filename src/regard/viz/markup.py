@@ -25,7 +25,7 @@ class Options:
     special: bool = False
     """Whether special tokens are shown like words."""
     caption: bool = True
-    """Whether to write a text about what the weights show."""
+    """Whether to write a text that says what the weights show."""
 
 
 def text(words: str, limit: int = 5000) -> str:
@@ -34,7 +34,7 @@ def text(words: str, limit: int = 5000) -> str:
 
 
 def caption(shown: Sequence[str], rest: Sequence[str]) -> str:
-    """Return the text below a drawing: sentences on the shown view, which the script replaces, and on all views."""
+    """Return the text below a drawing: sentences about the shown view, which the script replaces, and about all views."""
     return f'<p class="note"><span class="told">{_sentences(shown)}</span> {_sentences(rest)}</p>\n'
 
 
@@ -61,7 +61,7 @@ def shade(share: float) -> str:
 
 @lru_cache
 def palette() -> str:
-    """Return a class for each shade: `a` of positive weights, `b` of negative, in light and in dark.
+    """Return a style class for each shade (`a` of positive weights, `b` of negative), in light and dark colours.
 
     The page's colour scheme chooses between them. Browsers that don't know `light-dark` show the light ones.
     """

@@ -27,7 +27,7 @@ def greatest(*matrices: np.ndarray) -> float:
 
 def units(values: np.ndarray, places: int) -> list[int]:
     """Return a flat list of the values times 10^places, rounded to integers: 0.25 with two places is 25."""
-    # Through the text of `fixed`, because a product with 10**places would be rounded a second time.
+    # Use the digits of formatted numbers, because a product with 10**places would be rounded a second time.
     return [int(f"{value:.{places}f}".replace(".", "")) for value in np.asarray(values, np.float64).ravel().tolist()]
 
 
@@ -61,6 +61,6 @@ def tick(value: float) -> str:
 
 
 def amount(value: float, places: int) -> str:
-    """Return a weight at the end of a colour bar: rounded like all weights, and zero as 0."""
+    """Return a weight at the end of a colour bar as text: rounded like all weights, and "0" for zero."""
     text = fixed(value, places)
     return text if float(text) else "0"

@@ -1,5 +1,5 @@
 "use strict";
-// Matrices: each set of them carries its own as JSON. Everything is put into the page as text, never as markup.
+// Matrices: each article contains the data of its matrices as JSON. Everything is put into the page as text, never as markup.
 for (const article of document.querySelectorAll(".matrix")) {
   const data = JSON.parse(article.querySelector("script").textContent);
   const table = article.querySelector("table");
@@ -26,7 +26,7 @@ for (const article of document.querySelectorAll(".matrix")) {
     for (const marked of article.querySelectorAll(".here")) marked.classList.remove("here");
   };
 
-  // A word of one side: shade the words of the other by their weights, and say the greatest.
+  // Select a word of one side: shade the words of the other side by their weights, and write the largest weights.
   const showWord = (side, index) => {
     clear();
     const others = words(other(side));
@@ -53,7 +53,7 @@ for (const article of document.querySelectorAll(".matrix")) {
   const header = (side, index) =>
     side === "row" ? table.tBodies[0].rows[index].cells[0] : table.tHead.rows[0].cells[index + 1];
 
-  // Where an element stands: a word, a heading or a cell; null elsewhere.
+  // Return the position of an element that is a word, a heading or a cell; null for other elements.
   const place = (element) => {
     const word = element.closest?.(".word");
     if (word) return { kind: "word", side: word.parentElement === lines.row ? "row" : "column", index: position(word) };
@@ -71,7 +71,7 @@ for (const article of document.querySelectorAll(".matrix")) {
     if (found) found.kind === "cell" ? showCell(found.row, found.column) : showWord(found.side, found.index);
   };
 
-  // One stop of the Tab key for each line and for the grid; arrows move inside.
+  // The Tab key stops once in each line and once in the grid; arrow keys move inside.
   const stop = (group, element) => {
     places[group]?.removeAttribute("tabindex");
     places[group] = element;
@@ -94,7 +94,7 @@ for (const article of document.querySelectorAll(".matrix")) {
       target = table.tBodies[0].rows[row].cells[clamp(found.column + turn * right, words("column").length) + 1];
     } else {
       group = found.side;
-      // Where the sentence runs from right to left, so do the arrows.
+      // If the sentence runs from right to left, the left and right arrow keys are exchanged.
       const turn = !ends && getComputedStyle(lines[group]).direction === "rtl" ? -1 : 1;
       target = lines[group].children[clamp(found.index + down + turn * right, words(group).length)];
     }
@@ -107,7 +107,7 @@ for (const article of document.querySelectorAll(".matrix")) {
     lines[side].replaceChildren(
       ...words(side).map((word) => {
         const span = document.createElement("span");
-        span.className = "word"; // without a direction of its own, or the line's "auto" would not see it
+        span.className = "word"; // no dir attribute: dir="auto" of the line ignores children that have one
         span.textContent = word;
         return span;
       }),
@@ -142,13 +142,13 @@ for (const article of document.querySelectorAll(".matrix")) {
         return line;
       }),
     );
-    table.parentElement.dir = turned(view) ? "rtl" : "ltr"; // of what scrolls, so that the first words are in view
+    table.parentElement.dir = turned(view) ? "rtl" : "ltr"; // set on the element that scrolls, so that the first words are in view
     const letters = columns.reduce((sum, word) => sum + Math.min(word.length, 24), 0);
     table.className = columns.length > 24 ? "many crowd" : columns.length > 8 || letters > 100 ? "many" : "";
     stop("grid", table.querySelector("td"));
   };
 
-  // Every matrix as a small picture, a line for each site: what is pressed is shown in full.
+  // Draw every matrix as a small button, with a line for each site; a click shows the matrix in full.
   const gallery = article.querySelector(".gallery");
   const small = new Map();
   const drawGallery = () => {

@@ -121,7 +121,7 @@ def _table(view: dict[str, Any], data: dict[str, Any]) -> str:
     heads = "".join(head(word, "col") for word in columns)
     return (
         f'<div class="scroll" dir="{direction}"{"" if view["cells"] else " hidden"}><table class="{crowd}" '
-        'aria-label="Attention weights: each word down looks at those across">\n'
+        'aria-label="Attention weights: the words down attend to the words across">\n'
         f'<thead><tr><th class="corner" aria-hidden="true"></th>{heads}</tr></thead>\n'
         f"<tbody>\n{lines}\n</tbody></table></div>\n"
     )

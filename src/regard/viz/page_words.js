@@ -24,7 +24,7 @@ for (const article of document.querySelectorAll(".classified")) {
     readout.textContent = `${data.words[index]} ${value(view.cells[index])} · place ${rank} of ${words.length} by weight`;
   };
 
-  // One stop of the Tab key for the text; arrows move inside.
+  // The Tab key stops once in the text; arrow keys move inside.
   const move = (event) => {
     const index = words.indexOf(event.target);
     const turn = index >= 0 && getComputedStyle(words[index].parentElement).direction === "rtl" ? -1 : 1;

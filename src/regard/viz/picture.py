@@ -31,14 +31,14 @@ INK, GREY, FRAME = "#111111", "#555555", "#999999"
 SMALL = 7.0
 """Font size of small print in points."""
 SMALL_LINE = SMALL * 1.35 / 72
-"""Distance of lines of small print in inches."""
+"""Line spacing of small print in inches."""
 ASCENT = 0.76
 """Height of tall letters above the baseline, as a share of the font size."""
 EDGE = 0.12
 """Margin in inches."""
 _MAX_PIXELS = 30_000
 _EMPTY_WIDTH = 4.4
-_METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same record, the same bytes
+_METADATA: dict[str, dict[str, Any]] = {  # no dates and versions, so that the same record gives the same bytes
     ".png": {"Software": "regard"},
     ".svg": {"Creator": "regard", "Date": None},
     ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
@@ -73,7 +73,7 @@ class Picture(Figure):
         return _encode(self, ".png")
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draw the figure with the style with which it was measured."""
+        """Draw the figure with the same style that was used to measure its texts."""
         with matplotlib.rc_context(_UNHINTED):
             super().draw(renderer)
 
@@ -168,7 +168,7 @@ def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str],
         return families, []
     shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
     text = (
-        f"No installed font has {len(missing)} of the characters; boxes stand for them. "
+        f"No installed font has {len(missing)} of the characters; boxes are drawn in their place. "
         "Install one that does (Noto Sans CJK has Chinese, Japanese and Korean), or save as .svg or .html."
     )
     warnings.warn(f"{what}: {text} Missing: {shown}", fonts.FontWarning, stacklevel=4)

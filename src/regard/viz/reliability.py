@@ -19,8 +19,8 @@ from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL, SMALL_LINE, Pictur
 
 _WIDTH, _SIDE, _COUNTS, _LEFT, _NAME_ROOM = 4.6, 3.4, 0.75, 0.62, 0.27
 _CAPTION = (
-    "Blue: the share of right predictions among those of about the same confidence. Red: its distance from their mean "
-    "confidence (dots). Bars that end on the dashed line are calibrated: of predictions with confidence 0.8, 80% are right. "
+    "Blue: the share of correct predictions among predictions with similar confidence. Red: the gap between this share and "
+    "their mean confidence (dots). Bars that end on the dashed line are calibrated: at confidence 0.8, 80% are correct. "
     "Below: the number of predictions. Calibration on these texts does not prove calibration on others."
 )
 _BLUE, _GAP_COLOUR = colour.LIGHT[2], colour.LIGHT_NEGATIVE[2]

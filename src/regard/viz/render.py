@@ -1,4 +1,4 @@
-"""The renderer of records (see `regard.rendering`): a figure, a file, a notebook's frame."""
+"""The renderer of records (see `regard.rendering`), which makes figures, files, and frames for notebooks."""
 
 from pathlib import Path
 

@@ -12,7 +12,7 @@ _STEPS = 20
 
 
 def colourless(console: Console) -> bool:
-    """Return whether no colours are shown: there is no terminal, it has no colours, or NO_COLOR is set."""
+    """Return whether no colours are shown, because there is no terminal, it has no colours, or NO_COLOR is set."""
     return console.color_system is None or console.no_color
 
 

@@ -22,7 +22,7 @@ from regard.viz.shades import can_encode, colourless, paint
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
 _SHADES = " ░▒▓█"
 _FEWEST_HUNDREDTHS = 0.1
-"""If the full scale is less, digits are hundredths of the full scale instead of hundredths of 1."""
+"""If the full scale is below this, digits are hundredths of the full scale instead of hundredths of 1."""
 
 
 def render(

@@ -1,7 +1,7 @@
 """A text with words coloured by their attention weights, as PNG, SVG or PDF.
 
-The text is wrapped into lines, and the picture grows with it, so that one or four hundred words are readable. White is zero,
-and the darkest colour is the full scale, which the colour bar shows.
+The text is wrapped into lines, and the picture grows with it, so that a text of one or of four hundred words is readable. White
+is zero, and the darkest colour is the full scale, which the colour bar shows.
 """
 
 from collections.abc import Sequence

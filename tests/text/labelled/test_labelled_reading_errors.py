@@ -77,7 +77,7 @@ def test_columns_that_are_empty(tmp_path):
 def test_files_that_do_not_fit_together(tmp_path):
     first, second = write(tmp_path, "a\n", "pos.txt"), write(tmp_path, "b\n", "neg.txt")
     assert "2 files were given with data.format 'csv', expected one" in fail(first, second, format="csv")
-    assert "data.format is 'text', which needs one file for each label, and one was given" in fail(first, format="text")
+    assert "data.format is 'text', which needs one file for each label, but only one was given" in fail(first, format="text")
     table = write(tmp_path, "a\tb\n", "neg.tsv")
     assert "neg.tsv is named like a table; expected one table, or one text file for each label" in fail(first, table)
     other = tmp_path / "other"

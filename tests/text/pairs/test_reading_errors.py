@@ -67,7 +67,8 @@ def test_parallel_files_of_different_length(tmp_path):
 
 def test_wrong_numbers_of_files(tmp_path):
     path = write(tmp_path, "a\tb\n")
-    assert "data.format is 'text', which needs two parallel files (FILE,FILE), and one was given" in fail(path, format="text")
+    message = fail(path, format="text")
+    assert "data.format is 'text', which needs two parallel files (FILE,FILE), but only one was given" in message
     assert "two files were given with data.format 'csv', expected one" in fail(path, path, format="csv")
     assert "3 files were given, expected one file of pairs or two parallel text files" in fail(path, path, path)
 

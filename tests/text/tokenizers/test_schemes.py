@@ -88,6 +88,6 @@ def test_languages_that_need_more_packages_say_so():
 
 def test_unknown_kinds_are_named_with_the_nearest():
     with pytest.raises(
-        ConfigError, match=r"^no tokenizer is of kind 'word'; did you mean 'words'\?; the kinds are whitespace, words"
+        ConfigError, match=r"^tokenizer kind 'word' is unknown; did you mean 'words'\?; the kinds are whitespace, words"
     ):
         build_scheme("word", "en")

@@ -89,7 +89,7 @@ def test_every_cut_of_a_file_is_refused(path):
     whole = path.read_bytes()
     for end in range(0, len(whole) - 2, 97):
         path.write_bytes(whole[:end])
-        with pytest.raises(BundleError, match=r"it is not JSON \(.*take the file from the trained model again"):
+        with pytest.raises(BundleError, match=r"it is not JSON \(.*copy the file from the trained model again"):
             Tokenizer.load(path)
 
 

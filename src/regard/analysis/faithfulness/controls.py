@@ -1,4 +1,4 @@
-"""Controls for attention: permuted weights, other orders of the words, and models with other seeds."""
+"""Controls for attention: permuted weights, and measures that compare orders of words and distributions of attention."""
 
 from collections.abc import Sequence
 

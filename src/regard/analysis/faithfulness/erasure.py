@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from regard.analysis.faithfulness.probe import Probe, WordedText
 
 SHARES = (1, 5, 10, 20, 50)
-"""Percentages of the words."""
+"""Percentages of a text's words that are deleted or kept."""
 
 
 class Deletions:
@@ -34,7 +34,7 @@ class Deletions:
 
 
 def num_deleted(words: int, share: int) -> int:
-    """Return `share` percent of the number of words, rounded up, which is at least one."""
+    """Return `share` percent of the number of words, rounded up, so that at least one word is deleted."""
     return -(-words * share // 100)
 
 
@@ -50,11 +50,12 @@ def erase(
 
         comprehensiveness = m(x)_j − m(x \\ r)_j        sufficiency = m(x)_j − m(r)_j
 
-    where m(x)_j is the probability of the label that the model predicts for the whole text. Words are deleted, not masked.
-    A good order has a high comprehensiveness and a low sufficiency. The mean over the shares is the AOPC.
+    where m(x)_j is the probability of the label that the model predicts for the whole text x, and r are the first words of the
+    order. Words are deleted, not masked. A good order has a high comprehensiveness and a low sufficiency. The mean over the
+    shares is the AOPC.
 
-    Differs from the paper: its eq. 3 divides by the number of shares plus one; its program divides by the number of shares, as
-    here.
+    Differs from the paper: its eq. 3 divides by the number of shares plus one. The authors' program divides by the number of
+    shares, as does this function.
 
     Args:
         probe: The model.

@@ -18,8 +18,8 @@ from regard.tasks.classification.predictor import Classifier
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
-"""Maximum number of tokens for the measures that leave words out or permute weights. If texts are long, they use fewer
-texts.
+"""Maximum number of tokens for the measures that leave words out or permute weights. If texts are long, these measures use
+fewer texts.
 """
 _AT_LEAST = 5
 
@@ -41,14 +41,14 @@ def measure_faithfulness(
         classifier: The classifier.
         texts: Texts, preferably not from the training data. Texts without words are left out.
         labels: The label of each text, or a list of labels if texts have several.
-        others: The same run with other seeds, whose attention is compared.
+        others: Classifiers with the same settings but other seeds; the attention of all classifiers is compared.
         max_texts: Size of the random sample that is measured.
         permutations: Number of permutations of each text's weights.
         seed: Seed of the sample and of all random choices.
         progress: Whether to show a bar on standard error.
 
     Raises:
-        RequestError: If no text contains a word, or `others` have other words or labels.
+        RequestError: If no text contains a word, or `others` have different words or labels.
         DataError: If a label did not occur in training.
     """
     if len(texts) != len(labels):
@@ -80,7 +80,7 @@ def examine(
     Args:
         probe: The model.
         texts: N ≥ 1 texts of at least one word each, in random order.
-        gold: Their labels as numbers (N,), or as ones and zeros (N,C) if texts have several.
+        gold: The labels of the texts as numbers (N,), or as ones and zeros (N,C) if texts have several labels.
         permutations: Number of permutations of each text's weights.
         seed: Seed of all random choices.
     """
@@ -113,7 +113,7 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
     """Compare the attention and the predictions of models that differ in their seed.
 
     Args:
-        classifiers: Two or more.
+        classifiers: Two or more classifiers.
         texts: Texts with words.
 
     Raises:

@@ -37,7 +37,7 @@ class WordedText:
         return int(self.word_of.max(initial=-1)) + 1
 
     def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
-        """Return the ids of the given words only. A text without any token becomes one unknown token, as in predictions."""
+        """Return the ids of the tokens that belong to the given words or to no word; one unknown token if there is none."""
         kept = self.ids[(self.word_of < 0) | words[self.word_of]]
         return kept if len(kept) else np.array([UNKNOWN], self.ids.dtype)
 
@@ -120,7 +120,7 @@ class Probe:
     def gradients(self, texts: Sequence[np.ndarray], labels: Int[np.ndarray, " N"]) -> list[np.ndarray]:
         """Return Σ_e x_e ∂ log p(label) / ∂x_e for each token's embedding x, (S,). Pooling weights are treated as constants.
 
-        log p orders the tokens as p does, but its gradient does not vanish if the model is certain.
+        The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
         """
         found: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
@@ -137,7 +137,7 @@ class Probe:
         return found
 
     def decide(self, probabilities: Float[np.ndarray, "N C"]) -> np.ndarray:
-        """Return the number of the most probable label (N,), or, for several labels, which probabilities exceed ½ (N,C)."""
+        """Return the index of the most probable label (N,), or, for several labels, which probabilities exceed ½ (N,C)."""
         return probabilities > 0.5 if self.several else probabilities.argmax(-1)
 
     def distance(self, first: Float[np.ndarray, "*#N C"], second: Float[np.ndarray, "*#N C"]) -> Float[np.ndarray, "*#N"]:

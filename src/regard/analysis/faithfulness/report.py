@@ -17,15 +17,16 @@ CERTAIN = 0.05
 VISIBLE = 0.005
 """A difference must also be at least this large, so that two digits show it."""
 _MOST, _SOME = 0.5, 0.2
-"""Shares of the effect of the best single words. For the verdicts "strong" and "moderate", the effect of the words with the
-most attention must reach them.
+"""Thresholds between the verdicts "only a little more", "among those", and "are those": the effect of the most attended words,
+as a share of the effect of the best order tried, both beyond the effect of random words.
 """
 _STEADY = 0.02
 """A change of predictions counts as small below this share."""
 _NONE = 1e-6
 _MEANING = (
-    "Bars: how much probability the predicted label loses without words, or with these words alone: those with most attention, "
-    "random ones, or the best order tried; mean of 1, 5, 10, 20 and 50% of the words. These texts do not prove it for others."
+    "Bars: probability that the predicted label loses if words are deleted, or if only these words are kept: the most attended "
+    "words, random words, or the best order tried; mean of 1, 5, 10, 20 and 50% of the words. "
+    "This does not prove the same for other texts."
 )
 
 
@@ -38,7 +39,7 @@ class Erasure:
     random: float
     """AOPC of random words."""
     leave_one_out: float
-    """AOPC of the words whose own deletion costs most, which is close to the best of all orders."""
+    """AOPC of the words whose single deletion lowers the probability most, which is close to the best of all orders."""
     low: float
     """Lower end of the 95% interval of attention − random, over texts."""
     high: float
@@ -60,7 +61,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Uniform:
-    """The same model with the same weight on every token."""
+    """Comparison of a model with the same model with equal weights on all tokens."""
 
     accuracy: float
     """Share of texts labelled correctly with the model's own attention; if texts have several labels, all must be right."""
@@ -80,7 +81,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Seeds:
-    """Comparison with models that the same run gave with other seeds."""
+    """Comparison of models with the same settings but different seeds."""
 
     models: int
     attention: Spread

@@ -25,8 +25,8 @@ from regard.viz import losses
 from regard.viz.picture import Picture
 
 _MEANING = (
-    "Bars: how much probability the model's own next token loses, mean over steps and sentences, if the token with most "
-    "attention is removed, a random one, or the one whose removal costs most. These sentences do not prove it for others."
+    "Bars: probability that the model's own next token loses if one source token is removed: the most attended, a random, or "
+    "the most important one; mean over steps and sentences. This does not prove the same for other sentences."
 )
 _MEANS = ("leave_one_out", "gradient", "uniform", "uniform_changed", "permuted")
 _COLUMNS = ("by attention", "random", "best tried", "p")
@@ -60,13 +60,13 @@ class TranslationFaithfulness:
     leave_one_out: float
     """Mean Kendall τ of attention with the distances that deleting each token causes."""
     gradient: float
-    """Mean Kendall τ of attention with |gradient × input|; NaN where the model has no `source_embedding`."""
+    """Mean Kendall τ of attention with |gradient × input|; NaN if the model has no `source_embedding`."""
     uniform: float
     """Mean total variation distance of the next token's distribution under equal weights."""
     uniform_changed: float
     """Share of steps whose most probable token changes under equal weights."""
     permuted: float
-    """Distance under permuted weights: the median over permutations, then the mean over steps and sentences."""
+    """Total variation distance under permuted weights: median over permutations, then mean over steps and sentences."""
 
     @property
     def sentence(self) -> str:
@@ -223,7 +223,7 @@ class _Probe:
         }
 
     def _lost(self, own: Tensor, without: Tensor) -> tuple[float, float, float]:
-        """Return the loss of the next token's probability without the most attended token, a random one, or the best one."""
+        """Return the loss of the next token's probability without the most attended, a random, or the most important token."""
         places = torch.arange(len(self.target), device=self.target.device)
         lost = (own[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
         attended = np.take_along_axis(lost, self.attention.argmax(-1)[:, None], 1)

@@ -39,7 +39,7 @@ QUERIES = 64
 SMALL = 1 << 16
 """Number of elements (B·Q·K·H) below which the plain form is as fast, because calls cost more than arithmetic."""
 SMALL_WITH_GRADIENT = 1 << 19
-"""The same limit if a gradient is needed, which adds calls."""
+"""The same limit if a gradient is needed; it is larger, because gradients add calls."""
 FEW = 4
 """Number of queries below which the exponentials of the keys cost as much as the tanh, unless they were computed before."""
 
@@ -52,7 +52,7 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return the same scores, computed in blocks of E and F. Half types are computed in float32, also under autocast.
+    """Return the plain form's scores, computed in blocks of E and F. Half types are computed in float32, also under autocast.
 
     Args:
         query: Projected queries.
@@ -95,7 +95,7 @@ def additive_scores_backward(
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
     """Return whether the blocked form is used for these sizes and this device.
 
-    On a GPU, each block would wait for its range check.
+    It is used on a CPU only: on a GPU, each block would wait for its range check.
     """
     (batch, queries, width), keys = query.shape, key.shape[1]
     enough = batch * queries * keys * width >= _small(query, key)
@@ -187,7 +187,7 @@ class _Blocks:
         return torch.addcdiv(self.one, self.one, x, value=-2, out=x)
 
     def exact(self, at_q: _Index, at_k: _Index) -> Tensor:
-        """Return the tanh, (n,k,H)."""
+        """Return tanh(q + k), (n,k,H)."""
         return (self.query[at_q][:, None].to(self.e.dtype) + self.key[at_k].to(self.e.dtype)).tanh_()
 
 

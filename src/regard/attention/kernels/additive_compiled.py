@@ -1,11 +1,11 @@
-"""The identity of `kernels.additive` for `torch.compile`, whose loops never store a (B,Q,K,H) tensor.
+"""The identity of `kernels.additive`, written for `torch.compile`, whose loops never store a (B,Q,K,H) tensor.
 
 With E = e^{2q}, F = e^{2k} and d_h = 1 + E_h F_h,
 
     s = Σ_h v_h − 2 Σ_h v_h / d_h,    two fractions over one denominator: v₁/d₁ + v₂/d₂ = (v₁ d₂ + v₂ d₁) / (d₁ d₂),
 
 which halves the number of divisions. d is limited to 2³⁰, so that the product of two stays finite; beyond that, tanh is ±1 in
-float32. The backward pass, with r = 1/d, computes two sums over the rows of the other side, from which all gradients follow:
+float32. With r = 1/d, all gradients follow from two sums over the keys, or, for the gradient of the keys, over the queries:
 
     Σ_j g_ij r_ijh   and   Σ_j g_ij r_ijh (1 − r_ijh).
 
@@ -13,7 +13,7 @@ Gain over the blocks of `kernels.additive` in a compiled caller, forward and wit
 to 3 and 2.8 to 3.2; at 4,512,512,256: 4.8 and 4.4. Over the formula with a tanh, compiled by PyTorch: 6 and 5, 16 and 20
 (`benchmarks/log.md`).
 
-E and F overflow in float32 beyond |x| = 43. `in_range` checks that, and then `kernels.additive` computes the scores.
+E and F overflow in float32 beyond |x| = 43. If `in_range` finds such an input, `kernels.additive` computes the scores.
 """
 
 import math
@@ -114,7 +114,7 @@ def _row_sums(e: Tensor, f: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    # fullgraph=True: PyTorch raises instead of falling back to eager operations with their (B,Q,K,H) tensors.
+    # fullgraph=True: PyTorch raises an error instead of falling back to eager operations with their (B,Q,K,H) tensors.
     # Dynamic sizes, because each compilation takes seconds. A multiply-add may be one instruction, which rounds only once.
     options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
     return torch.no_grad()(torch.compile(function, fullgraph=True, dynamic=True, options=options))

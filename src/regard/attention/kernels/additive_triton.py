@@ -4,8 +4,8 @@
 
 The forward pass never stores the (B,Q,K,H) tensor, and it stores the (B,Q,K) tensor only if weights are needed. The backward
 pass computes the weights again from q and k, for one slab of queries at a time. `SLAB` limits the size of a slab, so memory
-does not grow with Q·K. No atomic additions are used, so the same inputs give the same bits. `additive_triton_kernels` contains
-the arithmetic; docs/explanation/kernels.md derives its least possible cost.
+does not grow with Q·K. No atomic additions are used, so equal inputs give identical results. `additive_triton_kernels`
+contains the arithmetic; docs/explanation/kernels.md derives its least possible cost.
 
 All inputs are computed in float32. The kernels were checked under Triton's interpreter and compiled for NVIDIA's
 compute capability 8.0 and 9.0; they have not been run or timed on a GPU.
@@ -97,9 +97,9 @@ class _Side:
     rows: Tensor
     """e^{2·given} (B,N',H') float32, zero in the padding."""
     pairs: Tensor
-    """The same as (B,H'/2,N',2): two neighbouring widths, which share a reciprocal."""
+    """The same numbers as (B,H'/2,N',2): two neighbouring features, which share a reciprocal."""
     highest: Tensor
-    """max_h 2·given (B,N') float32, −∞ in the padding. It shows whether a block's exponentials stay in range."""
+    """max_h 2·given (B,N') float32, −∞ in the padding. The kernels use it to check that exponentials stay in range."""
     block: int
 
     @classmethod
@@ -174,7 +174,7 @@ def _attend(
             q.block, k.block, _block(value_size, 32 if value.dtype == torch.float32 else 64), problem.native,
             num_stages=1,  # needs at most 96 KB of shared memory, which every GPU from 8.0 on has
         )  # fmt: skip
-    if need_weights:  # scores until here: −∞ where a mask forbids
+    if need_weights:  # so far, they are scores, −∞ where masked
         weights.sub_(log_sum[..., None]).exp_()
     return context, weights, log_sum
 
@@ -207,7 +207,7 @@ def _backward(
                 grad_p = (grad @ value.transpose(1, 2)).float()
                 if grad_weights is not None:
                     grad_p += grad_weights[:, rows]
-                grad_s = weights.mul_(grad_p.sub_((weights * grad_p).sum(-1, keepdim=True)))  # of the softmax
+                grad_s = weights.mul_(grad_p.sub_((weights * grad_p).sum(-1, keepdim=True)))  # through the softmax
                 grad_v += _gradient(problem, problem.key, problem.query, rows.start, grad_s, grad_k, with_weight=False)
                 grad_s = grad_s.transpose(1, 2).contiguous()
                 grad_v += _gradient(problem, problem.query, problem.key, rows.start, grad_s, grad_q, with_weight=True)
@@ -229,7 +229,7 @@ def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
 def _gradient(
     problem: _Problem, own: _Side, other: _Side, start: int, grad_scores: Tensor, grad: Tensor, *, with_weight: bool
 ) -> Tensor:
-    """Add to the gradient of one side, and return the gradient of the score weight, or zeros.
+    """Add to `grad`, the gradient of one side, and return that of the score weight if `with_weight`, else zeros.
 
     `grad_scores` is (B,other,own).
     """
@@ -249,7 +249,7 @@ def _gradient(
 
 
 def _kernels() -> ModuleType:
-    from regard.attention.kernels import additive_triton_kernels  # the only place that needs triton
+    from regard.attention.kernels import additive_triton_kernels  # imported here, because only these kernels need triton
 
     return additive_triton_kernels
 
@@ -266,7 +266,7 @@ def _on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
 
 
 def _block(size: int, most: int) -> int:
-    """Return a power of two from 16, the least for a matrix product in Triton, to `most`."""
+    """Return the next power of two for `size`, at least 16 (Triton's minimum for matrix products) and at most `most`."""
     return min(most, max(16, 1 << (size - 1).bit_length()))
 
 
@@ -359,7 +359,7 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> None:
         raise RuntimeError(
-            "fused additive attention has no second derivative; on a CPU additive_attention's plain form has one"
+            "fused additive attention has no second derivative; on a CPU, the plain form of additive_attention has one"
         )
 
 

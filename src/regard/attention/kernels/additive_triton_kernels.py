@@ -8,7 +8,7 @@ reciprocal. A block is computed this way if its products do not overflow in floa
 (`_in_range`), and as r = 1 / (1 + e^{2 (q + k)}) otherwise: there the sum comes first, so large numbers of opposite signs
 cancel, and infinity gives 0.
 
-`no_type_check` keeps shape checkers off: Triton compiles the source of these functions, not the functions.
+`no_type_check` switches shape checkers off, because Triton compiles the source code of these functions.
 """
 
 from typing import no_type_check
@@ -110,7 +110,7 @@ def attend(
 ):  # fmt: skip
     """Compute the context of one block of queries, over blocks of keys, with a softmax that rescales its earlier sums.
 
-    `context` (B,Q,D) float32 starts as zeros and collects the sums, one piece of D at a time, so that any D fits. Only this
+    `context` (B,Q,D) float32 starts as zeros and collects the sums, one piece of D at a time, so that any D fits. No other
     program changes its rows. `log_sum` (B,Q) is the logarithm of the softmax's denominator, 0 for a row with nothing to attend
     to.
     """
@@ -169,7 +169,7 @@ def recompute_weights(
     HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Compute the weights (B,count,K) of queries from `start` on, a multiple of BLOCK_Q, in the same blocks as `attend`."""
+    """Compute the weights (B,count,K) of queries from `start`, a multiple of BLOCK_Q, in the same blocks as `attend`."""
     q_blocks, k_blocks = tl.cdiv(count, BLOCK_Q), PADDED_K // BLOCK_K
     program = tl.program_id(0)
     b = (program // (q_blocks * k_blocks)).to(tl.int64)

@@ -1,6 +1,6 @@
-"""The gated delta rule by chunks: products of matrices and one triangular system within a chunk, a loop over chunks.
+"""The gated delta rule by chunks: products of matrices and one triangular system within each chunk, and a loop over chunks.
 
-Within a chunk with S before it, keys K, values V, rates β, and c_t = log (α_1 … α_t) from the chunk's first position:
+With the matrix S before a chunk, its keys K, values V, rates β, and c_t = log (α_1 … α_t) from the chunk's first position:
 
     L_ti = β_t exp(c_t − c_i) k_t·k_i (i < t),    U = (I + L)⁻¹ diag(β) (V − diag(exp c) K S)
     found = diag(exp c) Q S + (exp(c_t − c_i) q_t·k_i)_{i ≤ t} U,    S ← exp(c_C) S + (diag(exp(c_C − c)) K)ᵀ U
@@ -53,7 +53,7 @@ def scan_chunks(
     length = key.shape[2]
     if length == 0:
         return (None if query is None else value), summary
-    # An export with any number of keys cannot loop over chunks: it takes all keys as one.
+    # A graph that is exported for any number of keys cannot loop over chunks, so all keys form one chunk.
     size = length if torch.compiler.is_exporting() else min(CHUNK, length)
     k, v, g = (x[:, :, None] if size is length else in_chunks(x, size) for x in (key, value, gates))
     faded, rate = g[..., 0].cumsum(-1), g[..., 1:]

@@ -1,9 +1,10 @@
-"""Weights and context of several heads without gradient, with one large tensor only: the weights.
+"""Weights and context of several heads without gradient; the weights are the only large tensor.
 
     weights = softmax(scale · q kᵀ + bias) over the allowed keys,    context = weights v
 
-It computes some heads of one sentence at a time. So queries, keys and values are not copied (a product over batch and heads at
-once would copy them first), scores become weights in place, and the second product finds the weights in the cache.
+`heads_attention` computes some heads of one sentence at a time. So queries, keys and values are not copied (a product over
+batch and heads at once would copy them first), scores become weights in place, and the second product reads the weights from
+the cache.
 
 Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
 1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights it is not faster, and in bfloat16 it is slower
@@ -45,8 +46,8 @@ def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
 
     Gain in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
     128,4,1,30; 2.5 and 4.6 at 16,4,128,128; 2 and 2.3 at 4,4,384,384. For one head of 256: 5 and 10 at 128,1,1,30; 3.3
-    and 3 at 4,1,512,512. With a mask, the forward gains are 1.6 to 1.8. With more weights than LARGE, it is slower (0.4 and
-    0.7 at 4,8,512,512).
+    and 3 at 4,1,512,512. With a mask, the forward gains are 1.6 to 1.8. With more weights than LARGE, two products
+    are slower (0.4 and 0.7 at 4,8,512,512).
     """
     return query.device.type == "cpu" and query.dtype.itemsize == 2 and query.shape[:-1].numel() * keys <= LARGE
 
@@ -69,7 +70,7 @@ def _heads(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
     weights = query.new_empty(*query.shape[:3], key.shape[2])
-    # The memory layout that the next linear map reads.
+    # This memory layout lets the next linear map read the joined heads without a copy.
     context = query.new_empty(query.shape[0], query.shape[2], query.shape[1], value.shape[3]).transpose(1, 2)
     step = max(1, BLOCK // max(1, query.shape[2] * key.shape[2]))
     for b, h in product(range(len(query)), range(0, query.shape[1], step)):
@@ -82,6 +83,6 @@ def _heads(
             block.masked_fill_(~mask.expand_as(weights)[at], -torch.inf)
         torch.softmax(block, -1, out=block)
         if mask is not None:
-            block.masked_fill_(~mask.expand_as(weights)[at], 0)  # a row without allowed keys was 0/0
+            block.masked_fill_(~mask.expand_as(weights)[at], 0)  # a row without allowed keys was 0/0, which is NaN
         torch.bmm(block, value[at], out=context[at])
     return context, weights

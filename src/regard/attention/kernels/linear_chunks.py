@@ -1,10 +1,10 @@
 """Causal linear attention by chunks: products of matrices within and between chunks, in place of a loop over positions.
 
-For a chunk c with queries Q_c, keys K_c and values V_c, and S before it,
+For a chunk c with queries Q_c, keys K_c and values V_c, and the sum S_{c−1} of all earlier chunks,
 
     found_c = Q_c S_{c−1} + (Q_c K_cᵀ ⊙ causal) V_c,    S_c = S_{c−1} + K_cᵀ V_c
 
-The S of all chunks are one cumulative sum. Time and memory grow with the number of positions, not with its square.
+One cumulative sum computes S for all chunks. Time and memory grow with the number of positions, not with its square.
 
 Reference: Hua et al. 2022, "Transformer quality in linear time", section 3.2; Yang et al. 2024, "Gated linear attention
 transformers", eqs. 2 and 3.

@@ -2,9 +2,9 @@
 
     q_j = Σ_{k≤j} α_k Π_{l=k..j−1} (1 − p_l)          in code, as a recurrence: `soft_monotonic.plain_alignments`
 
-The products over 1, 2, 4, … keys are computed for all queries at once. Then each query adds the mass that reaches a key from 1,
-2, 4, … keys before it. The result is exact up to rounding for any probabilities, because it uses only sums and products of
-numbers in [0, 1].
+The products over 1, 2, 4, … keys are computed for all queries at once. Then each query adds the probability of reaching a key
+from 1, 2, 4, … keys before it. The result is exact up to rounding for any probabilities, because it uses only sums and products
+of numbers in [0, 1].
 
 Gain over the recurrence, forward and with gradients: 3.7 and 3.3 to 5 at B,Q,K = 32,30,30; 1.9 and 1.9 for a decoder's step at
 128,1,30; 30 forward at 4,128,512 (`benchmarks/log.md`).

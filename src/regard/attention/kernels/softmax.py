@@ -1,8 +1,8 @@
-"""Softmax over few keys. On a CPU, PyTorch's takes ten times as long per weight if a row has fewer keys than a SIMD vector.
+"""Softmax over few keys. On a CPU, PyTorch's own is ten times as slow per weight if a row has fewer keys than a SIMD vector.
 
 Gain in float32, forward and with gradients: 4.2 to 5.2 and 2.8 for 32·30 rows of 10 keys, 1.6 to 1.9 and 1.1 for 128 rows
-of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16, padding is slower with gradients (0.6 to 0.9), so
-half types are not padded.
+of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16, padding is slower with gradients (a gain of 0.6 to
+0.9), so half types are not padded.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Translate with the exported model: ctranslate2 and tokenizers, nothing else.
+"""Translate texts with the exported model, using only ctranslate2 and tokenizers.
 
 python example.py she kissed him .
 """

@@ -45,7 +45,7 @@ def encode(text: str, saved: dict, vocabulary: dict) -> list[int]:
 
 def open_graph(name: str) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # a sentence is too little work to share
+    options.intra_op_num_threads = 1  # one sentence is too little work for several threads
     return onnxruntime.InferenceSession(str(FOLDER / f"{name}.onnx"), options)
 
 

@@ -9,11 +9,11 @@ from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 TUTORIAL = "she kissed him ."
-"""The sentence of a well-known tutorial on attention. It is offered for every translator from English, even if words are
-unknown.
+"""The sentence of a well-known tutorial on attention. It is offered for every translator from English, even if the model does
+not know all its words.
 """
 _MOST_TOKENS = 1.5
-"""Number of tokens per word up to which a vocabulary of subwords was learned from text in that language."""
+"""Maximum number of tokens per English word of a subword vocabulary that counts as learned from English text."""
 SENTENCES = (
     "My brother has not closed the old window.",
     "Although the boys sang in the garden, she slept.",
@@ -54,7 +54,7 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
 
 
 def _reads_english(translator: Any) -> bool:
-    """Return True if the source is English: by its name, else by the name of its file, else by its vocabulary."""
+    """Return whether the source is English, judged by the language's name, else by the file's name, else by the vocabulary."""
     data, bundle = translator.config.data, translator.bundle
     if named := find_language(data.source):
         return named == "en"

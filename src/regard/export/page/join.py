@@ -32,7 +32,7 @@ def read_file(name: str) -> bytes:
 
 
 def join_modules(name: str = MAIN) -> str:
-    """Return a module and all that it imports as one script."""
+    """Return one script with a module and all modules that it imports."""
     done: dict[str, str] = {}
 
     def add(module: str) -> None:
@@ -110,7 +110,7 @@ def build_document(data: Mapping[str, Any], blobs: Mapping[str, bytes], *, title
 
 
 def _json(data: Mapping[str, Any]) -> str:
-    """Return JSON that cannot end the script element that it is in."""
+    """Return JSON that cannot end the script element around it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

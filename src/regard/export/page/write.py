@@ -39,8 +39,8 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
         runs: A trained model's folder, a loaded `Translator`, `Classifier` or `LanguageModel`, or up to four of them, all of
             one task.
         path: File to write; its name ends in `.html`.
-        examples: Example texts on the page, which opens with the first. Empty: built-in English texts whose words the model
-            knows.
+        examples: Example texts on the page, which opens with the first. If empty, the page has built-in English texts whose
+            words the model knows.
         title: Title of the page; empty for a title from the models' names.
         overwrite: Whether to replace a file that is already there.
 
@@ -93,7 +93,7 @@ def _check(path: Path, runs: Sequence[Any], examples: Sequence[str], *, overwrit
 
 
 def _names(runs: Sequence[Any]) -> list[str]:
-    """Return a name for each model: that of its folder, with a number if two are equal."""
+    """Return a name for each model: the name of its folder, with a number if two names are equal."""
     plain = [Path(run).resolve().name if isinstance(run, str | Path) else f"model {n}" for n, run in enumerate(runs, 1)]
     return [name if plain.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(plain, 1)]
 

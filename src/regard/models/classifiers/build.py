@@ -21,7 +21,7 @@ from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import build_transformer_classifier
 from regard.models.text_classifier import TextClassifier
 
-RECURRENT_SHARE = 0.25  # share of the scores of a combined classifier; with few texts, recurrent members make more errors
+RECURRENT_SHARE = 0.25  # total share in a combined classifier; small, as recurrent members make more errors with few texts
 
 
 def build_classifier(
@@ -55,7 +55,7 @@ def build_classifier(
 def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
     own = getattr(model, "pooling", None)
     if not isinstance(own, Pooling):
-        raise ConfigError(f"a {type(model).__name__} has several poolings or none, so a pooling of your own cannot replace it")
+        raise ConfigError(f"a {type(model).__name__} has several poolings or none, so your own pooling cannot replace it")
     wanted, given = (own.size, own.output_size), (pooling.size, pooling.output_size)
     if given != wanted:
         raise ConfigError(

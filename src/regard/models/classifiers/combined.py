@@ -14,7 +14,7 @@ class CombinedClassifier(TextClassifier):
     """logits = Σ_m share_m logits_m: a weighted geometric mean of members' probabilities (Hinton 2002, products of experts).
 
     Members with different errors are more accurate together. Each has its own loss (`parts`), so that a member that learns fast
-    does not keep the others from learning. The attention is the same mean of the members' attention.
+    does not keep the others from learning. The attention is the mean of the members' attention, with the same shares.
 
     Args:
         members: Classifiers, of which at least one has parameters to train.
@@ -72,14 +72,14 @@ class CombinedClassifier(TextClassifier):
         return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Call `prime` of each member that has one."""
+        """Call `prime` of each member whose class overrides it."""
         curious = [member for member in self._members() if type(member).prime is not TextClassifier.prime]
         kept = list(examples) if len(curious) > 1 else examples
         for member in curious:
             member.prime(kept, label_weight=label_weight)
 
     def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Call `refine` of each member that has one."""
+        """Call `refine` of each member."""
         for member in self._members():
             member.refine(examples, label_weight=label_weight)
 

@@ -24,10 +24,10 @@ from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
 _SMOOTHING = 1.0  # smoothing of the counts, as in naive Bayes
-_ITERATIONS, _HISTORY = 25, 4  # of L-BFGS
+_ITERATIONS, _HISTORY = 25, 4  # iterations and history size of L-BFGS
 _LEAST = 1e-6  # least magnitude of a word's evidence, so that no division by zero occurs
 _MOST_NUMBERS = 1 << 24  # maximum number of values in the table of n-grams
-_MOST = 1 << 18  # maximum number of texts; more hardly improve a linear classifier
+_MOST = 1 << 18  # maximum number of texts; more texts hardly improve a linear classifier
 
 
 class MagnitudePooling(Pooling):
@@ -44,19 +44,20 @@ class CountedClassifier(TextClassifier):
 
     Only the first occurrence of a word or n-gram has evidence, because presence is more informative than frequency.
 
-    T = g∘r, of log-count ratios r (see `BagClassifier.prime`) and gains g, which minimize the mean of −log p(label) and
+    T = g∘r, with log-count ratios r (see `BagClassifier.prime`) and gains g that minimise the mean of −log p(label) and
     λ/2N Σ (g − 1)² over the N training texts. So features with little data keep the ratios of naive Bayes.
 
     The sum is written as attention, with directions weighted by magnitude, weight_s = |e_s| / Σ_j |e_j|:
     Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So the weight of a word is its share of all evidence, for any label.
 
-    N-grams are hashed into the buckets of T. Each bucket belongs to one n-gram, and others with the same hash have no evidence.
-    (Sharing as many buckets as there are n-grams lowers the accuracy by one point.)
+    N-grams are hashed into the buckets of T. Each bucket belongs to one n-gram; its other n-grams have no evidence. (If
+    n-grams shared buckets, with as many buckets as n-grams, the accuracy would be one point lower.)
 
     Shapes: T (V + buckets, C), b (C,).
 
     Reference: Wang, Manning 2012, eqs. 1–3.
-    Differs from the paper: gains shrink towards 1, where the paper interpolates with their mean; logistic loss; √F.
+    Differs from the paper: gains shrink towards 1, while the paper interpolates with their mean; logistic loss;
+    division by √(4F).
 
     Args:
         config: Settings of the model.
@@ -77,7 +78,7 @@ class CountedClassifier(TextClassifier):
         buckets = self.num_buckets if config.max_ngram > 1 else 0
         self.register_buffer("evidence", torch.zeros(vocabulary_size + buckets, num_labels))
         self.register_buffer("bias", torch.zeros(num_labels))
-        self.register_buffer("keys", torch.zeros(buckets, dtype=torch.int64))  # owner of each bucket
+        self.register_buffer("keys", torch.zeros(buckets, dtype=torch.int64))  # hash of the n-gram that owns each bucket
         self.pooling = MagnitudePooling(num_labels + 1)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
@@ -132,10 +133,10 @@ class CountedClassifier(TextClassifier):
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Count words and n-grams, and fit the gains and b with L-BFGS.
 
-        Of very many texts, only every second, fourth, … is read.
+        If there are more than 2¹⁸ texts, only every second, fourth, … text is read.
 
         A model that was fitted before keeps its evidence T₀: T = T₀ + g∘r with gains that shrink towards 0, and b shrinks
-            towards its old value. So features with little new data hardly change.
+        towards its old value. So features with little new data hardly change.
         """
         kept = _spread(examples, _MOST)
         self._give_out_buckets(kept)
@@ -209,7 +210,7 @@ class CountedClassifier(TextClassifier):
 
 
 def _spread(examples: Iterable[Example], most: int) -> list[Example]:
-    """Return all texts, or every 2ⁿ-th of them, up to a maximum number."""
+    """Return every 2ⁿ-th text, with the smallest n for which at most `most` texts remain; n = 0 returns all texts."""
     kept: list[Example] = []
     seen, count, step = 0, 0, 1
     for example in examples:

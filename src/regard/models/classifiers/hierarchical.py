@@ -22,10 +22,10 @@ class HierarchicalClassifier(TextClassifier):
 
     Both GRUs are bidirectional, and both poolings use attention.
 
-    A sentence ends after one or more tokens that end sentences, or when it has `max_sentence` tokens. The sites give for each
-    token: `"word"` its weight in its sentence, `"sentence"` the weight of its sentence, and `"pool"` their product, its weight
-    in the document. If the pooling has heads, `"pool"` averages those of the words, because every head of the sentences reads
-    all of them.
+    A sentence ends after one or more tokens that end sentences, or when it has `max_sentence` tokens. Each site has one
+    value for each token: `"word"` is its weight in its sentence, `"sentence"` is the weight of its sentence, and `"pool"` is
+    their product, its weight in the document. If the pooling has heads, `"pool"` uses the mean of the word heads, because each
+    sentence head reads the outputs of all word heads.
 
     Reference: Yang et al. 2016, eqs. 1–11.
     Differs from the paper: sentences are found by tokens, and dropout is added.
@@ -83,7 +83,7 @@ class HierarchicalClassifier(TextClassifier):
     ) -> Classified:
         """Compute the scores of the labels; see `TextClassifier.forward`.
 
-        In `reweight`, `pool` stands for words and sentences.
+        In `reweight`, a function for `pool` applies to words and to sentences.
         """
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
@@ -142,7 +142,7 @@ def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_s
     Args:
         ends: True at tokens that end sentences.
         mask: True at tokens, padded at the end.
-        max_sentence: ≥ 1.
+        max_sentence: Maximum number of tokens in a sentence, ≥ 1.
     """
     size = mask.shape[1]
     position = torch.arange(size, device=mask.device).expand_as(mask)

@@ -19,7 +19,7 @@ from regard.shapes import check_shape
 
 
 class TransformerClassifier(TextClassifier):
-    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, with M only for word vectors of another width.
+    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, where M is used only for word vectors of another width.
 
     Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
 
@@ -36,7 +36,7 @@ class TransformerClassifier(TextClassifier):
         output_dropout: Dropout on the pooled state.
 
     Raises:
-        ConfigError: If the pooling and the encoder have different widths, or no label is given.
+        ConfigError: If the pooling and the encoder have different widths, or `num_labels` is less than 1.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TransformerClassifier(TextClassifier):
         self.sites = ("pool", *(f"encoder.{number}" for number in range(len(encoder.layers))))
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Return the embeddings, without map and positions."""
+        """Return the input embeddings of the tokens, before `mapping` and `positions` are applied."""
         embedded: Tensor = self.embedding(tokens)
         return embedded
 
@@ -130,7 +130,7 @@ def build_transformer_classifier(
     )
     mapping: nn.Module = nn.Identity()
     if embedding_size:
-        # Features of word vectors are about 0.4, so after the map they are about as large as positions.
+        # Values of word vectors are about 0.4, so after a map with this deviation they are about as large as positions.
         mapping = nn.Linear(embedding_size, size, bias=False)
         nn.init.normal_(mapping.weight, std=2 * embedding_size**-0.5)
     return TransformerClassifier(

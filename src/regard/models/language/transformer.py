@@ -22,8 +22,8 @@ from regard.shapes import check_shape
 class TransformerLanguageModel(TransformerModel):
     """p(text) = ∏_t p(word t | earlier words), computed by a decoder that attends to the earlier words.
 
-    It is a `Seq2Seq` that ignores its source, except for the number of rows. So search, sampling, loss and scores of given
-    texts are those of translators.
+    It is a `Seq2Seq` that ignores its source, except for the number of rows. So the code that searches, samples,
+    trains and scores translators also works for language models.
 
     Sites: `decoder.i` (B,H,T,T) for each layer from 0. Row t belongs to the step that predicts word t, and column t to the word
     that this step reads, which is word t − 1.

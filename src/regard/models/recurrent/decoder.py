@@ -40,7 +40,7 @@ class RecurrentState:
     """A decoder with packed weights that runs the steps; None for the model's own decoder."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
-        """Select the parent of each new hypothesis, by index."""
+        """Return the state in which each new hypothesis continues the old one with the given index."""
         before = self.hidden.shape[2]
         rows = (torch.arange(len(beam), device=beam.device)[:, None] * before + beam).flatten()
 
@@ -76,7 +76,7 @@ class Decoded(NamedTuple):
     weights: Tensor | None
     """Weights (B,T,S), or (B,H,T,S) with heads; None if they were not requested."""
     loss: Tensor | None
-    """The mean over the target's words of the mechanism's own loss; None for a mechanism without one."""
+    """The mechanism's own loss, averaged over the target's words; None for a mechanism without a loss."""
 
 
 class RecurrentDecoder(nn.Module, ABC):
@@ -145,7 +145,7 @@ class RecurrentDecoder(nn.Module, ABC):
     ) -> Decoded:
         """Read a whole target, one step at a time.
 
-        All faster implementations equal this one. The arguments are those of `step`.
+        All faster implementations give the same results. The arguments are those of `step`.
 
         `reweight` may depend on the step.
         """
@@ -162,10 +162,10 @@ class RecurrentDecoder(nn.Module, ABC):
         return Decoded(torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None, _mean_loss(outputs, real))
 
     def parts(self) -> RecurrentParts | None:
-        """Return the parts that faster versions can replace, or None.
+        """Return the parts that faster implementations can replace, or None.
 
-        Return them only if `step` calls `layer.step` and the readout, and uses layers and readout in no other way: it must give
-        the same result after `with_parts` has replaced them by modules that compute the same.
+        A subclass may return them only if its `step` does nothing with the layers and the readout except call `layer.step` and
+        the readout. Then `with_parts` can replace them with equivalent modules, and `step` gives the same results.
         """
         return None
 
@@ -178,7 +178,7 @@ class RecurrentDecoder(nn.Module, ABC):
         return RecurrentParts(known, self.readout.maps(), self.readout, self.with_parts)
 
     def with_parts(self, layers: Sequence[nn.Module], readout: nn.Module) -> Self:
-        """Return a decoder with other layers and another readout for its steps, which shares all else with this one.
+        """Return a decoder that shares everything with this one, except for the layers and the readout of its steps.
 
         Args:
             layers: Modules whose `step` has the contract of `RecurrentLayer.step`.
@@ -211,7 +211,7 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None,
         need_weights: bool,
     ) -> tuple[AttentionOutput, RecurrentState]:
-        """Attend with each hypothesis. They are queries of one call, unless each has its own state."""
+        """Compute the attention of each hypothesis. Hypotheses are queries of one call, unless each has its own state."""
         batch, count, _ = query.shape
         memory, mask = state.memory, self._loss_mask(real, state.memory)
         if not self.attention.stateful:
@@ -237,9 +237,10 @@ class RecurrentDecoder(nn.Module, ABC):
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
     def _loop_scores(self, state: RecurrentState, reweight: Reweight | None) -> LinearScore | None:
-        """Return the weights of the score if the hand-written loop can be used, else None.
+        """Return the weights of the score if the hand-written loop (`regard.layers.feedback`) can be used, else None.
 
-        It can be used for one layer and one hypothesis if no weights are observed or replaced."""
+        It can be used for one layer and one hypothesis if no weights are observed or replaced.
+        """
         if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None or self.attention.observed:
             return None
         return self.attention.linear_score()
@@ -347,7 +348,7 @@ class LuongDecoder(RecurrentDecoder):
         for depth, layer in enumerate(self.layers):
             before = state.hidden[depth, :, 0], None if state.cell is None else state.cell[depth, :, 0]
             output, _ = layer(self.layer_dropout(output) if depth else output, initial=before)
-        # The queries of one call are in order, as a stateful attention needs.
+        # The queries of one call are in the order of the steps, as a stateful attention needs.
         out, _ = self.attention.attend(
             output,
             state.memory,

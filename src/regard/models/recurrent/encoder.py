@@ -1,4 +1,4 @@
-"""The encoder, and the bridge that starts the decoder."""
+"""The encoder, and the bridge that computes the decoder's first state."""
 
 from abc import ABC, abstractmethod
 
@@ -62,8 +62,9 @@ class ZerosBridge(Bridge):
 
 
 class CopyBridge(Bridge):
-    """A bridge that starts the decoder with the encoder's last states: those of the same layer, or that of the top layer for
-    all layers.
+    """A bridge that starts each layer of the decoder with the last state of the same layer of the encoder.
+
+    If the numbers of layers differ, all layers start with the last state of the encoder's top layer.
     """
 
     def __init__(self, *, num_layers: int, lstm: bool) -> None:
@@ -79,7 +80,7 @@ class CopyBridge(Bridge):
 
 
 class LinearBridge(Bridge):
-    """tanh(W s + b) of the encoder's last state s, for each layer's state and cell state."""
+    """tanh(W s + b) of the encoder's last state s, with other rows of W for each layer's state and cell state."""
 
     def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
     ) -> None:
-        """Compose the parts; the caller ties weights. The decoder applies dropout."""
+        """Compose the parts; the caller ties weights. Both dropouts are for the decoder: its embeddings and its features."""
         super().__init__()
         self.source_embedding, self.encoder, self.bridge = source_embedding, encoder, bridge
         self.target_embedding, self.decoder, self.output = target_embedding, decoder, output
@@ -71,7 +71,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         self.check_reweight(reweight)
-        real = target_in != PAD  # before the model's own words replace some
+        real = target_in != PAD  # computed before the model's own words replace gold words
         if use_gold is not None:
             target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         embedded = self.embedding_dropout(self.target_embedding(target_in))

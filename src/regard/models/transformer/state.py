@@ -59,7 +59,7 @@ class TransformerState(Protocol):
         ...
 
     def select(self, beam: Int[Tensor, "B N"]) -> Self:
-        """Select the parent of each new hypothesis, by index."""
+        """Return the state in which each new hypothesis continues the old one with the given index."""
         ...
 
     def keep(self, rows: Int[Tensor, " M"]) -> Self:
@@ -76,12 +76,12 @@ class CachedState:
     encoder: AttentionMaps
     """The weights recorded in the encoder, (B,H,S,S)."""
     caches: tuple[KeyValueCache, ...] | None = None
-    """Caches of the words so far for each layer, with B·N rows; None before the first word."""
+    """Each layer's cache of the words so far, with B·N rows; None before the first word."""
     count: int = 1
     """The number of hypotheses N."""
     moves: Int[Tensor, " R"] | None = None
-    """The row of the caches that each hypothesis continues; None if each continues its own. The caches are moved when they
-    are read.
+    """The row of the caches that each hypothesis continues; None if each continues its own row. Rows are copied only when
+    the caches are read.
     """
 
     @property
@@ -101,7 +101,7 @@ class CachedState:
         return features, weights, replace(self, caches=caches, count=x.shape[1], moves=None)
 
     def select(self, beam: Int[Tensor, "B N"]) -> "CachedState":
-        """Select the parent of each new hypothesis, by index. The source is not moved."""
+        """Return the state in which each new hypothesis continues the one with the given index; the source is not copied."""
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
         return replace(self, moves=self._moved((first + beam).flatten()), count=beam.shape[1])
 
@@ -116,7 +116,7 @@ class CachedState:
         )
 
     def moved_caches(self) -> tuple[KeyValueCache, ...] | None:
-        """Return the caches with one row for each hypothesis, after a single move for all earlier `select` and `keep`."""
+        """Return the caches with one row for each hypothesis; one copy applies all earlier calls of `select` and `keep`."""
         if self.caches is None or self.moves is None:
             return self.caches
         return tuple(cache.select(self.moves) for cache in self.caches)
@@ -135,7 +135,7 @@ def decoder_request(
         across: Layers whose attention to the source is recorded.
         reweight: Functions that replace weights, by site.
         num_layers: Number of layers.
-        steps: The steps of the target that are read.
+        steps: The steps of the target that the decoder reads.
     """
     if not reweight:
         return DecoderRequest(own, across)

@@ -29,7 +29,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
         """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
         self.check_reweight(reweight)
-        # The axis of hypotheses takes the place of the target's positions; all have the same position.
+        # The axis of hypotheses takes the place of the target's positions; all hypotheses are at the same position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
         request = self._request(record, reweight, state.length, 1)
         features, weights, state = state.advance(self.decoder, embedded, request)

@@ -26,7 +26,7 @@ class TransformerTranslator(TransformerModel):
     """p(target | source), computed by a decoder that attends to its earlier words and, in every layer, to the encoder's states.
 
     Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S) for each layer from 0, and `cross` (B,T,S), the
-    mean of the heads of one layer, or one of its heads. By default it is the last layer but one, whose attention is closest to
+    mean of the heads of one layer, or one of its heads. The default is the mean of the last layer but one, which is closest to
     an alignment (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) is layer i's attention to the source, weighted by the norms
     of the values (see `norms.norm_weights`). Row t belongs to the step that predicts word t, and column t of `decoder.i` to the
     word that this step reads.

@@ -144,7 +144,7 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
 def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
     """Save a measurement of a model's attention in the model's folder.
 
-    It is valid for these weights only, and becomes invalid when a run replaces its model.
+    The measurement is valid for these weights only. It becomes invalid when a run replaces the model.
 
     Args:
         folder: The model's folder.
@@ -175,7 +175,7 @@ def _wrong_temperature(value: Any) -> str:
 
 
 def _read_faithfulness(files: BundleFiles) -> str:
-    """Return the sentence of the measurement; empty if it is missing, damaged, or of other weights."""
+    """Return the sentence of the measurement; empty if it is missing, damaged, or belongs to other weights."""
     data = files.unsigned(FAITHFULNESS, 1 << 20)
     try:
         found = json.loads(data or b"")

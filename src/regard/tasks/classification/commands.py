@@ -1,4 +1,4 @@
-"""`regard look` and `regard evaluate` for a classifier, and reading the texts that a command is given."""
+"""`regard look`, `evaluate` and `compare` for a classifier, and a function that reads the texts given to a command."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ClassificationCommands(Commands["Classifier"]):
     def evaluate(self, predictor: Classifier, options: Namespace) -> LabelledEvaluation:
         """Score the labels of labelled texts."""
         if options.confusion and predictor.labels.multiple:
-            raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
+            raise RequestError("evaluate: --confusion needs texts with one label each; this model can give a text several")
         texts, labels, report = read_given_texts(options, predictor)
         show(report.render(), file=sys.stderr)
         return predictor.evaluate(texts, labels, progress=True)

@@ -23,7 +23,7 @@ class ClassifierComparison:
     accuracy: Bootstrap
     macro_f1: Bootstrap
     mcnemar: McNemar
-    """Test of the texts that only one of them labels correctly."""
+    """Test of the texts that only one classifier labels correctly."""
 
     @property
     def conclusion(self) -> str:
@@ -82,7 +82,7 @@ def compare_classifiers(
         second: Another classifier with the same labels.
         texts: Texts that neither was trained on.
         labels: The label of each text, or a list of labels if texts have several.
-        names: Names of the two.
+        names: Names of the two classifiers.
         resamples: Number of samples of the bootstrap.
         seed: Seed of the bootstrap.
         progress: Whether to show bars on standard error.

@@ -51,7 +51,7 @@ class ClassificationConfig(RunConfig):
     """Settings of the training."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield the misfits of all settings of the run; see `RunConfig.misfits`."""
+        """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""
         yield from super().misfits()
         data, model = self.data, self.model
         if self.training.score_folds == 1:

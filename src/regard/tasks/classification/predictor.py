@@ -98,8 +98,8 @@ class Classifier:
         """Label texts, and return the results in the same order.
 
         Args:
-            texts: The texts. A text without words is labelled too; of a text that is too long, only the beginning is read
-                (`cut_at`).
+            texts: The texts. A text without words is labelled too. If a text is too long, only its beginning is read
+                (see `cut_at`).
             reweight: Function that replaces the pooling weights, or functions by site; see `regard.reweight`.
             record: Attention sites to record, `pool` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
@@ -185,7 +185,7 @@ class Classifier:
         save_bundle(folder, self.bundle)
 
     def _encode(self, texts: Sequence[str]) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return the model's input for each text, and the indices of truncated texts."""
+        """Return the model's input for each text, and an array that is True for truncated texts."""
         (ids, offsets), cut = cut_rows(*self.tokenizer.encode_batch(texts), self.config.data.max_tokens)
         return [ids[start:stop] for start, stop in pairwise(offsets.tolist())], cut
 

@@ -38,7 +38,7 @@ class Classification:
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, built at the first access; None if no attention was recorded."""
+        """Record of the attention, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self)
 
     def __repr__(self) -> str:

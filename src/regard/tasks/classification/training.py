@@ -103,7 +103,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         }
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Describe loss, accuracy (with that of the most frequent label), and macro F1."""
+        """Describe loss, accuracy (and the accuracy of always answering the most frequent label), and macro F1."""
         baseline = ""
         if "majority_label" in scores:  # missing if the run began with an older regard
             baseline = f" (always answering '{scores['majority_label']:.60}' gives {scores['majority_share']:.1%})"
@@ -253,7 +253,7 @@ def _load_start(
         name: axis
         for name, shape in shapes.items()
         for axis, size in enumerate(shape)
-        if wider[name][axis] == size + 1  # other axes may be smaller if there are many labels
+        if wider[name][axis] == size + 1  # another axis may become smaller, because there are many labels
     }
     start.load_into(model, lambda tensors: _match_labels(tensors, model, axes, old, labels.names))
 

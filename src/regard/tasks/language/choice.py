@@ -62,7 +62,7 @@ class LanguageTable(SettingsTable[LanguageConfig, TextDataConfig]):
     """Settings of language models."""
 
     def draft(self, data: TextDataConfig, given: UserSettings) -> Choice:
-        """Choose settings without reading the data, to check early whether the user's settings fit them."""
+        """Choose settings without reading the data, for an early check of the user's settings."""
         return choose_for_texts(PlainSurvey(1000, 100_000, STAND_IN), given)
 
     def choose(self, data: TextDataConfig, given: UserSettings) -> Choice:

@@ -1,4 +1,4 @@
-"""`regard look` and `regard evaluate` for a language model, and reading the texts that a command is given."""
+"""`regard look` and `regard evaluate` for a language model, and a function that reads the texts given to a command."""
 
 from __future__ import annotations
 

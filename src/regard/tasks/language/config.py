@@ -38,6 +38,6 @@ class LanguageConfig(RunConfig):
     """Settings of generation."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield the misfits of all settings of the run; see `RunConfig.misfits`."""
+        """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""
         yield from super().misfits()
         yield from transformer_misfits(self.model, self.model.hidden_size)

@@ -180,7 +180,7 @@ class LanguageModel:
         Args:
             texts: The texts; one of more than `data.max_tokens` tokens is read in blocks, as in training.
             reweight: As for `generate`.
-            record: Attention sites to record, such as `decoder.0`. If a text is read in blocks, so is its attention.
+            record: Attention sites to record, such as `decoder.0`. If a text is read in blocks, attention stays within a block.
             progress: Whether to show a bar on standard error.
 
         Raises:
@@ -261,7 +261,7 @@ class LanguageModel:
         return step
 
     def _draw(self, rows: list[np.ndarray], numbers: list[int], request: "_Request") -> list[list[Hypothesis]]:
-        """Continue prompts of equal length, as targets that begin with them."""
+        """Continue prompts of equal length; the decoder generates targets that begin with the prompts."""
         source = torch.full((len(rows), 1), END, device=self.device)
         mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
         settings = request.settings
@@ -336,7 +336,7 @@ class _Request:
 
 
 def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
-    """Yield groups of indices of rows with equal length, because the maximum length depends on that of the prompt."""
+    """Yield groups of indices of rows with equal length, because the length limit of a text includes its prompt."""
     by_length: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         by_length.setdefault(len(row), []).append(place)

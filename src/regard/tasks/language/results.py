@@ -31,7 +31,7 @@ class Generation:
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, built at the first access; None if no attention was recorded."""
+        """Record of the attention, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self.prompt, self.text, self.log_probability)
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class ScoredText:
     log_probability: float
     """log p(text), including the end symbol."""
     token_log_probabilities: np.ndarray
-    """Float32 numbers (T + 1), the last for the end symbol."""
+    """Log probability of each token, (T + 1), in float32; the last is that of the end symbol."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
     @property
@@ -62,7 +62,7 @@ class ScoredText:
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, built at the first access; None if no attention was recorded."""
+        """Record of the attention, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self.text, self.text, self.log_probability)
 
 

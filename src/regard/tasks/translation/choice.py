@@ -1,6 +1,6 @@
 """Settings for a translator, chosen from the sentence pairs.
 
-The number of target words selects the row of the table, because it decides how much a model can learn before it memorises its
+The number of target words selects the row of the table, because with more words, a model can learn more before it memorises its
 examples. `docs/explanation/choosing.md` has the measurements behind the rows.
 """
 
@@ -53,7 +53,7 @@ _LENGTH_REWARD = 0.5
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
-"""Epochs of a recurrent model by log10 of the number of target words."""
+"""Pairs of log10 of the number of target words, and the number of epochs of a recurrent model."""
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
@@ -151,7 +151,7 @@ class TranslationTable(SettingsTable[TranslationConfig, DataConfig]):
     """Settings of translators."""
 
     def draft(self, data: DataConfig, given: UserSettings) -> Choice:
-        """Choose settings without reading the data, to check early whether the user's settings fit them."""
+        """Choose settings without reading the data, for an early check of the user's settings."""
         return choose_for_pairs(PairSurvey(1000, STAND_IN, STAND_IN), given)
 
     def choose(self, data: DataConfig, given: UserSettings) -> Choice:

@@ -1,4 +1,4 @@
-"""`regard look` and `regard evaluate` for a translator, and reading the pairs that a command is given."""
+"""`regard look`, `evaluate` and `compare` for a translator, and functions that read the pairs given to a command."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def compare_translators(
         second: Another translator. If one of the two has lower-case output, case is ignored.
         sources: Sources that are not in the training data of either.
         targets: A reference translation of each source.
-        names: Names of the two.
+        names: Names of the two translators.
         beam_size: As for `Translator.translate`.
         resamples: Number of samples of the bootstrap.
         progress: Whether to show bars on standard error.

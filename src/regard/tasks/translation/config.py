@@ -48,7 +48,7 @@ class TranslationConfig(RunConfig):
     """Settings of the search."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield the misfits of all settings of the run; see `RunConfig.misfits`."""
+        """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""
         yield from super().misfits()
         tokenizers, model, data = self.tokenizers, self.model, self.data
         if tokenizers.joint and tokenizers.source != tokenizers.target:

@@ -21,6 +21,6 @@ def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLE
         target: Tokenizer of the translations. With kind `whitespace`, all text counts as tokenised.
         references: References. The first few thousand show whether they are tokenised.
     """
-    keeps_spaces = bool(target.scheme.space)  # others attach punctuation by their own rules
+    keeps_spaces = bool(target.scheme.space)  # other tokenizers attach punctuation by their own rules
     tokenised = target.kind == "whitespace" or (keeps_spaces and is_tokenised(references[:SAMPLE_SIZE]))
     return build_metrics(tokenised=tokenised, lowercase=target.lowercase)

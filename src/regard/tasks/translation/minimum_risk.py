@@ -20,7 +20,7 @@ def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized
     Args:
         candidates: Translations of one source. Each also serves as a reference; duplicates count several times.
         utility: `chrf` (Popović 2015; β = 2, up to 6 characters) or `bleu` (smoothed, of a sentence), both as in sacrebleu.
-        tokenized: Whether BLEU splits words at spaces, and not by the rules of `13a`.
+        tokenized: If True, BLEU splits words at spaces instead of by the rules of `13a`.
 
     Returns:
         Values from 0 to 100.
@@ -70,9 +70,9 @@ def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.
 
 
 def _matches(grams: Sequence[Counter[object]]) -> tuple[Float[np.ndarray, "N N"], Float[np.ndarray, " N"]]:
-    """Count the n-grams that two texts share, and those of each text.
+    """Count the n-grams that each pair of texts shares, and the n-grams of each text.
 
-    Because min(a, b) = Σ_t [a ≥ t][b ≥ t], one product of zeros and ones counts all pairs.
+    Because min(a, b) = Σ_t [a ≥ t][b ≥ t], one matrix product of zeros and ones counts the shared n-grams of all pairs.
     """
     number: dict[tuple[object, int], int] = {}
     rows = [

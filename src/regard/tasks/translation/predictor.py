@@ -108,10 +108,10 @@ class Translator:
 
         Args:
             texts: Texts of one sentence each. An empty text has an empty translation; a very long one is translated in parts.
-            beam_size: Hypotheses kept at each step; 1 is greedy.
+            beam_size: Number of hypotheses kept at each step; 1 is greedy.
             n_best: Number of translations of each text, at most the beam size; all except the best are its `alternatives`.
             length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α.
-            length_reward: r ≥ 0.
+            length_reward: r ≥ 0 of the score; higher values favour longer translations.
             max_length: Maximum number of tokens of a translation, including the end symbol; 0 for twice the source plus 20.
             min_length: Minimum number of tokens of a translation.
             no_repeat_ngrams: n: no sequence of n tokens occurs twice in a translation; 0 for no restriction.
@@ -129,8 +129,8 @@ class Translator:
                 translation.
             sampling: Settings to sample translations instead of searching for the best; all except the first are its
                 `alternatives`.
-            minimum_risk: Measure by which to choose, among the samples or the `n_best`, the translation that is most similar to
-                all others; its `alternatives` are ordered by it too (Eikema and Aziz 2020).
+            minimum_risk: Measure of similarity. If given, the sample (or `n_best` translation) that is most similar to all
+                others comes first, and its `alternatives` by decreasing similarity (Eikema and Aziz 2020).
             reweight: Function that replaces the attention weights to the source in every layer, or functions by site; see
                 `regard.reweight`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
@@ -383,7 +383,7 @@ class Translator:
 
     @contextmanager
     def _running(self, precision: str) -> Iterator[Seq2Seq]:
-        """Prepare the model for products in this precision while the context is open."""
+        """Yield the model, prepared for matrix products in this precision while the context is open."""
         if precision == "float32":
             yield self.model
             return

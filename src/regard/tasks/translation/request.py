@@ -27,8 +27,8 @@ class TargetConstraints:
         constraints: For each translation a list of words and phrases that it must contain.
 
     Raises:
-        RequestError: If their number differs from the number of translations, if something is not a text, or if a constraint is
-            empty.
+        RequestError: If the number of prefixes or of lists of constraints differs from `count`, something is not a text, or a
+            constraint is empty.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class TargetConstraints:
         return bool(self._prefixes[number].ids or self._phrases[number])
 
     def take(self, numbers: Iterable[int | None]) -> Guidance:
-        """Return the constraints for the given translations; None if there are none."""
+        """Return the constraints of translations, given their numbers; a number may be None for a translation without any."""
         chosen = list(numbers)
         prefixes = [[] if number is None else self._prefixes[number].ids for number in chosen]
         phrases = [[] if number is None else [each.ids for each in self._phrases[number]] for number in chosen]
         return Guidance(prefixes, phrases, self._continues)
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
-        """Return the required words with unknown symbols in a translation, by position.
+        """Return the required words that contain unknown symbols, by the position of their first symbol in a translation.
 
         Further symbols of the same word have an empty text.
         """
@@ -82,7 +82,8 @@ def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[in
 
     Further symbols of the same word have an empty text.
     """
-    space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space  # a separate symbol, which stays
+    # A space that is a separate symbol is not replaced.
+    space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space
     replaced: dict[int, str] = {}
     for word in {owner for owner, number in zip(encoding.word_of, encoding.ids, strict=True) if number == UNKNOWN}:
         symbols = enumerate(zip(encoding.word_of, encoding.tokens, strict=True), start)
@@ -92,7 +93,10 @@ def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[in
 
 
 def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
-    """Return the symbols that continue a word: letters and digits without the mark of a preceding space."""
+    """Return True for each symbol that continues a word: letters and digits without the mark of a preceding space.
+
+    None if the tokenizer does not mark a preceding space.
+    """
     if not tokenizer.scheme.leading_space:
         return None
     mark = tokenizer.scheme.space

@@ -30,12 +30,12 @@ class Translation:
     finished: bool = True
     """Whether the model ended the translation; False if the length limit cut it off."""
     alternatives: list["Translation"] = field(default_factory=list, repr=False)
-    """The other translations for `n_best`, by decreasing score."""
+    """The other translations: those of `n_best` by decreasing score, samples in the order drawn."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, built at the first access; None if no attention was recorded."""
+        """Record of the attention, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self)
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class Origin:
         if self.given is not None:
             encoding = self.tokenizers[1].encode(self.given)
             target_words, target_word_of = list(encoding.words), [*encoding.word_of, -1]
-        # One word of the output may contain several of them.
+        # One word of the output may contain several replaced symbols.
         for number, parts in groupby(sorted(self.replaced.items()), key=lambda item: output.word_of[item[0]]):
             target_words[number] = "".join(part for _, part in parts)
         return AttentionRecord(
@@ -126,7 +126,7 @@ def translation_of(
         tokenizers: Tokenizers of source and target.
         replace_unknown: Attention site that chooses the source word for an unknown symbol; None for no replacement.
         text: The text of the target if it was given and not searched for.
-        held: The required words for unknown symbols, by position.
+        held: Function that returns the required words for unknown symbols in a translation's tokens, by position.
     """
     made = []
     for hypothesis in hypotheses:

@@ -95,16 +95,19 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
     parts = [piece.attention[site] for piece in pieces]
     if site.startswith("decoder"):
         for number, before in enumerate(pieces[:-1], 1):
-            if (
-                not before.finished
-            ):  # without an end symbol between them, the column of the start symbol would be that of the previous word
+            # Without an end symbol between two parts, the column of the start symbol would be that of the previous word.
+            if not before.finished:
                 parts[number] = parts[number].copy()
                 parts[number][..., 0] = 0
     return parts
 
 
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
-    """Return the positions at which to split a long text: the last end of a sentence within reach, else of a word, else any."""
+    """Return the positions at which to split a long text.
+
+    Each part ends at the last end of a sentence within `longest` tokens, else at the last end of a word, else after `longest`
+    tokens.
+    """
     words, owner = encoding.words, encoding.word_of
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
     sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]

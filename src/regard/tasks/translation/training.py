@@ -38,7 +38,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
     taught: TaughtWords | None = None
     """Probabilities of the teachers, if there are any."""
     _attention_loss: tuple[Tensor, Tensor] | None = None
-    """The sum over words, and their number, since the last row of the logs, for this process only."""
+    """Sum of the attention's losses over words, and the number of words, since the last row of the logs, in this process."""
     columns: ClassVar[tuple[str, ...]] = (
         "gold_probability",
         "attention_loss",

@@ -39,9 +39,9 @@ class TranslationScores(LikelihoodScores):
     """Scores of one validation; `nll` is per target word, over all dev pairs."""
 
     bleu: float
-    """Score of greedy translations, from 0 to 100."""
+    """BLEU of greedy translations, from 0 to 100."""
     chrf: float
-    """Score of greedy translations, from 0 to 100."""
+    """chrF of greedy translations, from 0 to 100."""
     bleu_signature: str
     """sacrebleu's signature, which describes how the score was computed."""
     chrf_signature: str
@@ -106,7 +106,7 @@ class TranslationValidator(Validator[Seq2Seq]):
         Args:
             corpus: The dev pairs.
             target_tokenizer: Tokenizer that converts output to text, and determines how BLEU splits it.
-            decoding: Settings of the search, of which only the length limit is used; validation decodes greedily.
+            decoding: Settings of the search; validation decodes greedily and ignores the beam size and the length reward.
             machine: Device and number format.
             num_translated: Number of pairs to translate.
             batch_tokens: Maximum number of tokens in a batch, including padding.

@@ -13,9 +13,9 @@ _SHOWN = {
     "utf-16-le": "UTF-16 (little-endian) without a byte order mark",
     "utf-16-be": "UTF-16 (big-endian) without a byte order mark",
 }  # fmt: skip
-"""Encodings that are advised, and their usual names."""
+"""Encodings that can be suggested, and their usual names."""
 _LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850")
-"""Encodings of the Latin alphabet. Most texts are the same in several of them; then the first of these is chosen."""
+"""Encodings of the Latin alphabet. If several of them decode a text to the same letters, the first one is chosen."""
 _ALPHABETS = tuple(
     frozenset(letters + letters.upper())
     for letters in (
@@ -74,7 +74,7 @@ def _detect(sample: bytes) -> str | None:
 
 
 def _fit(sample: bytes, encoding: str) -> float:
-    """Return the largest share of the non-ASCII characters that one language explains."""
+    """Return the largest share of the non-ASCII characters that belong to the letters of one language, or to usual marks."""
     try:
         beyond = [letter for letter in sample.decode(encoding) if ord(letter) > 127]
     except UnicodeDecodeError:
@@ -83,7 +83,7 @@ def _fit(sample: bytes, encoding: str) -> float:
 
 
 def _find_sample(path: str | Path) -> bytes:
-    """Return enough lines that are not UTF-8; if the file has NULs, return its beginning."""
+    """Return up to 64 KiB of the lines that are not UTF-8; if the file begins with NULs in it, return its beginning."""
     found: list[bytes] = []
     size = searched = 0
     rest = b""

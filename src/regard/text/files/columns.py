@@ -1,4 +1,4 @@
-"""The choice of two columns of a table: every column is scored for both sides, by its name and its content.
+"""The choice of two columns of a table: each column gets a score for each of the two roles, by its name and content.
 
 The pair of columns with the highest score is taken if its lead over every other pair is large enough. If it is not, an error
 shows the columns and names the settings that choose them.
@@ -17,7 +17,7 @@ from regard.text.files.strings import quoted
 MARGIN = 2
 """Minimum lead of the best pair of columns over the next."""
 SAMPLE_ROWS = 1000
-"""Maximum number of rows by which columns are judged."""
+"""Maximum number of rows from which columns are judged."""
 _GUESSED_BY = 300
 _LONGEST_CELL = 2000
 """Maximum number of characters of a value that are used."""
@@ -58,7 +58,7 @@ class Column:
 
 
 def build_column(place: int, name: str | None, rows: Sequence[Row]) -> Column:
-    """Return a column of some rows, without the middles of long values, because a hostile file can have huge values."""
+    """Build a column from some rows. The middle of a long value is left out, because a hostile file can have huge values."""
     values = (row[place] for row in rows[:SAMPLE_ROWS] if place < len(row))
     return Column(place, name, [_shorten(value) if isinstance(value, str) else value for value in values])
 
@@ -172,7 +172,7 @@ def _choose(
 def _order(
     low: int, high: int, scores: Sequence[tuple[float, float]], given: tuple[int | None, int | None]
 ) -> tuple[float, int, int]:
-    """Return the score of two columns in their better order, and their negative positions, so that the first wins ties."""
+    """Return the score of two columns in their better order, and their negated positions, so that earlier columns win ties."""
 
     def value(first: int, second: int) -> float:
         if given[0] not in (None, first) or given[1] not in (None, second):
@@ -193,7 +193,7 @@ def _name_rivals(columns: Sequence[Column], best: tuple[int, int], second: tuple
 
 
 def _refuse(columns: Sequence[Column], doubt: str, best: tuple[int, int], wanted: TwoColumns, path: object) -> str:
-    """Return the message that shows the columns with a sample, and says how to choose."""
+    """Return the error message: the doubt, how to choose two columns, and a sample of each column."""
     names = [str(column.place) if column.name is None else column.name for column in columns]
     option = wanted.example([names[place] or str(place) for place in best])
     lines = []

@@ -99,7 +99,7 @@ def is_number(cell: str) -> bool:
 
 
 def is_code(cell: str) -> bool:
-    """Return True if a cell is written like a code (`A-17`, `user_3`), as some names of columns are too."""
+    """Return True if a cell is written like a code (`A-17`, `user_3`); names of columns can be too."""
     return bool(_CODE.fullmatch(cell.strip()))
 
 
@@ -139,7 +139,7 @@ _ENOUGH_WORDS = 30
 _LEAST_SHARE = 0.12
 """Minimum share of the words that must be frequent words of the language."""
 _LEAD = 1.5
-"""Minimum ratio of the frequent words of this language to those of any other."""
+"""Minimum ratio of the number of frequent words in this language to the number in any other language."""
 _ENOUGH_LETTERS = 40
 
 _SCRIPTS = (

@@ -66,7 +66,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
     layout: Layout | None = None
     for first, lines in line_blocks(path, wanted.encoding):
         report.read += len(lines)
-        if lines[0] is OVER_LONG_LINE:  # which comes alone
+        if lines[0] is OVER_LONG_LINE:  # such a line forms its own block
             report.skip(OVER_LONG, first)
             continue
         rows = [line.split(separator) for line in lines]
@@ -89,7 +89,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
 
 
 def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Yield rows of a CSV file with quoting; the separator is a comma, a semicolon or a tab.
+    """Read rows of a CSV file with quoting; the separator is a comma, a semicolon or a tab.
 
     Raises:
         DataError: If a quote is not closed, or text follows a closing quote; else as for `read_tsv`.
@@ -108,7 +108,7 @@ def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[
 
 
 def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
-    """Return the next rows; fewer if they are long."""
+    """Return the next rows, at most `most` of them; fewer if they are long."""
     taken, size = [], 0
     for row in islice(rows, most):
         taken.append(row)
@@ -152,7 +152,7 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
     head: list[str] = []
     while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
         head.append(line)
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # the module's limit of 131,072 holds for all readers
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # global limit of the csv module, 131,072 by default
     named = _EXCEL_SEPARATOR.fullmatch(head[0]) if head else None
     head = head[1:] if named else head
     separator = named[1] if named else _find_separator(head)

@@ -37,11 +37,11 @@ class Layout:
     first: str | None
     """Reason why the first line is not data; None if it is data."""
     width: int = 0
-    """Number of columns that every line must have; with 0, the number follows from `places`."""
+    """Number of columns that every line must have; 0 if it only needs the columns in `places`."""
 
 
 def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object) -> Layout:
-    """Find the layout of a file without types from its first rows.
+    """Find the layout of a file whose values have no types, such as CSV, from its first rows.
 
     Args:
         rows: Some rows from the start of the file.

@@ -150,7 +150,7 @@ def is_metadata(name: str) -> bool:
 
 @cache
 def _languages() -> dict[str, str]:
-    """Return the codes of languages by their names and by all their codes."""
+    """Return a dictionary from names and codes of languages to the code that regard uses."""
     known: dict[str, str] = {}
     listed = (files("regard.text.files") / "languages.txt").read_text(encoding="utf-8")
     for line in listed.splitlines():

@@ -93,7 +93,7 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like UTF-16's
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because its mark begins with the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -164,7 +164,7 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
         encoding: Its encoding; `auto` for that of the byte order mark, else UTF-8.
 
     Raises:
-        DataError: As `open_bytes`.
+        DataError: As for `open_bytes`.
     """
     known = encoding == "auto" or is_utf8(encoding)
     if not known and codecs.lookup(encoding).incrementaldecoder is None:
@@ -178,7 +178,7 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
         else:
             found = encoding
             if not marked and codecs.lookup(encoding).name in ("utf-16", "utf-32"):
-                found = f"{codecs.lookup(encoding).name}-le"  # as on Windows; Python needs a mark otherwise
+                found = f"{codecs.lookup(encoding).name}-le"  # little-endian as on Windows; without a mark, Python would fail
             if marked and is_utf8(encoding):
                 begin = begin.removeprefix(codecs.BOM_UTF8)
         yield _Begun(file, begin) if is_utf8(found) else _Recoded(file, found, begin)
@@ -198,7 +198,7 @@ def fits_utf8(path: str | Path) -> bool:
 
 
 def is_utf8(encoding: str) -> bool:
-    """Return True if an encoding's name means UTF-8, with or without a mark.
+    """Return True if an encoding's name means UTF-8, with or without a byte order mark.
 
     Raises:
         DataError: If there is no such encoding.
@@ -227,7 +227,7 @@ def show_encoding(path: str | Path, encoding: str) -> str:
 
 
 BLOCK_BYTES = 1 << 19
-"""Number of bytes read at once, so few that the lines of a block fit into the processor's cache (4 MB is half as fast)."""
+"""Number of bytes read at once. The lines of such a block fit into the processor's cache; 4 MB at once are half as fast."""
 LONGEST_LINE = 1 << 24
 """Maximum number of bytes of a line in memory. Longer lines are skipped, so that a file without line ends cannot fill the
 memory.
@@ -255,7 +255,7 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
         The number of the block's first line, from 1, and the lines.
 
     Raises:
-        DataError: As `open_bytes`.
+        DataError: As for `open_bytes`.
     """
     with open_utf8(path, encoding) as file:
         number, rest, passing = 1, b"", False

@@ -32,7 +32,7 @@ OVER_LONG = "over-long line"
 EMPTY_TEXT = "empty text"
 EMPTY_LABEL = "empty label"
 MISSING_LABEL = "missing label: NaN, N/A, null or None"
-LONG_LABEL = "a label too long to be one"
+LONG_LABEL = "over-long label"
 REPEATED_TEXT = "exact repeat of an earlier text with the same label"
 BEYOND_MAX_TEXTS = "beyond max_texts"
 
@@ -65,7 +65,7 @@ class ReadingReport:
     form: str = ""
     """How the files were read, such as `tab-separated`."""
     columns: list[str] = field(default_factory=list)
-    """Names or numbers of the columns that were read; empty for files without."""
+    """Names or numbers of the columns that were read; empty for files without columns."""
     unit: str = "lines"
     """Unit of counting: `lines`, or `rows` if a row can span lines or the file has no lines."""
     read: int = 0
@@ -146,7 +146,7 @@ class ReadingReport:
 
 
 _FEWEST = 10
-"""A file with fewer lines is judged as if it had this number, so that one of five lines may be unusable."""
+"""A file with fewer lines is judged as if it had this number, so that one unusable line in a file of five is allowed."""
 
 
 class SkipLimit:
@@ -162,7 +162,7 @@ class SkipLimit:
     def check(self, paths: Sequence[Path], *, whole: bool = True) -> None:
         """Check the lines that were read since the last call.
 
-        If no line of all files was kept, only the report's advice is set, because the reader then raises its own error.
+        If no line of any file was kept, this only sets the report's advice, because the reader then raises its own error.
 
         Args:
             paths: The files that were read since then.

@@ -25,7 +25,7 @@ def normalise(texts: Iterable[str], form: str) -> list[str]:
     if form != "none":
         texts = list(texts)
         upper: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
-        # One quick check for the whole block: nothing composes across a line end.
+        # One quick check for the whole block: characters never combine across a line end.
         if not unicodedata.is_normalized(upper, "\n".join(texts)):
             texts = [unicodedata.normalize(upper, text) for text in texts]
     return [text.strip() for text in texts]

@@ -126,7 +126,7 @@ def _check_row(row: Mapping[str, Any], path: Path) -> None:
     """Check that a JSON object is a row, and does not hold all rows or columns of a table.
 
     Raises:
-        DataError: If it holds them.
+        DataError: If it holds all rows or columns.
     """
     inner = next((name for name, value in row.items() if _is_list_of_rows(value)), None)
     if inner is not None:
@@ -194,7 +194,7 @@ def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Itera
     report.unit = "rows"
     with open_bytes(path) as file, tempfile.TemporaryFile() as plain:
         if isinstance(file, gzip.GzipFile):
-            _unpack(file, plain, path)  # Parquet is read from its end: a gzip file is unpacked first.
+            _unpack(file, plain, path)  # Parquet is read from its end, so a gzip file is unpacked first.
             file = plain
         try:
             yield from _parquet_rows(file, path, wanted, report)
@@ -222,7 +222,7 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: Readi
     chosen = [columns[place] for place in choose_columns(names, _sample(file, columns, schema), wanted, path)]
     report.columns = [".".join(keys) for keys in chosen]
     number = 1
-    # A text that a page stores once for all its rows is kept in memory once.
+    # A repeated text, which a page of the file stores only once, is kept in memory only once.
     shared = [name for name, keys in zip(names, columns, strict=True) if keys in chosen and _is_text(schema, keys)]
     table = pq.ParquetFile(file, read_dictionary=shared)
     for batch in table.iter_batches(CHUNK_ROWS, columns=report.columns):
@@ -299,7 +299,7 @@ def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Return the values; of an over-long text, only the beginning, which is still over-long."""
+    """Return the values. Over-long texts are truncated, but stay long enough to be recognised as over-long."""
     empty: Any = [] if _kind_of(column.type) is list else ""
     try:
         values = [empty if value is None else value for value in column.to_pylist()]

@@ -58,7 +58,7 @@ class LabelledColumns(TwoColumns):
         ]
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
-        """Return a reason if labels never repeat, or are one of several columns of 0 and 1, each of which can be a label."""
+        """Return a reason if labels hardly ever repeat, or if several columns hold only 0 and 1 and could each be the label."""
         if columns[best[1]].content.varies and self.scores(columns)[best[1]][1] < 0:
             return f"a label must repeat, but nearly all values of {columns[best[1]]} are different"
         marks = [str(column) for column in columns if column.place != best[0] and _is_mark(column)]
@@ -70,14 +70,14 @@ class LabelledColumns(TwoColumns):
         )
 
     def recognises(self, first: Sequence[str]) -> bool:
-        """Return True if a cell is a usual name of a text or a label, two cells contain such names, or all name metadata."""
+        """Return True if a cell is a usual name of a text or a label, two cells contain such names, or all are metadata."""
         if any(TEXT.is_usual(cell) or LABEL.is_usual(cell) for cell in first):
             return True
         texts, labels = ({place for place, cell in enumerate(first) if names.rate(cell) > 0} for names in (TEXT, LABEL))
         return (bool(texts) and bool(labels) and len(texts | labels) > 1) or all(map(is_metadata, first))
 
     def example(self, names: Sequence[str]) -> str:
-        """Return `--data.text` and `--data.label` with two columns."""
+        """Return the options `--data.text` and `--data.label` for two columns."""
         text, label = (f"'{name}'" if " " in name else name for name in names)
         return f"--data.text {text} --data.label {label}"
 

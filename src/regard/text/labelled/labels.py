@@ -27,7 +27,7 @@ class Labels:
     multiple: bool
     """Whether a text may have any number of labels; if False, it has exactly one."""
     counts: tuple[int, ...]
-    """Number of training texts with each label. It can be 0 if a fold holds out all of them."""
+    """Number of training texts with each label. It can be 0, for example if a fold holds out all of them."""
 
     def __post_init__(self) -> None:
         if not self.names or not all(isinstance(name, str) and name for name in self.names):
@@ -66,13 +66,13 @@ class Labels:
             ) from None
 
     def encode(self, labels: Sequence[str | Collection[str]]) -> np.ndarray:
-        """Return labels as numbers: (N,), or if texts may have several, (N,C) of ones and zeros.
+        """Return the number of each text's label, (N,); if texts may have several labels, ones and zeros, (N,C).
 
         Args:
-            labels: The label of each text, or its labels.
+            labels: For each text, its label or a collection of its labels.
 
         Raises:
-            DataError: If a label did not occur in training, or texts with one label each have another number.
+            DataError: If a label did not occur in training, or the model has one label per text and a text has none or several.
         """
         given = [[label] if isinstance(label, str) else list(label) for label in labels]
         gold = np.zeros((len(given), len(self.names)), np.int64)
@@ -121,7 +121,7 @@ def sort_names(names: Iterable[str]) -> list[str]:
 
 
 def show_names(names: Sequence[str]) -> str:
-    """Return the names as text; of many, the first ones and their number."""
+    """Return the names as text; if there are many, only the first ones and the total number."""
     shown = ", ".join(f"'{name[:60]}'" for name in names[:_SHOWN])
     return f"{shown}, … ({len(names):,} in all)" if len(names) > _SHOWN else shown
 

@@ -43,7 +43,7 @@ def prepare_labelled(
     Args:
         data: The files, how to read them, and which texts to use.
         tokenizer: Settings of the tokenizer, which is learned from the training texts only.
-        seed: Seed of the choice of held-out texts.
+        seed: Seed for choosing the held-out texts.
         progress: If True, show progress bars on standard error.
         learned: The tokenizer and the labels of a model that training starts from. The tokenizer is used instead of a new one,
             and so are the labels if they include all labels of these texts.
@@ -52,8 +52,8 @@ def prepare_labelled(
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
 
     Raises:
-        DataError: If a file cannot be read or has no usable text; if there is a single label, a label with a single text, or
-            one in the dev files that training does not have; or if the cache cannot be written.
+        DataError: If a file cannot be read or has no usable text; if there is a single label, a label with a single text, or a
+            label in the dev files that training does not have; or if the cache cannot be written.
         ConfigError: If the tokenizer needs a package that is not installed.
     """
     return prepare_data(_LabelledSchema(data, tokenizer, learned), seed=seed, progress=progress)
@@ -63,7 +63,7 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
     """Texts with one label each, or with several."""
 
     content = WHAT
-    example = "one of labelled texts"
+    example = "a file of labelled texts"
 
     def __init__(self, data: LabelledDataConfig, tokenizer: TokenizerConfig, learned: tuple[Tokenizer, Labels] | None) -> None:
         super().__init__(data, tokenizer, learned[0] if learned else None)
@@ -80,7 +80,7 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         return [str(file.path) for file in find_files(paths, self.data)[0]]
 
     def settings(self) -> dict[str, Any]:
-        """Return the format of the files and the labels that their names give, and the labels of the starting model."""
+        """Return the format of the files, the labels given by their names, and the labels of the starting model."""
         found = [find_files(paths, self.data) for paths in (self.data.train, self.data.dev) if paths]
         known = [self._labels.names, self._labels.multiple] if self._labels else None
         return {"files_of": [[form, [file.label for file in files]] for files, form in found], "known": known}

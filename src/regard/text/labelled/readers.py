@@ -60,7 +60,7 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[l
         DataError: If no file is given, a file cannot be read, or the number of files does not fit the format.
     """
     if not paths:
-        raise DataError("no file was given, expected one of labelled texts, one text file for each label, or a folder of these")
+        raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
     files = [check_file(file, WHAT) for path in paths for file in _expand(Path(path))]
     shown = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else "")
     if data.format not in ("auto", "text"):
@@ -74,10 +74,10 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[l
         if tables:
             raise DataError(
                 f"{len(files)} files were given, and {tables[0].name} is named like a table; expected one table, or one text "
-                f"file for each label (then say data.format text): {shown}"
+                f"file for each label (then set data.format to text): {shown}"
             )
     if len(files) == 1:
-        raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, and one was given")
+        raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, but only one was given")
     labels = _name_labels(files)
     order = sorted(range(len(files)), key=lambda place: labels[place])
     return [LabelFile(files[place], labels[place]) for place in order], "text"
@@ -97,7 +97,7 @@ def _expand(path: Path) -> list[Path]:
 def _name_labels(files: Sequence[Path]) -> list[str]:
     """Return the files' names without their endings.
 
-    If only the endings differ (`polarity.pos`, `polarity.neg`), return these.
+    If only the endings differ (`polarity.pos`, `polarity.neg`), return the endings.
     """
     names = [file.name.removesuffix(".gz").removesuffix(".GZ") for file in files]
     stems = [name.rpartition(".")[0] or name for name in names]
@@ -126,7 +126,7 @@ def is_missing(label: str, *, typed: bool) -> bool:
 
 @dataclass(frozen=True)
 class LabelledChunk:
-    """Texts and their labels in the file's order; lists of equal length."""
+    """Texts and their labels in the file's order. The lists have equal length."""
 
     text: list[str]
     labels: list[tuple[str, ...]]
@@ -152,13 +152,14 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
     Args:
         paths: One table, one text file for each label, or a folder of such files.
-        data: `format`, `text`, `label`, `label_separator`, `header`, `encoding`, `allow_skipped`, `normalization`.
+        data: Settings, of which `format`, `text`, `label`, `label_separator`, `header`, `encoding`, `allow_skipped` and
+            `normalization` are used.
         report: Report, which is filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
         DataError: If a file is missing, empty, damaged or not in the expected format; if a column does not exist, or it is not
-            clear which columns are wanted; or, at the end, if no usable text was found, or a larger share than
-            `data.allow_skipped` is unusable. The message names the file and the line.
+            clear which columns are wanted; or, at the end, if no usable text was found, or the unusable share is
+            larger than `data.allow_skipped`. The message names the file and the line.
     """
     files, form = find_files(paths, data)
     report.files = [str(file.path) for file in files]
@@ -264,7 +265,7 @@ class _Cleaner:
 
 
 def _whole(label: str) -> str:
-    """Return a label in the form of the other formats: `1.0` from a CSV file becomes `1`."""
+    """Return a label as in the other formats: `1.0` from a CSV file becomes `1`."""
     return label[:-2] if label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() else label
 
 

@@ -49,7 +49,7 @@ def spool_labelled(chunks: Iterable[LabelledChunk], path: Path) -> LabelledSpool
 
 @dataclass
 class _Coder:
-    """Numbers for labels: in the order in which they are read, then in natural order when all are known."""
+    """A numbering of labels: first in the order in which they are read; in natural order once all labels are known."""
 
     multiple: bool = False
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -84,13 +84,13 @@ def select(
     Args:
         texts: All texts.
         data: The settings.
-        seed: Seed of the choice of held-out texts.
-        report: The texts that are left out are withdrawn from it.
-        known: The labels of a model that training starts from, which determine the numbers if they include all labels here.
+        seed: Seed for choosing the held-out texts.
+        report: Report, which counts the texts that are left out as skipped.
+        known: The labels of a model that training starts from, which determine the numbers if they include all of these labels.
 
     Raises:
-        DataError: If labels are missing; if each text has one label, and there is a single label or a label with a single text;
-            or if there are more folds than texts.
+        DataError: If no text has a label; if each text has one label, and there is only one label or a label with only one
+            text; or if there are more folds than different texts.
     """
     hashes, size = texts.hashes[0], len(texts)
     whole = hash_pairs(hashes, _label_sets(texts.labels))
@@ -128,7 +128,7 @@ def match_labels(dev: LabelledSpool, labels: Labels, report: ReadingReport) -> L
     """Return the texts with their labels numbered as in training.
 
     Raises:
-        DataError: If training does not have one, or texts have several labels in one and one label in the other.
+        DataError: If training does not have one of the labels, or texts may have several labels in only one of the two.
     """
     if dev.multiple != labels.multiple:
         one, many = ("data.train", "data.dev") if dev.multiple else ("data.dev", "data.train")
@@ -154,7 +154,7 @@ def number_as(texts: LabelledSpool, counts: npt.NDArray[np.int64], known: Labels
         The texts with their new labels and their counts; a count is 0 for labels that no text here has.
 
     Raises:
-        DataError: If these texts have several labels each and the texts of the model one, or the other way round.
+        DataError: If these texts have several labels each and the model's training texts have one, or vice versa.
     """
     if texts.multiple != known.multiple:
         here, there = ("several labels", "one label") if texts.multiple else ("one label", "several labels")

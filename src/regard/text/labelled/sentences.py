@@ -11,8 +11,9 @@ _MARKS = frozenset(ENDS + "．｡‼⁇⁈⁉")
 def sentence_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the ids of tokens that end a sentence.
 
-    These are tokens of full stops, exclamation marks, question marks and ellipses only, including full-width and other
-    forms."""
+    Such a token consists only of full stops, exclamation marks, question marks and ellipses, including their forms in other
+    scripts.
+    """
     spelled = (token.removeprefix(SPACE_MARK) for token in tokenizer.vocabulary())
     return tuple(
         number for number, token in enumerate(spelled) if number >= len(SPECIAL_TOKENS) and token and _MARKS.issuperset(token)

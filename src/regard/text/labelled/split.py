@@ -1,8 +1,8 @@
 """Split labelled texts into training and dev texts, stratified by label, with equal texts on the same side.
 
-Texts are given by their hashes, and labels by their numbers. Equal texts form a *group*, which stays on one side. A group
-counts for the rarest of its labels (after Sechidis, Tsoumakas & Vlahavas 2011, "On the stratification of multi-label data":
-rare labels are distributed first, because the shares of frequent ones are right anyway).
+Texts are given by their hashes, and labels by their numbers. Equal texts form a *group*, which stays on one side. The
+stratum of a group is the rarest of its labels (after Sechidis, Tsoumakas & Vlahavas 2011, "On the stratification of multi-label
+data": rare labels are distributed first, because frequent labels get nearly the right share by chance).
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
         num_labels: Number of labels.
     """
     _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
-    # Numbered by their first text, because the order of hashes differs between processes.
+    # Groups are numbered by their first text, because the order of hashes differs between processes.
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     of = rank[inverse.reshape(-1)]
@@ -72,7 +72,7 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
 
 
 def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return which texts to hold out, (N,).
+    """Return a mask of the texts to hold out, (N,).
 
     Each stratum contributes its share of `dev_size`, rounded so that the shares sum to it, in whole groups drawn at random.
     Groups larger than the rest of the share are skipped. At least one text of each label stays in training.
@@ -80,7 +80,7 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
     Args:
         groups: Result of `find_groups`.
         labels: The texts' labels.
-        dev_size: Number of texts to hold out, but at most a tenth.
+        dev_size: Number of texts to hold out, but at most a tenth of all texts.
         seed: Seed. The draw is a pure function of the seed and the groups.
     """
     wanted = min(dev_size, len(groups.of) // LARGEST_DEV_PART)
@@ -104,10 +104,10 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
 
 
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return which texts belong to one of the folds, (N,). Each text belongs to exactly one of them.
+    """Return a mask of the texts in one of the folds, (N,). Each text is in exactly one fold.
 
-    The groups of each stratum are assigned to one fold after another, large groups first, so that their numbers differ by at
-    most one.
+    The groups of each stratum are assigned to the folds in turn, large groups first, so that the number of groups per fold
+    differs by at most one.
 
     Args:
         groups: Result of `find_groups`.
@@ -123,12 +123,12 @@ def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArra
 
 
 def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
-    """Return the first texts of each stratum, according to its share of `size` but at least one, in ascending order.
+    """Return the positions of the first texts of each stratum, in ascending order; each stratum gets its share, at least one.
 
     Args:
         labels: The texts' labels.
         strata: The stratum of each text.
-        size: Number of texts.
+        size: Number of texts to take; a few more if rare strata need them.
     """
     if size >= len(labels):
         return np.arange(len(labels))

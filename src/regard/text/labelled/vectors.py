@@ -29,7 +29,7 @@ class Vectors:
     matrix: Float[np.ndarray, "words E"]
     """Vectors in the order of the words, in float32; zeros for words without a vector."""
     found: Bool[np.ndarray, " words"]
-    """Which words have a vector."""
+    """True for words that have a vector."""
 
 
 def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = True) -> Vectors:
@@ -92,7 +92,7 @@ def _read_header(line: str) -> tuple[int, int] | None:
 
 
 def _find_width(lines: Sequence[str]) -> int:
-    """Return one less than the number of columns that most lines have."""
+    """Return the number of values that most lines have after the word."""
     widths = Counter(line.count(" ") for line in lines)
     return max(widths, key=lambda width: (widths[width], -width), default=0)
 
@@ -114,7 +114,7 @@ def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, st
 
 
 def _is_number(cell: str) -> bool:
-    """Return whether the cell before the numbers is also a number, in the notation of these files."""
+    """Return whether a cell is a number with a decimal point, as in these files."""
     return "." in cell and cell.strip("+-.eE0123456789") == "" and any(digit.isdigit() for digit in cell)
 
 
@@ -130,7 +130,7 @@ def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
 
 
 def _spellings(words: Sequence[str], any_case: bool) -> dict[str, list[tuple[int, int]]]:
-    """Map each accepted spelling to the words that it stands for, each with a rank. Rank 0 is the word as given."""
+    """Map each accepted spelling to the indices of the words that it stands for, each with a rank; 0 is the word as given."""
     wanted: dict[str, list[tuple[int, int]]] = {}
     for row, word in enumerate(words):
         forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)

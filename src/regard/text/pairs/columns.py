@@ -52,8 +52,8 @@ class PairColumns(TwoColumns):
     def recognises(self, first: Sequence[str]) -> bool:
         """Return True if cells name the source and the target, or all are usual names.
 
-        Codes of languages count only in lower case, because "Hi" and "No" are sentences. Two names of one language are also
-        taken for sentences.
+        Codes of languages count only in lower case, because "Hi" and "No" are sentences. Two names of the same
+        language are taken for sentences too.
         """
         languages = [code for cell in first if (code := find_language(cell, codes=cell.islower()))]
         if len(set(languages)) < len(languages):
@@ -65,7 +65,7 @@ class PairColumns(TwoColumns):
         return any(named) and all(name or is_metadata(cell) for name, cell in zip(named, first, strict=True))
 
     def example(self, names: Sequence[str]) -> str:
-        """Return `--data.columns` with two columns."""
+        """Return the option `--data.columns` for two columns."""
         return (
             f"--data.columns '{','.join(names)}'" if any(" " in name for name in names) else f"--data.columns {','.join(names)}"
         )

@@ -38,8 +38,8 @@ class GuidedBatch(Batch):
     """A batch of pairs, some of which have a gold alignment."""
 
     gold: Float[Tensor, "B T S"]
-    """Row t has equal shares of one at the source symbols that symbol t of `target_out` is linked to; zeros if it has no
-    link.
+    """Row t has equal weights, which sum to one, at the source symbols that symbol t of `target_out` is linked to; zeros if it
+    has no link.
     """
 
 
@@ -49,7 +49,7 @@ class GuidedCorpus(EncodedCorpus):
     Args:
         path: As for `EncodedCorpus`.
         offsets: Index at which the links of each pair begin, (N + 1,).
-        links: (L,2): source symbol, target symbol.
+        links: Source symbol and target symbol of each link, (L,2).
     """
 
     def __init__(self, path: str | Path, offsets: npt.NDArray[np.int64], links: npt.NDArray[np.int32]) -> None:
@@ -73,7 +73,7 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
     """Add the alignments of `data.alignments` to the training pairs.
 
     Raises:
-        DataError: If the file cannot be read, is longer than that of the pairs, or has links to words that do not exist.
+        DataError: If the file cannot be read, is longer than the file of pairs, or has links to words that do not exist.
     """
     known = _read(data)
     offsets, links = [0], [np.zeros((0, 2), np.int32)]
@@ -140,7 +140,7 @@ def _between_symbols(
         if source >= len(symbols[0]) or target >= len(symbols[1]):
             raise DataError(
                 f"{path}, line {number}: the link {source}-{target} is beyond the {len(symbols[0])} and {len(symbols[1])} "
-                f"words that the tokenizers find in this pair ({texts[0][:60]!r}); the links have to count the same words"
+                f"words that the tokenizers find in this pair ({texts[0][:60]!r}); links must count words as the tokenizers do"
             )
     pairs = [(s, t) for source, target in links for s in symbols[0][source] for t in symbols[1][target]]
     return np.array(sorted(set(pairs)), np.int32).reshape(-1, 2)

@@ -27,10 +27,10 @@ class PreparedData:
 
     train: EncodedCorpus
     dev: EncodedCorpus
-    """Held-out pairs; may be empty."""
+    """Pairs to validate on; may be empty."""
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
-    """The same object as the source's if they are joint."""
+    """The same object as `source_tokenizer` if both sides share a tokenizer."""
     tokenizers: TokenizersConfig
     """The settings of the tokenizers, with a fixed kind instead of `auto`."""
     report: PairReport
@@ -51,7 +51,7 @@ def prepare(
     Args:
         data: The files, how to read them, and which pairs to use.
         tokenizers: Settings of the tokenizers, which are learned from the training pairs only.
-        seed: Seed of the choice of held-out pairs.
+        seed: Seed for choosing the held-out pairs.
         progress: If True, show progress bars on standard error.
         learned: The tokenizers of a model that training starts from, which are used instead of new ones.
 

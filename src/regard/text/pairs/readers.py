@@ -26,7 +26,7 @@ from regard.text.pairs.columns import PairColumns
 
 
 def read_parallel(source: Path, target: Path, wanted: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read pairs of line n of one file and line n of the other; the blocks of the two files may have different sizes.
+    """Read two parallel files: line n of one file and line n of the other are a pair.
 
     Args:
         source: The file of the sources.
@@ -103,7 +103,7 @@ _READERS = {
 
 @dataclass(frozen=True)
 class PairChunk:
-    """Pairs in the file's order; lists of equal length."""
+    """Pairs in the file's order. The fields are lists of equal length."""
 
     source: list[str]
     target: list[str]
@@ -120,17 +120,18 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
     """Read sentence pairs, chunk by chunk, so that memory does not grow with the file.
 
     Both sides are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise: quotes, inner
-    line separators, "None" and "nan" are text.
+    line separators, "None" and "nan" are ordinary text.
 
     Args:
         paths: One file of pairs, or two parallel text files.
-        data: `format`, `columns`, `header`, `encoding`, `allow_skipped`, `normalization`, and the languages' codes.
+        data: Settings, of which `format`, `columns`, `header`, `encoding`, `allow_skipped`, `normalization` and the languages
+            are used.
         report: Report, which is filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
         DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length;
             if a column does not exist, or it is not clear which columns are wanted; or, at the end, if no usable pair was
-            found, or a larger share than `data.allow_skipped` is unusable. The message names the file and the line.
+            found, or the unusable share is larger than `data.allow_skipped`. The message names the file and the line.
     """
     files = [Path(path) for path in paths]
     if len(files) not in (1, 2):
@@ -163,7 +164,9 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
     """
     if data.format == "text" or len(paths) == 2:
         if len(paths) != 2:
-            raise DataError(f"{paths[0]}: data.format is 'text', which needs two parallel files (FILE,FILE), and one was given")
+            raise DataError(
+                f"{paths[0]}: data.format is 'text', which needs two parallel files (FILE,FILE), but only one was given"
+            )
         if data.format not in ("auto", "text"):
             raise DataError(f"two files were given with data.format '{data.format}', expected one; parallel files are 'text'")
         return "text"

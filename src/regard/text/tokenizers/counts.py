@@ -1,4 +1,4 @@
-"""Counts of the symbols in the training texts, for the report on a new vocabulary or on that of another model."""
+"""Counts of the symbols in the training texts, for the report on a new or a reused vocabulary."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ SHOWN = 20
 
 
 class SymbolCounts:
-    """A counter of symbols, chunk by chunk."""
+    """A counter of the symbols of texts that are added chunk by chunk."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -43,7 +43,7 @@ _MANY = 0.05
 
 
 def digests(tokenizers: Sequence[Tokenizer] | None) -> dict[str, list[str]]:
-    """Return the part of a cache entry's name that depends on given tokenizers; empty if they are learned from the data."""
+    """Return hashes of given tokenizers for the name of a cache entry; empty if tokenizers are learned from the data."""
     return {} if tokenizers is None else {"learned": [tokenizer.digest() for tokenizer in tokenizers]}
 
 

@@ -30,7 +30,7 @@ def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool 
     Args:
         words: Words and punctuation marks, as from the tokenizers `words` and `spacy`.
         language: A language code such as `en`; text after `-` or `_` is ignored.
-        split_hyphens: Whether the tokenizer splits `well-known` into three. If True, hyphens between words are joined to them.
+        split_hyphens: Whether the tokenizer splits `well-known` into three. If True, hyphens between words get no spaces.
 
     Returns:
         The sentence. The order and spelling of the words are never changed.
@@ -87,7 +87,7 @@ class _Joiner:
         return self.spaceless(before, word), elided
 
     def quotation(self, before: str, word: str, last: bool) -> tuple[bool, bool] | None:
-        """Open and close quotation marks; return None if the word is not one."""
+        """Track open quotation marks; return the same as `glue` for a quotation mark, and None for any other word."""
         airy = self.language == "fr" and word in {"«", "»"}
         if self.open and word in self.open[-1]:
             self.open.pop()

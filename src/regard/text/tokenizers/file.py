@@ -1,7 +1,7 @@
-"""A tokenizer as one JSON file: a `tokenizer.json` of the `tokenizers` library with additional fields of regard.
+"""A tokenizer as one JSON file: fields of regard, and a complete `tokenizer.json` of the `tokenizers` library.
 
-No code in the file is run. From the library's part, only symbols, merges and scores are read and checked; the rules are built
-again from the kind.
+No code in the file is run. From the library's part, only symbols, merges and scores are read and checked; the rules are
+rebuilt from the kind of the tokenizer.
 """
 
 import json
@@ -21,7 +21,7 @@ from regard.text.tokenizers.vocabulary import Symbols, check_symbols
 
 FORMAT = "regard-tokenizer"
 VERSION = 1
-_AGAIN = "take the file from the trained model again"
+_AGAIN = "copy the file from the trained model again"
 _MOST_BYTES = 512 * 2**20
 _MOST_SYMBOLS = 10_000_000
 _MODELS = {"whitespace": "WordLevel", "words": "WordLevel", "spacy": "WordLevel", "characters": "WordLevel"}
@@ -31,7 +31,7 @@ _FIELDS = {"format": str, "version": int, "kind": str, "language": str, "lowerca
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """Content of a file."""
+    """Content of a tokenizer file."""
 
     kind: str
     language: str
@@ -139,6 +139,6 @@ def _compare_spacy(path: str | Path, recorded: str) -> None:
     try:
         present = metadata.version("spacy")
     except metadata.PackageNotFoundError:
-        return  # the scheme raises an error about it
+        return  # the scheme raises an error about the missing package
     if recorded.split(".")[:2] != present.split(".")[:2]:
         warnings.warn(f"{path} was made with spaCy {recorded}, this is {present}: words may be split differently", stacklevel=4)

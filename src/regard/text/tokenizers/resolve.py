@@ -17,8 +17,8 @@ def is_tokenised(texts: Sequence[str]) -> bool:
     """Return whether text is tokenised, with punctuation separated from words: `she kissed him .`
 
     Text is tokenised if at least 95% of the final punctuation marks and 95% of the commas after a word have a space before
-    them, and every second sentence has such a mark. Text without punctuation counts as not tokenised, because the rules for
-    words split it at spaces anyway.
+    them, and there are at least half as many such marks as sentences. Text without punctuation counts as not tokenised,
+    because the rules for words split it at spaces anyway.
     """
     stripped = [text.rstrip(_CLOSING) for text in texts]
     ended = [text for text in stripped if text.endswith(tuple(ENDS))]
@@ -36,7 +36,7 @@ def resolve_kinds(
     Args:
         configs: The settings of the tokenizer of each column of texts.
         sample: Chunks of texts, a list for each column. The first `SAMPLE_SIZE` rows are read, or none if no kind is `auto`.
-        joint: If True, all columns are judged together; else each is judged alone.
+        joint: If True, all columns get the same kind; else the kind of each column is chosen separately.
 
     Returns:
         The settings of each tokenizer, with a fixed kind.

@@ -2,7 +2,7 @@
 
 A text is split at white space into *chunks*, a chunk into *words* (`him.` has two), and a word into *units*, which the model of
 the vocabulary looks up. No rule depends on text outside a chunk, so the ids of a chunk are the same everywhere;
-`Tokenizer.encode_batch` uses that.
+`Tokenizer.encode_batch` relies on this.
 """
 
 import re
@@ -70,7 +70,7 @@ class Scheme(ABC):
     @property
     @abstractmethod
     def pre_tokenizer(self) -> Any:
-        """The same rules in the `tokenizers` library, with which the tests compare."""
+        """The same rules for the `tokenizers` library, for saved files and for comparison in tests."""
 
     @abstractmethod
     def split(self, chunk: str) -> list[str]:
@@ -138,7 +138,7 @@ class SpacyScheme(Scheme):
 
     kind = "spacy"
     longest_part: ClassVar[int] = 400
-    """Maximum number of characters that spaCy gets at once: its time grows with the square of a text that it cannot split."""
+    """Maximum number of characters that spaCy gets at once; for text that it cannot split, its time grows quadratically."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -221,7 +221,7 @@ def build_scheme(kind: str, language: str) -> Scheme:
             return SubwordScheme(kind, language)
         case _:
             known = ("whitespace", "words", "spacy", "characters", "bpe", "unigram")
-            raise ConfigError(f"no tokenizer is of kind {kind!r}{nearest(kind, known)}; the kinds are {', '.join(known)}")
+            raise ConfigError(f"tokenizer kind {kind!r} is unknown{nearest(kind, known)}; the kinds are {', '.join(known)}")
 
 
 def _spacy_tokenizer(language: str) -> Any:

@@ -1,7 +1,7 @@
 """Conversion of text to ids and back, with one class for all kinds of tokenizers.
 
 A `Tokenizer` consists of a scheme, which splits text into words and units (`schemes.py`), symbols (`vocabulary.py`), and
-normalisation: a Unicode form, and lower case for each word. Chunks are independent of each other, so the ids of each different
+normalisation: a Unicode form, and lower case for each word. Chunks are independent of each other, so the ids of each distinct
 chunk are computed once and then looked up.
 """
 
@@ -115,8 +115,8 @@ class Tokenizer:
 
         Args:
             ids: The symbols, without or with special ones.
-            replace: Words that replace the symbols at these positions, such as source words for unknown symbols; an empty word
-                removes the symbol.
+            replace: Words by position. Each word replaces the symbol at its position, for example a source word an unknown
+                symbol; an empty word removes the symbol.
         """
         replace = replace or {}
         kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
@@ -134,7 +134,7 @@ class Tokenizer:
         return Encoding(numbers, tokens, words, word_of)
 
     def detokenize(self, words: Sequence[str]) -> str:
-        """Join words, such as `Encoding.words`, to a text by rules; `decode` is exact if spaces are symbols."""
+        """Join words, such as `Encoding.words`, to a text by rules. If spaces are symbols, `decode` restores them exactly."""
         return self.scheme.join_words(words)
 
     def save(self, path: str | Path) -> None:
@@ -152,7 +152,7 @@ class Tokenizer:
 
         Raises:
             BundleError: If the file is missing, damaged, too large or not a tokenizer.
-            ConfigError: If it needs spaCy, and spaCy or the language is missing.
+            ConfigError: If the tokenizer needs spaCy, and spaCy or the language is missing.
         """
         file = read_tokenizer(path, data)
         scheme = build_scheme(file.kind, file.language)
@@ -200,7 +200,7 @@ class Tokenizer:
         counts = np.diff(bounds)
         if (
             self.scheme.space and not self.scheme.leading_space
-        ):  # every chunk was given a space, but the first one of a text has none
+        ):  # every chunk was given a space, but the first chunk of a text must not have one
             ids = np.delete(ids, bounds[:-1][counts > 0])
             counts -= counts > 0
         self._cache.trim()
@@ -255,13 +255,13 @@ class _ChunkCache(dict[str, list[int]]):
         return ids
 
     def trim(self) -> None:
-        """Clear the cache when it is too large; frequent chunks are soon in it again."""
+        """Clear the cache when it is too large; frequent chunks are soon cached again."""
         if len(self) > _MOST_CACHED:
             self.clear()
 
 
 class _Counts:
-    """Counts of the chunks from which a tokenizer is learned; different chunks are stored, but no texts."""
+    """Counts of the chunks from which a tokenizer is learned. Only distinct chunks are stored, not the texts."""
 
     def __init__(self, config: FixedTokenizerConfig, scheme: Scheme, normalization: str) -> None:
         self.config, self.scheme, self.normalization = config, scheme, normalization
@@ -301,8 +301,8 @@ def build_tokenizers(
 
     Args:
         texts: Chunks of sources and targets. They are counted and not stored, so memory grows with the number of different
-            words, and not with that of texts.
-        config: The kind and limits of each side; the first texts decide the kind for `auto` (`resolve.py`).
+            words, and not with the number of texts.
+        config: The kind and limits of each side; for `auto`, the kind is chosen from the first texts (`resolve.py`).
         data: Settings with the languages and the Unicode form.
         progress: Whether to show a bar on standard error if learning takes long.
 
@@ -388,7 +388,7 @@ def _clean(text: str, normalization: str) -> str:
 
 
 def _units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:
-    """Return the words of a chunk and the units of each; `spaced` is True if the first has the mark of a preceding space."""
+    """Return the words of a chunk and the units of each; `spaced` is True if a space mark precedes the first unit."""
     first = True
     for part in chunk.split() if scheme.kind != "whitespace" else (chunk,):
         at_start = True

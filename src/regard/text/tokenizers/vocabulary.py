@@ -1,6 +1,6 @@
 """The symbols of a tokenizer, learned from counts of words.
 
-They are a pure function of the counts: the same texts in any order give the same symbols.
+The symbols are a pure function of the counts: the same texts in any order give the same symbols.
 """
 
 import json
@@ -28,7 +28,7 @@ from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""Control characters: no symbol has one, because symbols are printed, and a text that has one is damaged."""
+"""Control characters. No symbol contains one, because symbols are printed, and a text that contains one is damaged."""
 _SCORE_DIGITS = 6  # the trainer sums in random order, so further digits differ between runs
 
 
@@ -110,7 +110,7 @@ def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """Make trained unigram scores deterministic.
 
     The trainer gives remaining characters the scores min, min + 1e-4, min + 2e-4, … in the order of a hash table, which differs
-    between runs. Here they get the same scores in the order of their code points.
+    between runs. This function gives them the same scores in the order of their code points.
     """
     scores = {piece: round(score, _SCORE_DIGITS) for piece, score in vocabulary if piece not in SPECIAL_TOKENS}
     least = min(scores.values())

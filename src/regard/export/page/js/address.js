@@ -6,7 +6,7 @@ const LONGEST_ADDRESS_TEXT = 5000;
 const numbers = (text) => (text ? text.split(",").map(Number).filter((one) => Number.isInteger(one) && one >= 0 && one < 1e6) : []);
 const place = (value) => (value === null ? "" : String(value));
 
-/** Write the state of the app. */
+/** Return the state of the app as a fragment. */
 export function writeAddress(app) {
   const fields = new URLSearchParams({ t: app.text });
   if (app.searches) fields.set("b", app.beamSize);
@@ -22,7 +22,7 @@ export function writeAddress(app) {
   return `#${fields}`;
 }
 
-/** Read what `writeAddress` wrote, or what somebody typed; what makes no sense is left out. Returns null without a text. */
+/** Read a fragment that `writeAddress` wrote or a user typed; invalid parts are ignored. Returns null if it has no text. */
 export function readAddress(fragment, models) {
   const fields = new URLSearchParams(fragment.replace(/^#/, ""));
   const text = fields.get("t");

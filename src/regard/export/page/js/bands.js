@@ -1,8 +1,8 @@
-// Source words and output words, joined by bands as wide as the weights. The end of a band can be dragged to another word.
+// Source words and output words, joined by bands whose widths show the weights. The end of a band can be dragged to another word.
 
 import { isRightToLeft, keepFocus, percent, s, shorten, widthOf } from "./dom.js";
 
-const LEAST = 0.015; // weights below are not drawn
+const LEAST = 0.015; // smaller weights are not drawn
 const remsToPixels = (rems) => rems * parseFloat(getComputedStyle(document.documentElement).fontSize);
 
 export class BandsView {

@@ -1,6 +1,6 @@
-// Which words of one output are not in another: by their longest common subsequence.
+// Find the words of one output that are not in another, by their longest common subsequence.
 
-/** For each of `words`, whether it is not among those that both lists have in common, in order. */
+/** Return for each of `words` whether it is outside the longest common subsequence of both lists. */
 export function changedWords(words, others) {
   const length = Array.from({ length: words.length + 1 }, () => new Uint16Array(others.length + 1));
   for (let i = words.length - 1; i >= 0; i--) {

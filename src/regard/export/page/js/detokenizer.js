@@ -1,4 +1,4 @@
-// From words back to a sentence, by the rules of regard.text.tokenizers.detokenizer.
+// Join words into a sentence, by the rules of regard.text.tokenizers.detokenizer.
 
 const CLOSING = new Set([...",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", "...", ".."]);
 const OPENING = new Set("([{¿¡（「『《");
@@ -33,7 +33,7 @@ export function detokenize(words, language = "", splitHyphens = false) {
   return text;
 }
 
-/** Say whether a word is joined to the word before it and to the word after it. */
+/** Return whether a word is joined to the word before it and to the word after it. */
 function glue(joiner, before, word, after, isLast) {
   const { language } = joiner;
   const quoted = quotation(joiner, before, word, isLast);
@@ -58,7 +58,7 @@ function glue(joiner, before, word, after, isLast) {
   return [isSpaceless(language, before, word), elided];
 }
 
-/** Open and close quotation marks; null for a word that is none. */
+/** Return how a quotation mark is joined, and track the open ones; null for other words. */
 function quotation(joiner, before, word, isLast) {
   const airy = joiner.language === "fr" && (word === "«" || word === "»");
   if (joiner.open.length && joiner.open.at(-1).includes(word)) {

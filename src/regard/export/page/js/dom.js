@@ -35,18 +35,18 @@ export function shorten(text, width, font) {
   return characters.join("") + "…";
 }
 
-/** A token with its marks of spaces, which are drawn more quietly than its letters. */
+/** Return a token as elements; the marks of spaces (␣) are drawn paler than the letters. */
 export const drawToken = (text) => text.split("␣").flatMap((part, place) => (place ? [h("span", { class: "space" }, "␣"), part] : [part]));
 
 export const percent = (share) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 
-/** A number with digits behind the point, and a minus sign where it is negative. */
+/** Format a number with a fixed number of decimal places, and with a true minus sign if it is negative. */
 export const decimal = (number, digits) => number.toFixed(digits).replace("-", "−");
 
 /** Whether the words of a text run from right to left. */
 export const isRightToLeft = (text) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(text);
 
-/** Put the focus back where it was after a redraw: elements are known by their data-key. */
+/** Redraw, and put the focus back on the element with the same data-key. */
 export function keepFocus(container, redraw) {
   const key = container.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   redraw();

@@ -1,4 +1,5 @@
-// Attention weights changed by hand, as by the functions of regard.reweight. They are over source tokens; a word may have several.
+// Change attention weights by hand, as with the functions of regard.reweight. Weights are over source tokens; a word may have
+// several tokens.
 
 const DIGITS = 1e4; // weights are rounded when they are made, so that an address holds them exactly
 
@@ -35,7 +36,7 @@ export function attendTo(weights, wordOf, word) {
   return rounded(changed);
 }
 
-/** Change the weight of one word by an amount, at the cost of the others or in their favour; null as above. */
+/** Add an amount to the weight of one word, and rescale the other weights; null if the word cannot be attended to yet. */
 export function changeWeight(weights, wordOf, word, amount) {
   const target = new Set(tokensOf(weights, wordOf, word));
   if (!target.size) return null;

@@ -33,7 +33,7 @@ const openGraph = async (name) =>
 const ids = (values, sizes) => new ort.Tensor("int64", BigInt64Array.from(values, BigInt), sizes);
 const allTrue = (length) => new ort.Tensor("bool", new Uint8Array(length).fill(1), [1, length]);
 
-/** The rows of a tensor (1, N, …) that the next hypotheses go on from. */
+/** Return the rows of a tensor (1, N, …) that the next hypotheses continue. */
 function selectRows(tensor, rows) {
   const [, before, ...sizes] = tensor.dims;
   if (rows.length === before && rows.every((row, place) => row === place)) return tensor;
@@ -65,7 +65,7 @@ export class DecoderEngine {
     engine.decoder = await openGraph(`${number}-step`);
     engine.cache = settings.cache; // of a language model, before the first token
     engine.size = settings.target.tokens.length;
-    engine.sizes = settings.layers ? [settings.layers, settings.heads] : []; // of overridden attention, between N and S
+    engine.sizes = settings.layers ? [settings.layers, settings.heads] : []; // axes of overridden attention between N and S
     return engine;
   }
 

@@ -44,7 +44,7 @@ class App {
     await (this.#readAddress() ?? this.changed());
   }
 
-  /** Show what the address says. */
+  /** Show the state that the address describes. */
   #readAddress() {
     const said = readAddress(location.hash, data.models);
     if (!said) return null;
@@ -91,7 +91,7 @@ class App {
     return this.changed();
   }
 
-  /** Run the models again, and drop whatever still runs for an earlier state. */
+  /** Run the models again, and discard the results of runs for an earlier state. */
   async changed({ again = true } = {}) {
     for (const example of byId("examples").children) example.setAttribute("aria-pressed", String(example.textContent === this.text));
     this.#writeAddress();
@@ -111,7 +111,7 @@ class App {
     try {
       history.replaceState(null, "", this.address);
     } catch {
-      // Some browsers forbid it, or so many changes in a second: the address then stays as it was.
+      // Some browsers forbid such changes, or limit their number per second. The address then stays as it was.
     }
   }
 
@@ -122,7 +122,7 @@ class App {
   }
 }
 
-/** The buttons that save what is seen, and what there is to know about the models. */
+/** Draw the buttons that save the view, and the information about the models. */
 function drawFooter(app) {
   const name = (view, ending) => `${view.model.settings.name.replace(/[^\p{L}\p{N}._-]+/gu, "-")}.${ending}`;
   const each = (action) => () => Promise.all(app.views.filter((view) => view.result && !view.result.empty).map(action));
@@ -141,7 +141,7 @@ function drawFooter(app) {
     ["JSON", each((view) => download(name(view, "json"), new Blob([JSON.stringify(view.record())], { type: "application/json" })))],
   ];
   byId("save").replaceChildren(...actions.map(([label, action]) =>
-    h("button", { type: "button", title: label.length === 3 || label === "JSON" ? `Save what is seen as ${label}` : "Copy the address of this view", onclick: action }, label)));
+    h("button", { type: "button", title: label.length === 3 || label === "JSON" ? `Save this view as ${label}` : "Copy the address of this view", onclick: action }, label)));
   byId("honest").textContent = data.models.find((one) => one.faithfulness)?.faithfulness || data.models[0].note;
   byId("about").append(...data.models.map((model) => h("details", {},
     h("summary", {}, `Model card of ${model.name}`),

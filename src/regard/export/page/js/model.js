@@ -5,10 +5,10 @@ import { ClassifierEngine, DecoderEngine } from "./engine.js";
 import { lengthLimit, search } from "./search.js";
 import { END, START, Tokenizer, UNKNOWN } from "./tokenizer.js";
 
-/** A mistake that the user can repair; its message is shown. */
+/** An error that the user can correct; its message is shown. */
 export class PageError extends Error {}
 
-const MOST_NEW_TOKENS = 24; // that a language model adds to a text
+const MOST_NEW_TOKENS = 24; // maximum number that a language model adds to a text
 
 /** Encode a text without the words that are left out. */
 function readSource(tokenizer, text, dropped, longest, endSymbol) {
@@ -24,7 +24,7 @@ function readSource(tokenizer, text, dropped, longest, endSymbol) {
   };
 }
 
-/** Sum columns by word, for rows of weights over tokens; what fell on no word is returned apart. */
+/** Sum the weights of each word's tokens; the weight on tokens that belong to no word is returned as `hidden`. */
 export function byWord(weights, wordOf, numWords) {
   const row = new Float64Array(numWords);
   let hidden = 0;
@@ -45,7 +45,7 @@ function pickHead({ data, sizes }, layer, head) {
 const tooLong = (source, most) => new PageError(`The text has ${source.numTokens} tokens; this model reads at most ${most}. Shorten it.`);
 
 export class TranslatorModel {
-  /** How the page speaks of what this kind of model does. */
+  /** Texts on the page that depend on the kind of model. */
   words = {
     hidden: "end", alignment: "alignment", caption: "output words down, source words across", heads: "Output words read source words",
     advice: "Drag the end of a band to another word, or select an output word. Click a source word to leave it out.",
@@ -131,14 +131,14 @@ export class TranslatorModel {
   }
 }
 
-/** A language model: its source is its own text, of which each step reads what is there already. */
+/** A language model: its source is its own text, of which each step reads the part that is already written. */
 export class LanguageModel extends TranslatorModel {
   words = {
     hidden: "start", alignment: "all heads", caption: "each word down, the words before it across", heads: "Each word reads the words before it",
     advice: "Drag the end of a band to another word, or select a word on the right.",
   };
 
-  /** Go on with a text, as `TranslatorModel.run`; `prefix` takes the place of the text's own tokens. */
+  /** Continue a text; see `TranslatorModel.run`. `prefix` replaces the text's own tokens. */
   async run({ text, beamSize, numBest = beamSize, prefix = [], edits = new Map() }, isStale = () => false) {
     const prompt = readSource(this.target, text, new Set(), this.settings.max_tokens, false);
     if (prompt.tooLong) throw tooLong(prompt, this.settings.max_tokens);
@@ -152,13 +152,13 @@ export class LanguageModel extends TranslatorModel {
     const hypotheses = found.hypotheses.map((one) => {
       const whole = this.target.decode(one.tokens);
       const described = this.target.describe(one.path.map((step) => step.token));
-      // The prompt as it was typed: the model may not know all of it, or see it in lower case.
+      // Show the prompt as it was typed, because the model may not know all its words, or may read it in lower case.
       return { ...one, ...described, text: whole.startsWith(known) ? text.trimEnd() + whole.slice(known.length) : whole };
     });
     return { source: this.#read(hypotheses[0], text), within: null, best: hypotheses[0], hypotheses, steps: found.steps, numGiven: given.length };
   }
 
-  /** What the steps of an output have read: the start symbol, and all tokens but the last. */
+  /** Return the tokens that the steps of an output have read: the start symbol, and all tokens but the last. */
   #read({ path }, text) {
     const fed = path.slice(0, -1).map((step) => step.token), tokens = [START, ...fed];
     const { words: read, wordOf } = this.target.describe(fed), owners = [-1, ...wordOf];
@@ -192,7 +192,7 @@ export class ClassifierModel {
     return { source, cut, probabilities, order, attention, label: this.settings.labels[order[0]], empty: !source.words.length };
   }
 
-  /** The weight of each word at a site that pools, from the mean of its heads. */
+  /** Return the weight of each word at a pooling site, averaged over heads. */
   wordWeights(result, site = "pool") {
     const { data, sizes } = result.attention[site];
     const length = sizes.at(-1), heads = data.length / length;

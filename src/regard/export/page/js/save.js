@@ -1,11 +1,11 @@
-// What is seen, as a file: the figure as SVG or PNG, and everything recorded as JSON, which `regard.load_record` reads.
+// Save the view to a file: the figure as SVG or PNG, and the whole record as JSON, which `regard.load_record` reads.
 
 import { s, widthOf } from "./dom.js";
 
 const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-decoration"];
 const CELL = 30, GAP = 48, MARGIN = 24;
 
-/** Copy a picture with the styles that it is shown in. */
+/** Copy a picture with its computed styles. */
 function copyPicture(element) {
   const copy = element.cloneNode(false);
   for (const name of ["class", "tabindex", "role", "data-key", "aria-label", "aria-pressed", "style"]) copy.removeAttribute(name);
@@ -20,7 +20,7 @@ function copyPicture(element) {
   return copy;
 }
 
-/** The weights as squares with their words. */
+/** Draw the weights as a matrix of squares, with its words. */
 function drawMatrix({ source, output, matrix }, font, colours) {
   const { ink, band, line } = colours;
   const left = Math.max(...output.map((word) => widthOf(word.text, font.css)), 0) + 10;
@@ -84,7 +84,7 @@ function layersOf({ data, sizes: [layers, heads, rows, columns] }, family) {
   return found;
 }
 
-/** The weights of all steps for each layer and head: `key` is their place in a step's attention. */
+/** Return the weights of all steps for each layer and head; `key` is the name of these weights in a step's attention. */
 function stepsByHead(path, family, key, width) {
   const [layers, heads] = path[0].attention[key].sizes, found = {};
   for (let layer = 0; layer < layers; layer++) {

@@ -8,7 +8,7 @@ import { END, PAD, START, UNKNOWN } from "./tokenizer.js";
 const LONGEST_TARGET = 500;
 const CANDIDATES = 12; // continuations of each hypothesis that are kept for the page
 
-/** Return the most steps of a target: twice the source and 20 more, unless the settings say otherwise. */
+/** Return the maximum number of steps of a target: by default, twice the length of the source and 20 more. */
 export function lengthLimit(sourceLength, settings, prefixLength = 0) {
   if (settings.max_length) return Math.max(settings.max_length, prefixLength + 1);
   return Math.max(Math.min(2 * sourceLength + 20, LONGEST_TARGET) + prefixLength, settings.min_length + 20);
@@ -21,7 +21,7 @@ const scoreOf = (logProbability, length, { length_penalty: alpha, length_reward:
  * Search for the best targets.
  *
  * model:     step(tokens, state, override) → {logProbabilities (N·V), attention (N), state}, and select(state, parents).
- * state:     where the model stands before the first word.
+ * state:     the model's state before the first word.
  * settings:  beam_size, n_best (how many hypotheses are wanted), length_penalty, length_reward, min_length, …, as in regard's `decoding`, and limit.
  * guide:     prefix: ids that the target begins with; overrides: Map of step → attention to use in place of the model's own.
  * isStale:   a function that says whether the result is no longer wanted; the search then returns null.
@@ -54,14 +54,14 @@ export async function search(model, state, settings, { prefix = [], overrides = 
     if (isLast || isDone(going, ended, length, settings)) break;
     state = model.select(found.state, going.map((one) => one.parent));
     live = going;
-    // A hypothesis that has ended leaves the beam, so parents are places among those that are fed next.
+    // A hypothesis that has ended leaves the beam, so `parent` is an index into the hypotheses that the next step reads.
     steps.at(-1).fed = going.map((one) => one.slot);
   }
   ended.sort((a, b) => b.finished - a.finished || b.score - a.score || a.step - b.step || a.slot - b.slot);
   return { steps, hypotheses: ended.slice(0, settings.beam_size).map((ending) => follow(steps, ending)) };
 }
 
-/** Whether no hypothesis that goes on can come among the wanted ones: log probabilities only fall. */
+/** Whether no unfinished hypothesis can still become one of the n best, because log probabilities only fall. */
 function isDone(going, ended, length, settings) {
   const finished = ended.filter((one) => one.finished).map((one) => one.score).sort((a, b) => b - a);
   if (finished.length >= settings.beam_size || !going.length) return true;
@@ -74,7 +74,7 @@ function isDone(going, ended, length, settings) {
   return bound <= finished[settings.n_best - 1];
 }
 
-/** The best continuations of all hypotheses together, by log probability less what restrictions cost. */
+/** Return the best continuations of all hypotheses together, by log probability minus the costs of restrictions. */
 function continuations(live, rows, settings, { forced, endCost }) {
   const all = [];
   live.forEach((one, parent) => {
@@ -93,7 +93,7 @@ function continuations(live, rows, settings, { forced, endCost }) {
   return all.sort((a, b) => b.compared - a.compared).slice(0, settings.beam_size);
 }
 
-/** What next words cost where they are compared; Infinity for those that may not follow. */
+/** Return the costs that are subtracted when next words are compared; Infinity for words that must not follow. */
 function costsOf(words, row, settings) {
   const costs = new Map();
   if (settings.repetition_penalty > 1) {

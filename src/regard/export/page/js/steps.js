@@ -5,7 +5,7 @@ import { END } from "./tokenizer.js";
 
 const SHOWN_CANDIDATES = 8;
 
-/** The step at which the model was least sure: the one to look at first. What was typed is not the model's. */
+/** The step at which the model was least sure, which is selected first; words that the user typed are skipped. */
 const leastSure = (path, first) =>
   path.reduce((best, one, place) => (place > first && one.logProbability < path[best].logProbability ? place : best), Math.min(first, path.length - 1));
 
@@ -20,7 +20,7 @@ export class StepsView {
     this.element = h("section", { class: "steps" },
       h("div", {},
         h("h3", {}, "Step by step"),
-        h("p", { class: "hint" }, "Move through the output. Choose another word than the model's, and it goes on from there."),
+        h("p", { class: "hint" }, "Move through the output. Choose a different word, and the model continues from there."),
         this.slider, this.line),
       this.candidates);
   }
@@ -58,7 +58,7 @@ export class StepsView {
         const share = Math.exp(logProbability);
         return h("button", {
             type: "button", class: `candidate${token === chosen ? " is" : ""}${token === END ? " end" : ""}`, "data-key": `candidate-${place}`,
-            "aria-pressed": token === chosen ? "true" : "false", title: `Write ${model.spell(token)} here and go on`,
+            "aria-pressed": token === chosen ? "true" : "false", title: `Write ${model.spell(token)} here and continue`,
             onclick: () => this.view.choose(step, token),
           },
           h("span", { class: "name" }, drawToken(model.spell(token))),

@@ -60,7 +60,7 @@ function schemeOf({ kind, language }) {
       scheme.split = (chunk) => chunk.match(/[^ \t\n\r\f\v]+/g) ?? [];
       scheme.join = (symbols) => symbols.join(" ");
       return scheme;
-    case "spacy": // its rules run in Python only: here it joins words, and text is cut at spaces
+    case "spacy": // spaCy's rules run in Python only: here, words are joined, but text is only cut at spaces
       scheme.split = splitAtSpace;
       scheme.join = (symbols) => detokenize(symbols, language, language !== "de");
       return scheme;
@@ -123,7 +123,7 @@ export class Tokenizer {
     return { ids, words, wordOf };
   }
 
-  /** Turn ids into a text that reads like a sentence; `replace` maps positions to words that take the place of symbols. */
+  /** Turn ids into a text that reads like a sentence; `replace` maps positions to words that replace symbols. */
   decode(ids, replace = new Map()) {
     const spelled = [];
     ids.forEach((id, place) => {
@@ -135,7 +135,7 @@ export class Tokenizer {
     return this.scheme.join(spelled);
   }
 
-  /** Say which words an output stands for: the words, and the word of each id, −1 for special symbols. */
+  /** Return the words of an output, and the index of each id's word, −1 for special symbols. */
   describe(ids) {
     const ordinary = ids.map((id, place) => [id, place]).filter(([id]) => id === UNKNOWN || id >= NUM_SPECIAL);
     const { words, owners } = this.#group(ordinary.map(([id]) => this.tokens[id]));
@@ -151,10 +151,10 @@ export class Tokenizer {
 
   #lookUp(unit) {
     const found = this.merges ? this.#mergePairs(unit) : this.scores ? this.#bestPieces(unit) : [this.idOf.get(unit)];
-    return found.map((id) => (id >= NUM_SPECIAL ? id : UNKNOWN)); // a text cannot smuggle a special symbol in
+    return found.map((id) => (id >= NUM_SPECIAL ? id : UNKNOWN)); // so that no text can contain special symbols
   }
 
-  /** Byte-pair encoding: of all neighbours, merge those that were learned first, the leftmost first. */
+  /** Byte-pair encoding: again and again, merge the pair of neighbours that was learned first; of equal pairs, the leftmost. */
   #mergePairs(unit) {
     const pieces = [...unit].map((character) => (this.idOf.has(character) ? character : null));
     for (;;) {
@@ -198,9 +198,9 @@ export class Tokenizer {
   #group(tokens) {
     const { space, split } = this.scheme;
     if (!space) return { words: tokens, owners: tokens.map((_, place) => place) };
-    // A letter stands for the unknown symbol, so that it is a part of the word around it.
+    // A letter replaces the unknown symbol, so that the symbol becomes a part of the word around it.
     const spelled = tokens.map((token) => [...(token === UNKNOWN_TOKEN ? "x" : token).replaceAll(space, " ")]);
-    const ownerAt = []; // for each character of the text, spaces going with the word behind them
+    const ownerAt = []; // the word of each character of the text; a space belongs to the word after it
     let number = 0;
     for (const chunk of spelled.flat().join("").split(" ")) {
       const pieces = split(chunk);

@@ -57,11 +57,11 @@ export class TranslationView {
       this.force(field.value);
     };
     return h("details", { class: "forcing" }, h("summary", {}, "Force a target"),
-      h("form", { onsubmit: submit }, h("p", { class: "hint" }, "See how probable the model finds a translation of yours, and what it reads when it writes it."),
+      h("form", { onsubmit: submit }, h("p", { class: "hint" }, "See how probable the model finds your own translation, and which words it reads when it writes this translation."),
         field, h("button", {}, "Force")));
   }
 
-  /** Make the model write a given text; an empty one sets it free. */
+  /** Make the model write a given text; with an empty text, it writes its own again. */
   force(text) {
     const { ids } = this.model.target.encode(text);
     this.prefix = ids.length ? [...ids, END] : [];
@@ -76,7 +76,7 @@ export class TranslationView {
     this.app.changed({ again: false });
   }
 
-  /** Write another word at a step, and go on from it. */
+  /** Write another word at a step, and continue from there. */
   choose(step, token) {
     this.prefix = [...this.result.best.path.slice(0, step).map((one) => one.token), token];
     this.step = step;
@@ -98,7 +98,7 @@ export class TranslationView {
     return this.model.settings.source ? recordOf(this) : recordOfText(this);
   }
 
-  /** Forget everything that belongs to the text before. */
+  /** Forget everything that belongs to the previous text. */
   forget() {
     Object.assign(this, { edits: new Map(), prefix: [], step: null, site: this.site ?? MAIN_SITE });
     if (this.app.scrubbing === this) this.app.scrubbing = null;
@@ -129,7 +129,7 @@ export class TranslationView {
     return `${this.app.beamSize} ${this.app.text}`;
   }
 
-  /** Whether the output is not simply the model's own. */
+  /** Whether the user has changed weights, chosen words, or left words out. */
   get isTouched() {
     return this.edits.size > 0 || this.prefix.length > 0 || this.app.dropped.size > 0;
   }
@@ -178,7 +178,7 @@ export class TranslationView {
     this.app.changed();
   }
 
-  /** While a band is dragged, each word that it passes is tried on the weights from before. */
+  /** While a band is dragged, show the output for the word under the pointer; each move starts from the original weights. */
   #drag(row, from, to) {
     this.before ??= { result: this.result, edits: new Map(this.edits), steps: this.stepsOf(row) };
     this.edits = new Map(this.before.edits);
@@ -258,7 +258,7 @@ export class TranslationView {
   }
 
   #drawOutput(view) {
-    // The output as it is written, its words marked where they can be found in it.
+    // Draw the text of the output, and mark the words that are found in it.
     const nodes = [];
     let rest = this.result.best.text;
     view.output.forEach((word, row) => {

@@ -72,7 +72,7 @@ export class TreeView {
         const middle = (x1 + x2) / 2;
         links.push(s("path", { class: `link${kindOf(child)}`, d: `M${x1},${y1}C${middle},${y1} ${middle},${y2} ${x2},${y2}` }));
         labels.push(s("text", { class: `node${kindOf(child)}`, x: x(child), y: y(child), dy: "0.35em" }, child.text,
-          s("title", {}, `${model.spell(child.token)} · log probability ${decimal(child.logProbability, 2)}, in sum ${decimal(child.total, 2)}`)));
+          s("title", {}, `${model.spell(child.token)} · log probability ${decimal(child.logProbability, 2)}, total ${decimal(child.total, 2)}`)));
         draw(child);
       }
     };

@@ -1,0 +1,117 @@
+"""A search that learns late which sentences have finished finds the same, and the code for GPUs waits for nothing in a step.
+
+PyTorch's device `meta` stands for a GPU: it has shapes and no values, so whatever would wait for a value raises an error there.
+Nothing here has run on a GPU.
+"""
+
+import numpy as np
+import pytest
+import torch
+from training.test_synchronisation import Operations, made, meta  # noqa: F401
+
+from regard.decoding import beam_search, finished, greedy
+from regard.decoding.guidance import Guidance
+from regard.decoding.restrictions import Restrictions
+from regard.errors import RequestError
+
+
+class LateCopy:
+    """A background copy that arrives after some more steps."""
+
+    delay = 0
+
+    def __init__(self, mask: torch.Tensor) -> None:
+        self.values, self.left = mask.clone(), self.delay
+
+    def has_arrived(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+    def wait(self) -> None:
+        self.left = 0
+
+
+delays = pytest.mark.parametrize("delay", [0, 1, 3, 20])
+
+
+def learn_late(monkeypatch, delay: int) -> None:
+    """Make searches on a CPU run the code for GPUs, with copies that take `delay` more steps."""
+    monkeypatch.setattr(LateCopy, "delay", delay)
+    monkeypatch.setattr(finished, "BackgroundCopy", LateCopy)
+    for name in ("finished", "candidates", "beam"):
+        monkeypatch.setattr(f"regard.decoding.{name}.is_free_to_read", lambda tensor: False)
+
+
+def words_and_scores(found: list) -> list:
+    each = [found] if not isinstance(found[0], list) else found
+    return [[(h.tokens, h.finished, h.attention["cross"].shape) for h in row] for row in each], np.array(
+        [h.score for row in each for h in row]
+    )
+
+
+@delays
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"length_reward": 0.8, "max_length": 6}, {"restrictions": Restrictions(no_repeat_ngrams=2, repetition_penalty=1.3)}],
+    ids=["plain", "short", "restricted"],
+)
+def test_late_answers_change_no_result(tiny, sources, seed, options, delay, monkeypatch) -> None:
+    model, (source, mask) = tiny(seed=seed), sources
+    guidance = Guidance([[5, 6], *[[]] * (len(source) - 1)], [[]] * len(source))
+    searches = [
+        lambda: greedy(model, source, mask, record=("cross",), guidance=guidance, **options),
+        lambda: beam_search(model, source, mask, beam_size=4, n_best=3, record=("cross",), guidance=guidance, **options),
+    ]
+    expected = [words_and_scores(search()) for search in searches]
+    learn_late(monkeypatch, delay)
+    for search, (words, scores) in zip(searches, expected, strict=True):
+        late_words, late_scores = words_and_scores(search())
+        assert late_words == words
+        np.testing.assert_allclose(late_scores, scores, rtol=1e-5, atol=1e-5)
+
+
+@delays
+def test_required_phrases_are_found_with_late_answers(tiny, sources, delay, monkeypatch) -> None:
+    model, (source, mask) = tiny(), sources
+    guidance = Guidance([[]] * len(source), [[[5, 6]], *[[]] * (len(source) - 1)])
+    expected = beam_search(model, source, mask, beam_size=4, max_length=14, guidance=guidance)
+    learn_late(monkeypatch, delay)
+    found = beam_search(model, source, mask, beam_size=4, max_length=14, guidance=guidance)
+    assert [[h.tokens for h in row] for row in found] == [[h.tokens for h in row] for row in expected]
+
+
+@pytest.mark.parametrize("search", [greedy, beam_search])
+def test_scores_that_are_not_finite_are_found_at_the_end(tiny, sources, search, monkeypatch) -> None:
+    learn_late(monkeypatch, 3)
+    model, (source, mask) = tiny(), sources
+    with torch.no_grad():
+        model.bias[7] = torch.nan
+    with pytest.raises(RequestError, match="not finite"):
+        search(model, source, mask)
+
+
+class Enough(Exception):
+    """Ends a search on `meta`, where no answer ever arrives."""
+
+
+@pytest.mark.parametrize("preset", ["transformer-tiny", "luong", "tutorial-luong-concat"])
+@pytest.mark.parametrize(
+    "options", [{}, {"restrictions": Restrictions(no_repeat_ngrams=2, suppressed=(1,))}], ids=["plain", "restricted"]
+)
+@pytest.mark.parametrize("search", [greedy, beam_search])
+def test_a_step_waits_for_nothing(search, options, preset, meta, monkeypatch) -> None:  # noqa: F811
+    model, batch = made(preset, meta)
+    counts: list[int] = []
+
+    class Never(LateCopy):
+        def has_arrived(self) -> bool:
+            counts.append(operations.counts.total())
+            if len(counts) == 5:
+                raise Enough
+            return False
+
+    monkeypatch.setattr(finished, "BackgroundCopy", Never)
+    with pytest.raises(Enough), Operations() as operations:
+        search(model.eval(), batch.source, batch.source_mask, record=("cross",), **options)
+    assert 0 < counts[4] - counts[3] <= (300 if preset == "transformer-tiny" else 150)
