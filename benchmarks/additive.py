@@ -60,7 +60,7 @@ def both_ways(form: Callable[..., Tensor], tensors: tuple[Tensor, ...], grad: Te
 
 
 def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, Any]:
-    """Return the times of the forward and of both passes, and the error of each form against float64."""
+    """Return the times of the forward pass and of both passes, and the error of each form against float64."""
     batch, queries, keys, width = shape
     tensors = torch.randn(batch, queries, width), torch.randn(batch, keys, width), torch.randn(width)
     ready = (exponential(tensors[1]),) if queries == 1 else ()

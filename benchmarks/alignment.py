@@ -6,7 +6,7 @@ Trains a model of the shape of preset `transformer-tiny` on the built-in English
 every layer at both steps on held-out pairs that share no sentence with the training pairs; the decoder reads the reference
 translations. Prints a table, then one JSON line.
 
-1. Unguided: the site and the step are those with the least error on 500 other pairs with known links.
+1. Unguided: the site and the step are those with the lowest error on 500 other pairs with known links.
 2. Guided (Garg et al. 2019): known links for the first half of the training pairs train one head of the second-last layer.
 """
 
@@ -93,7 +93,7 @@ def errors_of(translator: Translator, held_out: list[DemoPair]) -> dict[str, flo
 
 
 def choose(errors: dict[str, float]) -> str:
-    """Return the site and the step with the least error."""
+    """Return the site and the step with the lowest error."""
     return min(errors, key=errors.__getitem__)
 
 

@@ -68,7 +68,7 @@ def operations_per_target_token(shape: Shape, lengths: Lengths) -> float:
 
 
 def measure_peak(*, size: int = 2048, seconds: float = 2.0) -> dict[str, float]:
-    """Return operations per second of the fastest of many size × size products on one thread, for each number format."""
+    """Return the operations per second of the fastest of many size × size products on one thread, by number format."""
     import torch
 
     torch.set_num_threads(1)

@@ -120,7 +120,7 @@ def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         sizes = [sum(p.numel() for p in model.parameters()) for model in (task.model, plain)]
         trainers = {"regard": regard_updates(task, config), "plain": plain_updates(task, plain)}
         rates: dict[str, list[float]] = {name: [] for name in trainers}
-        for turn in range(options.rounds + 1):  # the first does not count
+        for turn in range(options.rounds + 1):  # the first round does not count
             texts = options.updates * options.batch_tokens // max(1, int(task.data.train.lengths.mean()))
             for name, updates in trainers.items():
                 rate = texts_per_second(updates, texts)

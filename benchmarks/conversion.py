@@ -1,7 +1,8 @@
 """Convert a Transformer of regard to the format of JoeyNMT 2.3, with a vocabulary whose symbols are spelt as numbers.
 
-JoeyNMT has norms before or after each part. DeepNet's scales of the residual stream are moved into the linear maps whose
-outputs are added to it. JoeyNMT has no rotary positions, no gated feed-forward layers, no RMSNorm, and no untied embeddings.
+JoeyNMT has pre-norm and post-norm layers. DeepNet's scaled residual connections are converted to post-norm: the last linear map
+before each connection is divided by the scale. JoeyNMT has no rotary positions, no gated feed-forward layers, no RMSNorm, and
+no untied embeddings.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,8 @@ The bundle's weights are converted for the two other programs, so that all three
 penalty 1) and greedily. JoeyNMT has no rotary positions, RMSNorm or gated feed-forward layers. If the model has one of them, it
 is compared only with CTranslate2, and a message says so. With --joeynmt-model, regard and JoeyNMT are compared on a second
 bundle, which was trained with the same settings but `model.positions: sinusoidal`. It must have the same layers, width, heads
-and vocabularies as the first bundle, and the same number of weights up to 2%. The JSON line has a match for each bundle.
+and vocabularies as the first bundle, and the same number of weights up to 2%. The JSON line has an entry in `matches` for each
+bundle.
 
 Each program runs in a process of its own on the same core with one thread in float32, and the programs take turns. Each figure
 is the median over the rounds, for the best of a few batch sizes. Seconds are those of the search, without loading the model.
@@ -68,7 +69,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("benchmarks.decoding", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("model", type=Path, help="folder of a trained Transformer")
-    add("--joeynmt-model", type=Path, help="folder of a second one of the same shape, which JoeyNMT supports")
+    add("--joeynmt-model", type=Path, help="folder of a second Transformer of the same shape, which JoeyNMT supports")
     add_data(parser)
     add_places(parser, "decoding")
     add("--rivals", default="ctranslate2,joeynmt", help="programs to compare with, separated by commas (%(default)s)")
@@ -269,7 +270,7 @@ class Bench:
         return self.out / f"{name}.{beam_size}.{penalty:g}"
 
     def same(self, name: str, beam_size: int, core: int) -> float:
-        """Return the share of sentences that a program translates as regard does; CTranslate2 without a length penalty."""
+        """Return the share of sentences that a program translates as regard does; for CTranslate2, without a length penalty."""
         penalty = 0.0 if name == "ctranslate2" else 1.0
         if not penalty:
             for each in ("regard", name):

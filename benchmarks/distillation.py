@@ -2,9 +2,9 @@
 
     python -m benchmarks.distillation --train train.en,train.de --dev val.en,val.de --work runs/distillation
 
-Translators with different seeds are trained on the same pairs: they are the teachers, and the baseline of their size. Students
-of the same size and of other widths learn from all teachers. Models of the other widths are also trained without teachers.
-Complete runs in `--work` are used again, so an interrupted benchmark continues. The last line printed is JSON.
+Translators with different seeds are trained on the same pairs: they are the teachers, and the baseline for students of this
+size. Students of the same size and of other widths learn from all teachers. Models of the other widths are also trained
+without teachers. Complete runs in `--work` are used again, so an interrupted benchmark continues. The last line is JSON.
 """
 
 import argparse

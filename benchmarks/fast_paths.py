@@ -123,7 +123,7 @@ def padded_softmax(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 def heads_kernel(dtype: torch.dtype) -> Iterator[Forms]:
-    """`MultiHead` with weights and without gradients. A limit that is never reached turns the kernel off."""
+    """Compare `MultiHead` with and without its kernel, which a huge limit turns off; with weights, without gradients."""
     for batch, num_heads, length, size in ((4, 4, 512, 256), (4, 8, 512, 512), (2, 8, 1024, 512)):
         attention, x = MultiHead(size, num_heads).to(dtype), draw(batch, length, size, dtype=dtype)
         mask = torch.ones(batch, length, dtype=torch.bool)

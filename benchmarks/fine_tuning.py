@@ -1,4 +1,4 @@
-"""Fine-tuning compared with training from scratch on few pairs: BLEU and chrF on pairs that neither has seen.
+"""Fine-tuning compared with training from scratch on few pairs: BLEU and chrF on pairs that no model has seen.
 
     python -m benchmarks.fine_tuning --base multi30k/train.en,multi30k/train.de --pairs tatoeba/deu.txt
 

@@ -5,7 +5,7 @@ PyTorch's fused kernel. For each length, the mechanisms run in turn in one proce
 other programs affect little.
 
     ms        milliseconds of each mechanism at each length, forward, and forward and backward
-    ratio     time of MultiHead over that of the mechanism; above 1, the mechanism is faster
+    ratio     time of MultiHead divided by that of the mechanism; above 1, the mechanism is faster
     faster_from   shortest measured length from which all ratios are above 1; null if there is none
 
     python -m benchmarks.lengths [--lengths 128 256 512 1024 2048 4096 8192] [--size 512] [--heads 8] [--repeats 5]
@@ -31,13 +31,13 @@ LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 
 
 def forward(attention: Attention, x: Tensor) -> Tensor:
-    """Attend within x, as when a model reads a text."""
+    """Compute the self-attention of x, as when a model reads a text."""
     with torch.no_grad():
         return attention(x, need_weights=False).context
 
 
 def both(attention: Attention, x: Tensor) -> tuple[Tensor, ...]:
-    """Attend within x, and compute the gradients of x and of the parameters, as in training."""
+    """Compute the self-attention of x, and the gradients of x and of the parameters, as in training."""
     context = attention(x, need_weights=False).context
     return torch.autograd.grad(context.sum(), [x, *attention.parameters()])
 

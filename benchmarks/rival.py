@@ -80,7 +80,7 @@ def common_config(
     Args:
         data: Paths of `train`, `dev` and `test` without the endings `.en` and `.de`.
         model_dir: Folder of JoeyNMT's run.
-        words: Settings of its vocabularies.
+        words: Settings of JoeyNMT's vocabularies.
         beam_size: Beam size of the search; 1 is greedy.
         decoding_batch: Sentences decoded at once.
     """
@@ -181,7 +181,7 @@ class JoeyTraining:
     parameters: int
     precision: str
     tokens: int
-    """Target tokens with the end symbol, without padding; 0 if the number of updates is limited: then none are logged."""
+    """Target tokens with the end symbol, without padding; 0 if updates are limited, because JoeyNMT then logs none."""
     seconds: float
     """Seconds of training without validation, as JoeyNMT counts them; 0 if the number of updates is limited."""
     tokens_per_second: float

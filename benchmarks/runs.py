@@ -14,10 +14,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what is trained, where and how long."""
     parser.add_argument("--train", required=True, metavar="SOURCE,TARGET", help="training pairs")
     parser.add_argument("--dev", required=True, metavar="SOURCE,TARGET", help="dev pairs")
-    parser.add_argument("--test", metavar="SOURCE,TARGET", help="test pairs; give them once, when the choice is made")
+    parser.add_argument("--test", metavar="SOURCE,TARGET", help="test pairs; use them once, after you have chosen the settings")
     parser.add_argument("--work", required=True, metavar="DIR", help="folder of the runs; complete runs are used again")
     parser.add_argument("--preset", default="transformer-tiny", metavar="NAME")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each row")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="number of runs for each row")
     parser.add_argument("--updates", type=int, default=0, metavar="N", help="updates of each run; 0 for the preset's")
     parser.add_argument("--threads", type=int, default=2, metavar="N")
 
@@ -60,7 +60,7 @@ def weights(folders: list[Path]) -> int:
 
 
 def print_table(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    """Print a line of each row."""
+    """Print one line for each row."""
     seeds = f"means over {options.seeds} seeds ± standard deviation" if options.seeds > 1 else "one seed"
     print(f"{'':<44}{'weights':>12}{'BLEU':>8}{'chrF':>8}{'loss':>8}   ({seeds})")
     for one in rows:

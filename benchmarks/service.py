@@ -137,7 +137,7 @@ def load(
 
 
 def measure(name: str, command: list[str], port: int, options: argparse.Namespace, texts: list[str], clients: int) -> float:
-    """Start a service, load it, stop it under load, print what was measured, and return the answers per second."""
+    """Start a service, send it requests, stop it under load, print what was measured, and return the answers per second."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "TOKENIZERS_PARALLELISM": "false"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload]

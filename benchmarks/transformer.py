@@ -114,7 +114,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 def shared_shape(model: TransformerConfig, rivals: Sequence[str]) -> dict[str, Any]:
     """Return the settings to replace so that regard and these rivals have the same parts and the same number of weights."""
     wanted: dict[str, Any] = {"positions": "sinusoidal", "norm": "layer", "tie_embeddings": "all", "output_bias": False}
-    if model.feed_forward == "swiglu":  # has three linear maps instead of two
+    if model.feed_forward == "swiglu":  # swiglu has three linear maps, relu has two
         wanted |= {"feed_forward": "relu", "feed_forward_size": model.feed_forward_size * 3 // 2}
     if model.norm_order == "deep" or any(name.startswith("marian") for name in rivals):
         wanted["norm_order"] = "post"

@@ -102,9 +102,9 @@ def test_a_mechanism_takes_it_in_its_call(mechanism):
 
 WRONG = {
     r"^sharpen: power is -1, expected more than 0; 2 squares the weights, and flatten makes them equal$": lambda: sharpen(-1),
-    r"^erase: columns are \(\), expected numbers of tokens, as in erase\(2\) or erase\(0, 3\)$": lambda: erase(),
-    r"^attend_to: columns are \('him',\), expected numbers of tokens, as in attend_to\(2\)": lambda: attend_to("him"),
-    r"^at_step: steps is -1, expected a number of 0 or more, or several: at_step\(1, …\)$": lambda: at_step(-1, flatten),
+    r"^erase: columns are \(\), expected indices of tokens, as in erase\(2\) or erase\(0, 3\)$": lambda: erase(),
+    r"^attend_to: columns are \('him',\), expected indices of tokens, as in attend_to\(2\)": lambda: attend_to("him"),
+    r"^at_step: steps is -1, expected an index from 0, or several: at_step\(1, …\)$": lambda: at_step(-1, flatten),
     r"^at_step: got a str, expected a function of weights and mask, such as regard.reweight.flatten$": lambda: at_step(1, "x"),
     r"^reweight is a list, expected functions by site, as in reweight={'cross': flatten}$": lambda: check_reweight([], ()),
     r"^reweight names the attention 'cros'; this model has: cross; did you mean 'cross'\?$": lambda: check_reweight(

@@ -27,8 +27,8 @@ HEADS = [
             "no dropout and no positions. In a model, use [MultiHead](multi-head.md), which costs about the same "
             "and can do more."
         ),
-        picture="Here, the decoder uses it to attend to the source, as for all other mechanisms: the call `attention(query, "
-        "key)` is allowed, too.",
+        picture="Here, the decoder attends to the source, as with all other mechanisms. SelfAttention can do this, because the "
+        "call `attention(query, key)` is allowed, too.",
         example="""attention = SelfAttention(16)
 x = torch.randn(2, 7, 16)
 out = attention(x, key_mask=padding_mask(torch.tensor([7, 4])))  # without a key: within x

@@ -27,7 +27,7 @@ _COVERAGE_OPERATIONS = (
     "`B·K·D²` to prepare the keys, once{}; then for each query, one after the other, `B·D²` for the query itself, `B·K·D` "
     "for its coverage, `B·K·D` for the scores and `B·K·D` for the context."
 )
-_ONE_BY_ONE = "Training keeps `4·B·Q·K·{}` for the backward pass, because every query has its own keys."
+_ONE_BY_ONE = "Training keeps `4·B·Q·K·{}` for the backward pass, because the sum of keys and query differs for each query."
 
 ORDERED = [
     Mechanism(
@@ -71,9 +71,9 @@ print((out.weights[0] > 0).int().tolist())""",
             "keys."
         ),
         picture="This picture uses `window=2`. In copying and reversing, the position depends on the number of letters "
-        "written, so the query can predict it. But only keys inside the window have a gradient, and rows "
-        "whose window began too far from the right letter have not found it. In sorting, the position depends "
-        "on the keys, which the query does not know.",
+        "written, so the query can predict it. But only keys inside the window have a gradient. If the window of a row was "
+        "too far from the right letter at the start of training, the row never found this letter. In sorting, the position "
+        "depends on the keys, which the query does not know.",
         example="""attention = LocalPredictive(16, window=2)
 out = attention(torch.randn(1, 3, 16), torch.randn(1, 9, 16))
 print(tuple(out.weights.shape), ((out.weights[0] > 0).sum(-1) <= 5).tolist(), bool((out.weights.sum(-1) < 1).all()))""",
@@ -152,8 +152,8 @@ print(tuple(memory.fertility.shape), bool((memory.fertility < 2).all()), out.los
     Mechanism(
         kind=SoftMonotonic,
         build=lambda: SoftMonotonic(WIDTH),
-        score="expectation of a scan that stops with σ(e)",
-        state="where the last query may have stopped",
+        score="expectation of a scan that stops at a key with probability σ(e)",
+        state="the probability that the last query stopped at each key",
         cost="B·Q·K·(D + log₂ K) + B·(Q + K)·D²",
         operations="The operations of the scorer: with [WeightNormAdditive](weight-norm-additive.md) `B·K·D²` to prepare, "
         "`B·Q·D²` for the queries and `B·Q·K·D` for the energies. Then `2·B·Q·K·log₂ K` for the expectation, "
@@ -163,9 +163,9 @@ print(tuple(memory.fertility.shape), bool((memory.fertility < 2).all()), out.los
         choose="you train a model that writes output while its input still arrives",
         when=(
             "Use it to train models that write output while their input still arrives, as in speech recognition "
-            "and transliteration. Its position never moves back, so it cannot learn another order of the output, and "
-            "once the position has passed the last key, rows have no weights. For long inputs, set a low `initial_offset`. "
-            "Also test the hard form, because that is the one that is used after training."
+            "and transliteration. Its position never moves back, so it cannot learn tasks in which the order changes. "
+            "Once the position has passed the last key, all weights are zero. For long inputs, set a low `initial_offset`, "
+            "and test the hard form too, because it is used after training."
         ),
         picture="Copying works. Reversing is impossible: the output begins with the last letter, and the position "
         "cannot move back from there. The soft form still gets some letters right, because it can leave a part of its "
@@ -209,7 +209,7 @@ print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], boo
         kind=MoChA,
         build=lambda: MoChA(WIDTH, chunk_size=3),
         score="a softmax over the w keys before each stop, in expectation",
-        state="where the last query may have stopped",
+        state="the probability that the last query stopped at each key",
         cost="B·Q·K·(D + log₂ K + w) + B·(Q + K)·D²",
         operations="The operations of [SoftMonotonic](soft-monotonic.md), those of a second scorer, and about `3·B·Q·K·w` "
         "for the windows.",

@@ -97,7 +97,7 @@ def _declarations(entry: Mechanism) -> str:
     for name, meaning in (
         ("normalized", "the weights of a row sum to one, or to zero where there is nothing to attend to"),
         ("permutation_equivariant", "permuting the keys permutes the weights"),
-        ("stateful", "the weights depend on earlier queries, so the queries must come in order"),
+        ("stateful", "the weights depend on earlier queries, so queries must be given in order"),
         ("sequential", "queries are computed one after the other; `torch.export` then needs a fixed number of queries"),
     ):
         rows.append(f"| `{name}` | {_declared(entry, name)} | {meaning} |")
@@ -145,7 +145,7 @@ def _results(entry: Mechanism, results: Results) -> str:
 def _meaning(found: Mapping[str, Any]) -> str:
     """Return sentences that say how often the written letter has the largest weight, and where another letter has it."""
     shares = ", ".join(f"{task} {percent(found[task]['attended'])}" for task in TASKS)
-    sentences = [f"The correct letter has the largest weight in these shares of the steps: {shares}."]
+    sentences = [f"Share of the steps in which the correct letter has the largest weight: {shares}."]
     rows = [
         f"in {task} `{found[task]['target'][row]}` is written while "
         + (f"`{letter}` has a weight of {weight:.2f}" if weight >= 0.005 else "no letter has a weight")
@@ -165,8 +165,8 @@ def _meaning(found: Mapping[str, Any]) -> str:
     largest = max(gaps, key=lambda task: gaps[task])
     if gaps[largest] >= 0.02:
         sentences.append(
-            f"In {largest}, the correct letter is written more often than it has the largest weight: the output layer "
-            "has learned to recognise some letters from contexts that consist mostly of others "
+            f"In {largest}, the model sometimes writes the correct letter although another letter has the largest weight: the "
+            "output layer has learned to recognise some letters from contexts that consist mostly of other letters "
             "([why](index.md#what-the-weights-mean))."
         )
     elif not rows and min(found[task]["attended"] for task in TASKS) > _NEARLY_ALWAYS:

@@ -25,7 +25,7 @@ def module_path(kind: type[nn.Module]) -> str:
 
 
 def plain_form(kind: type[nn.Module]) -> str:
-    """Return the functions in the first 60 lines of a class's module that the class calls, with short docstrings."""
+    """Return the plain form of a class: the functions that it calls from the first 60 lines of its module, without details."""
     source = Path(inspect.getfile(kind)).read_text(encoding="utf-8")
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

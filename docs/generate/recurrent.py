@@ -21,7 +21,7 @@ RECURRENT = [
         "`4·B·H·Q·K` more.",
         choose="inputs are so long that Q·K is too much, and no query has to find a single key among many",
         when=(
-            "The weights grow linearly with a product, not exponentially, so they are nearly equal: a query can average many "
+            "The weights are proportional to φ(q)·φ(k) instead of exp(q·k), so they are nearly equal: a query can average many "
             "keys, but can hardly select a single one. Choose it for a decoder whose memory must not grow with each word, or "
             "for long inputs: on one core, without weights, with 8 heads and D = 512, its forward pass is faster than that of "
             "[MultiHead](multi-head.md) from 1,024 tokens on (3.3 times at 8,192), and training from 512 on (4.0 times at "
@@ -42,15 +42,15 @@ print(torch.allclose(step.context, context[:, 6:], atol=1e-5), tuple(weights.sha
         state=_STATE,
         cost="B·(Q + K)·D²",
         operations="`2·B·K·D²` to prepare keys and values and about `B·K·(4·D²/H + 64·D)` for S, in chunks of 64 keys; then "
-        "`3·B·Q·D²` for queries, gate and output and `B·Q·D²/H` to read S. With weights, `2·B·Q·K·D` and a triangular "
-        "system of K keys for each head, `B·H·Q·K²/2`.",
+        "`3·B·Q·D²` for queries, gate and output and `B·Q·D²/H` to read S. With weights, `2·B·Q·K·D`, and "
+        "`B·H·Q·K²/2` to solve a triangular system of K keys for each head.",
         memory="`4·B·D²/H` for S, whatever the number of keys; `8·B·K·D` for prepared keys and values; with weights "
         "`8·B·H·K²` more.",
         choose="inputs are so long that Q·K is too much, and queries must find single keys",
         when=(
             "Each key first erases the value that S contains for it, so S does not fill up as in "
             "[LinearAttention](linear-attention.md), and α lets old keys fade. The order of the keys matters: if a decoder "
-            "uses it to attend to a source, the last words have an advantage. On one core, without weights, with 8 heads and "
+            "attends to a source in this way, the last words have an advantage. On one core, without weights, with 8 heads and "
             "D = 512, it is faster than [MultiHead](multi-head.md) from 4,096 tokens on: at 8,192, 2.2 times in a forward pass "
             "and 1.2 times in training. On shorter inputs, choose MultiHead, whose weights are positive and easier to read."
         ),

@@ -56,9 +56,10 @@ _BEYOND = """## Beyond translation
 
 Additive scores can compare two kinds of vectors, and have other uses than translation. A *pointer network* chooses one of
 its inputs (Vinyals, Fortunato, Jaitly 2015). *Graph attention* scores the neighbours of a node; Brody, Alon and Yahav (2022)
-show that its weights depend on the node only because of the nonlinearity before the last weights. *Speech* recognisers align
-letters with frames (Chorowski et al. 2015; see [LocationSensitive](location-sensitive.md)). The two functions below expect
-queries and keys that your own layers have already projected. For graph attention, use the adjacency matrix as the mask:
+show that a node can only change the ranking of its neighbours if a nonlinearity comes before the product with v. *Speech*
+recognisers align letters with frames (Chorowski et al. 2015; see [LocationSensitive](location-sensitive.md)). The two functions
+below expect queries and keys that your own layers have already projected. For graph attention, use the adjacency matrix as the
+mask:
 
 ```python
 import torch
@@ -76,7 +77,7 @@ print(tuple(out.context.shape), bool((out.weights[0][~adjacency] == 0).all()))
 regard chooses the form by size and device, never by timing, so that results can be repeated. Small sizes use the formula as it
 is written. On a CPU, larger sizes are computed in blocks that fit into the cache, with tanh(a + b) = 1 − 2/(1 + e^{2a}·e^{2b}):
 the exponentials are computed once for each row, so each element needs only a multiply-add and a division. **Under
-`torch.compile`, large sizes use compiled loops of the same identity**, in which two fractions share one denominator, forward
+`torch.compile`, large sizes use compiled loops with the same identity**, in which two fractions share one denominator, forward
 and backward. For NVIDIA GPUs there are Triton kernels, which also apply mask and softmax and return the context. They are off
 by default, because they have not been run on a GPU
 ([module](../../src/regard/attention/kernels/additive_triton.py)). None of the fast forms stores a tensor of `B·Q·K·D`, and
@@ -242,7 +243,7 @@ print(tuple(out.context.shape), tuple(attention.projection.weight.shape))""",
             "gets "
             "a large weight only because it is long, and training is stable. On the other hand, the length of a key cannot "
             "show "
-            "that it matters. Start with g around 10: with 1, the weights are nearly equal."
+            "that the key matters. Start with g around 10: with 1, the weights are nearly equal."
         ),
         example="""attention = Cosine(16)
 query, key = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
@@ -259,10 +260,10 @@ print(torch.allclose(one.weights, other.weights, atol=1e-6))""",
         memory="`4·B·K·D` for the prepared keys and `4·B·Q·K` for the weights; with `need_weights=False` only the former.",
         choose="you want few parameters, and one encoder computes queries and keys, as in BiDAF",
         when=(
-            "Each feature of the key has its own weight, and so has its product with the same feature of the query. "
-            "[General](general.md) uses a whole matrix for this, with D² instead of 3·D parameters. The features of query and "
-            "key must have the same meaning, as in BiDAF, where one encoder reads question and text. With different encoders, "
-            "use General."
+            "The score has one weight for each feature of the key, and one for its product with the same feature of the query. "
+            "[General](general.md) uses a whole matrix for these products, with D² instead of 3·D parameters. The features of "
+            "query and key must have the same meaning, as in BiDAF, where one encoder reads question and text. With different "
+            "encoders, use General."
         ),
         example="""attention = Trilinear(16)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))

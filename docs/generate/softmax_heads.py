@@ -24,7 +24,7 @@ SOFTMAX_HEADS = [
         when=(
             "The second softmax learns where the first one wastes weight, so that unrelated keys get a weight near zero. Use "
             "it with half as many heads as [MultiHead](multi-head.md), for long inputs of which only a small part matters. "
-            "It keeps both softmaxes in memory, and no fused kernel computes it. Its weights may be negative, so that "
+            "It keeps both softmaxes in memory, and there is no fused kernel for it. Its weights may be negative, so that "
             "they are not a probability distribution."
         ),
         picture=f"{_TWO_ROWS} Negative weights are orange.",
@@ -47,9 +47,9 @@ print(tuple(weights.shape), torch.allclose(rows, rows[0, 0, 0].expand_as(rows), 
         choose="a decoder should forget old keys, without positions",
         when=(
             "Use it with `causal=True` in a decoder of long texts: its gates reduce the weight of old keys that no longer "
-            "matter, as the forget gate of an LSTM does, and it needs no positions. Between two sequences it favours the "
-            "last keys, which rarely helps; there, [MultiHead](multi-head.md) is simpler. With all gates open, it is "
-            "MultiHead."
+            "matter, as the forget gate of an LSTM does, and it needs no positions. If the keys come from another sequence, "
+            "it favours the last keys, which rarely helps; then [MultiHead](multi-head.md) is simpler. With all gates open, "
+            "it equals MultiHead."
         ),
         picture=_TWO_ROWS,
         example="""attention = ForgettingAttention(16, 4, causal=True, initial_gate=0.0)  # f = 0.5 for an average key
@@ -71,10 +71,10 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         "for the queries, and `8·B·H·Q·K` for scores and weights.",
         choose="the cache of a decoder must be small",
         when=(
-            "The cache holds one vector of R features for each key, whatever the number of heads, where "
-            "[MultiHead](multi-head.md) holds 2·D numbers. A small `num_kv_heads` of MultiHead saves memory too, but its "
-            "heads then share their keys. The scores cost H·R in place of D operations for each pair of query and key. In "
-            "self-attention, give it `positions=Rotary()`."
+            "The cache holds one vector of R features for each key, whatever the number of heads; "
+            "[MultiHead](multi-head.md) stores 2·D numbers for each key. A small `num_kv_heads` of MultiHead saves memory too, "
+            "but its heads then share their keys. The scores cost H·R in place of D operations for each pair of query and key. "
+            "In self-attention, give it `positions=Rotary()`."
         ),
         picture=_TWO_ROWS,
         example="""attention = LatentAttention(16, 4, latent_size=6, positions=Rotary(), rotary_size=2, causal=True)
@@ -97,9 +97,9 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         choose="queries must count words or sentences instead of tokens",
         when=(
             "The gates of a query choose which keys it counts, for example full stops, so that it can find the sentence "
-            "before the last one. Positions of tokens can't do this. It computes more for each pair than MultiHead, and no "
-            "fused kernel computes it. Use it for tasks that need counting; for the order of words alone, use "
-            "[MultiHead](multi-head.md) with `Rotary`, `ALiBi` or `RelativeBias`."
+            "before the last one. Positions of tokens can't do this. For each pair of query and key, it computes more "
+            "than MultiHead, and there is no fused kernel for it. Use it for tasks that need counting; for the order of words "
+            "alone, use [MultiHead](multi-head.md) with `Rotary`, `ALiBi` or `RelativeBias`."
         ),
         picture=f"{_TWO_ROWS} In the toy problem, the keys contain their positions, so that no other positions are needed.",
         example="""attention = ContextualPositionAttention(16, 4, num_positions=8, causal=True)

@@ -43,10 +43,11 @@ from regard.attention import (
 
 _INDEX = f"""# Attention mechanisms
 
-All mechanisms of `regard.attention` are called in the same way, and each can be used alone. A page describes each of them: its
+All mechanisms of `regard.attention` are called in the same way, and each can be used alone. Each mechanism has a page with its
 formula and source, its properties, its weights in three toy problems, its arguments, its cost, when to choose it, an example,
-and its tests. Two more pages describe what they share: [normalizers](normalizers.md) turn scores into weights, and [masks and
-positions](masks-and-positions.md) say which queries may attend to which keys, and how far apart they are.
+and its tests. The "plain form" of a mechanism is simple code for its formula. Two more pages describe what mechanisms share:
+[normalizers](normalizers.md) turn scores into weights, and [masks and positions](masks-and-positions.md) say which queries may
+attend to which keys, and how far apart they are.
 
 {{table}}
 
@@ -75,7 +76,7 @@ out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_we
 | `value` | (B,K,Dv) | values to average; the keys if left out |
 | `key_mask` | (B,K) | boolean, True where there is a key |
 | `attn_mask` | (Q,K), (B,Q,K) or, with heads, (B,H,Q,K) | boolean, True where a query may attend |
-| `score_bias` | a shape of `attn_mask` | numbers to add to the scores, as a float `attn_mask` of PyTorch; −∞: may not attend |
+| `score_bias` | a shape of `attn_mask` | numbers to add to the scores, like PyTorch's float `attn_mask`; −∞: may not attend |
 | `out.context` | (B,Q,Dv) | Σ_k weight_k value_k |
 | `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before dropout; None with `need_weights=False`, which takes the fastest path |
 | `out.loss` | a scalar | the loss of the mechanism if it has one, else None |
@@ -95,14 +96,14 @@ queries, keys and heads; G heads have their own keys. All widths are called D.
 Each picture shows a model that was trained for one or two seconds, on {STEPS} batches of {BATCH} random sequences of {LENGTH}
 different letters out of {len(LETTERS)}. The model has to copy, reverse or sort them. Keys and values are the embedding of a
 letter ({WIDTH} wide) plus the embedding of its position. The queries are the states of a GRU that reads the correct letters
-written so far, and does not see the source. One linear layer reads each letter from its context, so only the attention can
+written so far, and does not see the source. One linear layer predicts each letter from its context, so only the attention can
 find the next letter. All mechanisms have the same model, budget and seed, so the pictures can be compared.
 
 Columns are the letters of the source, rows those of the output, and the darkest blue is a weight of one. A red row is wrong:
-it shows the correct letter and, in parentheses, the predicted one. The number above is the accuracy on 512 other sequences,
-rounded down; a model that always attends to the same letter has 12%. This is an illustration, not a benchmark: it shows what
-a mechanism *can* express and how easily it learns it, not which one translates best. The numbers and weights are in
-[toy.json](toy.json).
+it shows the correct letter and, in parentheses, the predicted one. The number above each matrix is the accuracy on 512 other
+sequences, rounded down; a model that always attends to the same letter has 12%. This is an illustration, not a benchmark: it
+shows what a mechanism *can* express and how easily it learns it, not which mechanism translates best. The numbers and weights
+are in [toy.json](toy.json).
 
 ### What the weights mean
 
@@ -174,9 +175,9 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
         [
             "# Normalizers",
             "A normalizer turns scores into weights. Every mechanism with scores has an argument `normalizer=`. "
-            "Its weights sum to one (`normalized`) if those of the normalizer do. All normalizers treat masks in the same "
-            "way: the weight is zero where the mask is False, so a row without allowed keys is all zeros. Masked scores affect "
-            "neither the result nor the gradient.",
+            "The weights of the mechanism sum to one (`normalized`) if those of the normalizer do. All normalizers treat masks "
+            "in the same way: the weight is zero where the mask is False, so a row without allowed keys is all zeros. Masked "
+            "scores affect neither the result nor the gradient.",
             "![The same six scores through each normalizer](figures/normalizers.png)",
             "| normalizer | cost of a row | zeros | rows sum to one | choose it when |\n"
             "|---|---|---|---|---|\n"
@@ -188,7 +189,7 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "|\n"
             "| `Sparsemax` | a sort, K log K | most | yes | you want nearly hard alignments and clear pictures "
             "|\n"
-            "| `Entmax` | 20 passes | by α | yes | each head must learn how sparse it is |\n"
+            "| `Entmax` | 20 passes over the row | depends on α | yes | each head must learn how sparse it is |\n"
             "| `Sigmoid` | K exponentials | never | no | each key must get its weight independently of the others "
             "|\n"
             "| `SoftmaxSink` | K + 1 exponentials | never | no, less than one | a query must be able to attend "
@@ -239,7 +240,7 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             "overflows in half precision, and gives weight to padding in rows without allowed keys. Combine masks "
             "with `&`.",
             "![Masks](figures/masks.png)",
-            "Blue is True. If Q and K differ, the last query belongs to the last key, as in step-by-step decoding "
+            "Blue is True. If Q and K differ, the last query is aligned with the last key, as in step-by-step decoding "
             "with cached keys (the second picture has three new queries and five cached keys). A mask of shape "
             "(B,Q,K) takes `B·Q·K` bytes, and one of shape (Q,K) takes `Q·K`.",
             *(
@@ -254,11 +255,11 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             "Attention alone does not know the order of the keys. `MultiHead` has an argument `positions`, which "
             "is one of three modules. It tells each head how far a key is from the query.",
             "![ALiBi's biases, T5's buckets, rotary products](figures/positions.png)",
-            "The first row shows the bias of ALiBi for three of four heads. Red is negative: each head prefers "
+            "The first row shows the bias of ALiBi for three of four heads. Orange and red are negative: each head prefers "
             "near keys, to a different degree. The second row shows the buckets of `RelativeBias(…, num_buckets=8, "
             "max_distance=10)`, in both directions and causal. Small distances have a bucket each, and large "
             "distances share one. The last picture shows the product of two equal vectors of 16 features with "
-            "rotary positions. It becomes smaller with the distance, but not steadily.",
+            "rotary positions. The product becomes smaller with the distance, but not steadily.",
             "| module | parameters | cost | choose it when |\n"
             "|---|---|---|---|\n"
             "| `Rotary` | none | `2·B·(Q + K)·D` multiply-adds; keys are rotated once | you build a current "

@@ -204,7 +204,7 @@ def __dir__() -> list[str]:
 
 
 def _submodules() -> set[str]:
-    """Return the names of the public modules and packages in this package, each of which is imported when it is first used."""
+    """Return the names of this package's public modules and packages. `__getattr__` imports each of them at its first use."""
     return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
 
 

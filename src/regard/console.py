@@ -12,6 +12,6 @@ class SafeConsole(Console):
     """A console that escapes control characters in all text (`regard.errors.printable`); rich's own codes are kept."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of something that is to be printed."""
+        """Yield the segments of an object to print, with control characters in their text escaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))

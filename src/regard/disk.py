@@ -35,8 +35,8 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, a quota, or a limit on the size of files."""
 
 _LOCKED_BYTE = 1 << 30
-"""Offset of the locked byte on Windows. It is far after the file's content, because other processes cannot read a locked
-byte there.
+"""Offset of the byte that is locked on Windows. It is far after the file's content, because Windows does not let other
+processes read a locked byte.
 """
 
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
@@ -60,7 +60,7 @@ def write(path: Path, *parts: str | bytes | memoryview) -> None:
     """Write a complete file; see `whole_file`. Text is written as UTF-8.
 
     Raises:
-        OSError: If it cannot be written. The old file is unchanged.
+        OSError: If the file cannot be written. The old file is unchanged.
     """
     with whole_file(path) as file:
         for part in parts:
@@ -71,7 +71,7 @@ def save(path: str | Path, content: str | bytes) -> None:
     """Write a file to a path that the user gave.
 
     Raises:
-        DataError: If it cannot be written. No incomplete file remains.
+        DataError: If the file cannot be written. No incomplete file remains.
     """
     path = Path(path)
     try:
@@ -82,7 +82,7 @@ def save(path: str | Path, content: str | bytes) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Return the temporary path of `whole_file`. A second process that writes the same file meanwhile uses another path."""
+    """Return the path of `whole_file`'s temporary file. If a second process writes `path` meanwhile, it uses another one."""
     return path.with_name(f"{path.name}.new")
 
 
@@ -90,10 +90,10 @@ def beside(path: Path) -> Path:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces the old one in a single step at the end; after an error, the old file is unchanged.
 
-    For a link, the file that it points to is replaced. Pipes and devices are written directly.
+    If `path` is a link, the file that the link points to is replaced. Pipes and devices are written directly.
 
     Raises:
-        OSError: If it cannot be written. The error names `path`.
+        OSError: If the file cannot be written. The error names `path`.
     """
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -124,10 +124,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file in UTF-8 with line feeds, which is written like `whole_file`.
+    """Open a text file for writing, as `whole_file` does, in UTF-8 and with line feeds as line ends.
 
     Raises:
-        OSError: If it cannot be written.
+        OSError: If the file cannot be written.
     """
     with whole_file(path) as raw:
         file = TextIOWrapper(raw, encoding="utf-8", newline="\n")
@@ -141,16 +141,16 @@ def rename(old: Path, new: Path) -> None:
     """Rename a file or a folder, replace a file or an empty folder with the new name, and synchronise the parent folder.
 
     Raises:
-        OSError: If it cannot be renamed.
+        OSError: If the file or folder cannot be renamed.
     """
     os.replace(old, new)
     flush(new.absolute().parent)
 
 
 def keep_as(path: Path, name: Path) -> None:
-    """Give a file a second name, and replace a file with that name. If the file system has no hard links, rename the file.
+    """Give a file a second name. If the file system has no hard links, rename the file.
 
-    The first name exists at all times, unless the file is renamed.
+    A file that already has the second name is replaced. The first name exists at all times, unless the file is renamed.
 
     Raises:
         OSError: If a second name and renaming are both impossible.
@@ -168,7 +168,7 @@ def append(path: Path, content: str | bytes) -> None:
     """Append to a file in a single write.
 
     Raises:
-        OSError: If it cannot be written.
+        OSError: If the file cannot be written.
     """
     with open(path, "ab") as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -178,7 +178,7 @@ def open_log(path: Path) -> TextIO:
     """Open a text file for appending lines; the caller closes it.
 
     Raises:
-        OSError: If it cannot be opened.
+        OSError: If the file cannot be opened.
     """
     return path.open("a", newline="", encoding="utf-8")
 
@@ -199,7 +199,7 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
             os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
         return draft, os.fdopen(handle, "wb")
     except BaseException:
-        with suppress(OSError):  # fdopen has closed it if there was no memory for the file's buffer
+        with suppress(OSError):  # if there is no memory for the file's buffer, fdopen has already closed the handle
             os.close(handle)
         raise
 
@@ -210,10 +210,10 @@ def seal_of(content: bytes | memoryview) -> bytes:
 
 
 def unseal(data: bytes) -> memoryview:
-    """Return the content before a seal.
+    """Return the content of a file without its checksum line, which `seal_of` made.
 
     Raises:
-        ValueError: If there is no seal, or it does not match the content.
+        ValueError: If there is no checksum line, or it does not match the content.
     """
     content = memoryview(data)[: max(0, len(data) - _SEAL_SIZE)]
     if data[len(content) :] != seal_of(content):
@@ -230,7 +230,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
         wait: Whether to wait until another process releases the lock.
 
     Yields:
-        An empty string if the lock is held now; else its holder, such as `process 1234 on this machine`.
+        An empty string if this process now holds the lock; else the holder, such as `process 1234 on this machine`.
 
     Raises:
         OSError: If the file cannot be created.
@@ -254,7 +254,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
 
 
 def holder_of(path: Path) -> str:
-    """Return the process that holds a lock file, as `locked` describes it; empty if there is none.
+    """Return the holder of a lock file, such as `process 1234 on this machine`, or an empty string if no process holds it.
 
     The file is neither created nor changed.
     """

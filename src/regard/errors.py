@@ -13,7 +13,7 @@ _SHORT_OF_MEMORY = (
     *("out of memory", "alloc_failed", "bad_alloc", "memory allocation", "allocation failed"),
     *("can't allocate memory", "cannot allocate memory", "pyobject pointer is null"),
 )
-"""Words in messages of PyTorch, CUDA, C, C++, and libraries in Rust (tokenizers, safetensors), in lower case."""
+"""Phrases of PyTorch, CUDA, C, C++, and libraries in Rust (tokenizers, safetensors) for a lack of memory, in lower case."""
 _SHORTENED = " … "
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, line separators, marks that reverse a text, and halves of surrogate pairs."""
@@ -94,21 +94,22 @@ def out_of_memory(error: BaseException) -> bool:
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if named or any(words in text for words in _SHORT_OF_MEMORY):
         return True
-    return error.__context__ is not None and out_of_memory(error.__context__)  # torch.save then raises another error
+    # If memory runs out in torch.save, it raises another error, whose context is the first one.
+    return error.__context__ is not None and out_of_memory(error.__context__)
 
 
 def missing_package(error: ModuleNotFoundError) -> str:
-    """Describe which package to install when an import fails; empty if the missing module is regard's own.
+    """Describe which package to install after an import has failed.
 
     Returns:
-        Text that continues a sentence: "needs the package 'pyarrow', which …".
+        Text that continues a sentence: "needs the package 'pyarrow', which …"; empty if the missing module is regard's own.
     """
     package = (error.name or "regard").partition(".")[0]
     if package == "regard":
         return ""
     package = {"yaml": "pyyaml", "charset_normalizer": "charset-normalizer"}.get(package, package)
     return (
-        f"needs the package '{package}', which is not installed (regard without its dependencies has `regard.attention` only); "
+        f"needs the package '{package}', which is not installed (without dependencies, only `regard.attention` works); "
         "install the rest: pip install regard"
     )
 

@@ -1,4 +1,4 @@
-"""The Pharaoh format of word alignments, which `records` and `text` read."""
+"""Reading of word alignments in the Pharaoh format, for the packages `records` and `text`."""
 
 import re
 

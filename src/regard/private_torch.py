@@ -1,7 +1,7 @@
 """Private functions of PyTorch for fast paths, each with a public fallback.
 
 No other module of the package touches `torch._C`, `torch._dynamo`, `torch._inductor` or `torch.ops.mkldnn`. If a version of
-PyTorch lacks one of them, results stay the same, but code may be slower.
+PyTorch lacks one of these functions, results stay the same, but code may be slower.
 """
 
 import shutil
@@ -70,7 +70,7 @@ def has_compiler() -> bool:
 
 
 def recompile_limit_error() -> type[Exception]:
-    """Return the class of the error that `torch.compile` raises after too many recompilations; else `RuntimeError`."""
+    """Return the class of the error that `torch.compile` raises after too many recompilations, or `RuntimeError`."""
     try:
         from torch._dynamo.exc import FailOnRecompileLimitHit
     except ImportError:
@@ -80,9 +80,9 @@ def recompile_limit_error() -> type[Exception]:
 
 @contextmanager
 def without_function_mode() -> Iterator[None]:
-    """Switch a single active `TorchFunctionMode` off while the context is open, because PyTorch's fused encoder needs that.
+    """Switch off the active `TorchFunctionMode` in this context; PyTorch's fused encoder needs that.
 
-    With several modes, or without the private functions, nothing changes.
+    If several modes are active, or the private functions are missing, nothing changes.
     """
     count, disable = getattr(torch._C, "_len_torch_function_stack", None), getattr(torch._C, "DisableTorchFunction", None)
     if count is None or disable is None or count() != 1:

@@ -1,8 +1,8 @@
 """The interface between data that can be drawn and the code that draws it.
 
-Records have drawing methods, `record.save("map.png")` and `record.plot()`, and notebooks show them. But `records` is in a layer
-below `viz` and must not import it. Therefore a record calls a `Renderer`. `regard/__init__`, which Python runs before any other
-module of the package, sets `viz.render` as the renderer. `viz` is imported when something is first drawn.
+Records have drawing methods, `record.save("map.png")` and `record.plot()`, and notebooks show records as HTML. But `records`
+must not import `viz`, which is in a higher layer. Therefore a record calls a `Renderer`. `regard/__init__`, which Python runs
+before any other module of the package, sets `viz.render` as the renderer. `viz` is imported when something is first drawn.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Functions that change attention weights, for the argument `reweight`: see what a model outputs with other attention.
+"""Functions for the argument `reweight`. They change attention weights, to see what a model outputs with other attention.
 
 A `Reweight` is a function of weights (…,Q,K) and a mask that broadcasts to them. It returns the weights that replace them
 before the context is computed:
@@ -61,8 +61,8 @@ class StepReweight(ABC):
 MaybeReweight = TypeVar("MaybeReweight", Reweight, Reweight | None)
 
 ReweightBySite = Mapping[str, Reweight]
-"""Functions by site: `cross`, `encoder` or `decoder` for all layers of a kind, or `cross.0` for one layer, which takes
-precedence.
+"""Functions by site. `cross`, `encoder` and `decoder` mean all layers of a kind, and `cross.0` means one layer. The function
+for one layer takes precedence.
 """
 
 
@@ -102,7 +102,7 @@ def erase(*columns: int) -> Reweight:
     """Return a function that sets the weights of these columns to 0 and rescales the others.
 
     Args:
-        columns: Numbers of tokens, from 0; negative ones count from the end.
+        columns: Indices of tokens, from 0; negative ones count from the end.
     """
     _check_columns("erase", columns)
     return lambda weights, mask: rescaled(weights.masked_fill(_marked(columns, weights), 0), weights)
@@ -111,10 +111,10 @@ def erase(*columns: int) -> Reweight:
 def attend_to(*columns: int) -> Reweight:
     """Return a function that gives all weight to these columns, in equal parts.
 
-    A row that may attend to none of these columns (later tokens or padding) keeps its weights.
+    If a row may attend to none of these columns, because they are later tokens or padding, its weights stay the same.
 
     Args:
-        columns: Numbers of tokens, from 0; negative ones count from the end, including padding.
+        columns: Indices of tokens, from 0; negative ones count from the end, including padding.
     """
     _check_columns("attend_to", columns)
 
@@ -130,16 +130,16 @@ def at_step(steps: int | Collection[int], reweight: Reweight) -> StepReweight:
     """Return a function that changes the weights of some steps of the target only.
 
     Args:
-        steps: Numbers of steps; step 0 predicts the first token. When a text is continued, the tokens of the prompt are the
-            first steps.
+        steps: Indices of steps; step 0 predicts the first token. When a language model continues a prompt, the first
+            steps belong to the tokens of the prompt.
         reweight: Function for these rows.
 
     Raises:
-        RequestError: If a step is not a number of 0 or more.
+        RequestError: If a step is not a whole number of 0 or more.
     """
     numbers = (steps,) if isinstance(steps, int) else tuple(steps)
     if not numbers or not all(isinstance(number, int) and number >= 0 for number in numbers):
-        raise RequestError(f"at_step: steps is {steps!r}, expected a number of 0 or more, or several: at_step(1, …)")
+        raise RequestError(f"at_step: steps is {steps!r}, expected an index from 0, or several: at_step(1, …)")
     return _AtStep(numbers, _checked("at_step", reweight))
 
 
@@ -147,7 +147,7 @@ def on_heads(heads: int | Collection[int], reweight: Reweight) -> Reweight:
     """Return a function that changes the weights of some heads only.
 
     Args:
-        heads: Numbers of heads, from 0.
+        heads: Indices of heads, from 0.
         reweight: Function for these heads.
     """
     numbers = (heads,) if isinstance(heads, int) else tuple(heads)
@@ -209,7 +209,7 @@ def for_site(reweight: ReweightBySite | None, site: str) -> Reweight | None:
 
 
 def for_layers(reweight: ReweightBySite | None, kind: str, count: int) -> dict[int, Reweight]:
-    """Return the functions for the layers of a kind, by number.
+    """Return the functions for the layers of a kind, by the index of the layer.
 
     Args:
         reweight: Functions by site.
@@ -225,7 +225,7 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
 
     Args:
         reweight: The function for all rows.
-        first: Number of the first step.
+        first: Index of the first step.
         count: Number of steps; 1 if all rows are hypotheses at the same step.
     """
     return None if reweight is None else _at(reweight, torch.arange(first, first + count))
@@ -294,7 +294,7 @@ def _checked(name: str, reweight: Callable[[Tensor, Tensor], Tensor]) -> Reweigh
 
 def _check_columns(name: str, columns: tuple[int, ...]) -> None:
     if not columns or not all(isinstance(column, int) for column in columns):
-        raise RequestError(f"{name}: columns are {columns!r}, expected numbers of tokens, as in {name}(2) or {name}(0, 3)")
+        raise RequestError(f"{name}: columns are {columns!r}, expected indices of tokens, as in {name}(2) or {name}(0, 3)")
 
 
 def _marked(columns: Collection[int], weights: Tensor) -> Tensor:

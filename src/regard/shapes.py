@@ -1,4 +1,4 @@
-"""The axis letters of shapes, and a function that checks them.
+"""Letters for the axes of tensors, and a function that compares a tensor's shape with such letters.
 
 B batch · S source · T target · Q query positions · K key positions · H heads · N hypotheses of a sentence ·
 D width (Dq, Dk, Dv where they differ) · V vocabulary.
@@ -17,7 +17,7 @@ def check_shape(name: str, tensor: Any, axes: str, known: dict[str, int] | None 
         name: The argument's name, for the message.
         tensor: Any object with a `shape`.
         axes: Letters separated by spaces, such as `"B Q Dq"`; a number is a fixed size.
-        known: Known sizes of letters. It is not changed.
+        known: Sizes of letters that are already known. This dictionary is not changed.
 
     Returns:
         `known` with the sizes of this tensor's letters added.

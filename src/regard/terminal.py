@@ -19,7 +19,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
     """Print a text. On terminals and on standard error, control characters are escaped (`regard.errors.printable`).
 
-    Files and pipes get the text as it is, because another program may read it.
+    Other files and pipes get the text unchanged, because another program may read it.
 
     Args:
         text: The text.
@@ -59,12 +59,12 @@ def write_now(text: str, *, show_cursor: bool = True) -> None:
 
     Args:
         text: The text.
-        show_cursor: Whether to show the terminal's cursor, which progress bars hide, because the process is about to end.
+        show_cursor: Whether to show the terminal's cursor again; progress bars hide it, and the process is about to end.
     """
     cursor = _SHOW_CURSOR if show_cursor and sys.stderr.isatty() else ""
     os.write(2, (cursor + printable(text)).encode())
 
 
 def discard_output() -> None:
-    """Discard standard output from now on, because its reader has closed it; otherwise Python prints an error at exit."""
+    """Discard standard output from now on. If its reader has closed the pipe, Python would print an error at exit otherwise."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -65,7 +65,7 @@ pipe = regard.pipeline
     [
         (lambda runs: pipe("translate", runs / "deu"), "there is no task 'translate'; did you mean 'translation'?"),
         (lambda runs: pipe("summary", runs / "deu"), "there is no task 'summary', expected translation, text-class"),
-        (lambda runs: pipe("text-generation", runs / "deu"), "the model is a translator, and the task 'text-gen"),
+        (lambda runs: pipe("text-generation", runs / "deu"), "the model is a translator, but the task 'text-gen"),
         (
             lambda runs: pipe("translation", runs / "deu")("a", beamsize=2),
             "'beamsize'; did you mean 'beam_size'?",

@@ -237,7 +237,7 @@ def test_refusals():
         pass
     with pytest.raises(RequestError, match="nothing was captured: run the module inside"):
         caught.to_record([])
-    with pytest.raises(KeyError, match="no attention 'attention' was called, only none at all"):
+    with pytest.raises(KeyError, match="no attention 'attention' was captured; captured: none"):
         caught["attention"]
     with capture(Own()) as caught:
         Own()(*torch.zeros(2, 1, 1, SIZE))

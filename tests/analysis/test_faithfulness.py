@@ -58,7 +58,7 @@ def test_words_go_with_all_their_tokens_and_what_is_no_word_stays():
     assert text.keep(np.array([False, False])).tolist() == [7]
     assert worded(4).keep(np.array([False])).tolist() == [1]
     assert text.sum_words(np.array([0.4, 0.3, 0.2, 0.1])).tolist() == pytest.approx([0.4, 0.5])
-    with pytest.raises(ShapeError, match=r"ids are \(2,\), word_of \(1,\), expected \(S,\) of both"):
+    with pytest.raises(ShapeError, match=r"ids are \(2,\), word_of \(1,\), expected \(S,\) for both"):
         WordedText(np.zeros(2, int), np.zeros(1, int))
 
 

@@ -44,5 +44,5 @@ def test_what_cannot_be_measured(known):
         measure_faithfulness(known(), ["", " "], ["for", "for"])
     with pytest.raises(RequestError, match="got 2 texts and 1 labels, expected the same number"):
         measure_faithfulness(known(), ["a", "b"], ["for"])
-    with pytest.raises(RequestError, match="model 2 of the seeds knows other labels than the first"):
+    with pytest.raises(RequestError, match="model 2 has other labels than model 1"):
         measure_faithfulness(known(), TEXTS, LABELS, others=[known(names=("for", "not"))], permutations=2)

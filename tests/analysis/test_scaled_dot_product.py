@@ -152,7 +152,7 @@ def test_rows_are_computed_in_chunks(monkeypatch):
         ({"names": "layer"}, r"names is the string 'layer', expected a list of names: \['layer'\]"),
         ({"names": ["encoder"]}, "no module has the name 'encoder'"),
         ({"heads": [-1]}, r"heads is \[-1\], expected a list of whole numbers of 0 or more"),
-        ({"heads": [2]}, "heads has 2, and '0' has 2 heads: choose from 0 to 1"),
+        ({"heads": [2]}, "heads contains 2, but '0' has 2 heads: choose from 0 to 1"),
         ({"top_k": 0}, "top_k is 0, expected a whole number of 1 or more, or None for all weights"),
     ],
 )

@@ -113,8 +113,8 @@ FAILS = [
     ),
     ("AttentionPooling(8)(k, mask=key_mask)", r"AttentionPooling has no argument 'mask': give key_mask=mask"),
     # Masks by position, and masks of other kinds and shapes.
-    ("MultiHead(8, 2)(q, k, v, key_mask)", r"1 argument too many by position; .* Give masks by name: key_mask=… \(B, K\)"),
-    ("AttentionPooling(8)(k, key_mask)", r"1 argument too many by position; values is the only one. Give the mask by name"),
+    ("MultiHead(8, 2)(q, k, v, key_mask)", r"1 positional argument too many; .* Give masks by name: key_mask=… \(B, K\)"),
+    ("AttentionPooling(8)(k, key_mask)", r"1 positional argument too many; values is the only one. Give the mask by name"),
     (
         "Additive(8)(q, k, key_mask=key_mask.long())",
         r"key_mask is int64, expected a boolean mask .* Convert 0/1 masks with key_mask.bool",
@@ -148,7 +148,7 @@ FAILS = [
     ),
     (
         "Additive(8, key_size=6)(q)",
-        r"got no key, .* queries are 8 wide and its keys 6; give a key, as in attention\(query, key\)",
+        r"got no key, .* queries have width 8 and its keys have width 6; give a key, as in attention\(query, key\)",
     ),
     ("Additive(8)(q, value=v)", r"got a value without a key; give both, as in attention\(query, key, value\)"),
     # The names of others, in constructors.
@@ -161,10 +161,13 @@ FAILS = [
     ("MultiHead(8, 2, add_zero_attn=True)", r"give modifiers=\[AddedKeys\(8, 64, learned=True, zero=True\)\]"),
     (
         "MultiHead(8, 2, 0.1)",
-        r"takes size and num_heads by position, and got 3 arguments; give the others by name: num_kv_heads=…",
+        r"takes size and num_heads by position, but got 3 positional arguments; give the others by name: num_kv_heads=…",
     ),
     ("Additive(units=8)", r"'units': give attention_size, the width of the tanh layer"),
-    ("Additive(8, 6)", r"Additive takes query_size by position, and got 2 arguments; give the others by name: key_size=…"),
+    (
+        "Additive(8, 6)",
+        r"Additive takes query_size by position, but got 2 positional arguments; give the others by name: key_size=…",
+    ),
     ("Additive(8, atention_size=4)", r"did you mean 'attention_size'\?"),
     ("AttentionPooling(embed_dim=8)", r"'embed_dim': give the width first"),
     # Values that would fail later.

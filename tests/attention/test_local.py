@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_refused():
         LocalPredictive(5, position_size=0)
     with pytest.raises(ConfigError, match=r"LocalMonotonic\(key_size=0\): key_size must be 1 or more"):
         LocalMonotonic(5, key_size=0)
-    with pytest.raises(ConfigError, match=r"key_size=7, scorer=Dot\(query_size=5, key_size=5\)\): give the scorer the same"):
+    with pytest.raises(ConfigError, match=r"key_size=7, scorer=Dot\(query_size=5, key_size=5\)\): build the scorer with"):
         LocalPredictive(5, key_size=7, scorer=Dot(5))
     with pytest.raises(ConfigError, match=r"LocalMonotonic\(scorer=Coverage\): expected a scorer without a state, such as"):
         LocalMonotonic(5, scorer=Coverage(5))

@@ -131,7 +131,7 @@ def test_several_modifiers_and_one_of_the_user():
         (lambda: MultiHead(8, 2, num_kv_heads=1, modifiers=[AddedKeys(2, 4)]), r"num_heads=2\) in .* num_kv_heads=1"),
         (lambda: MultiHead(8, 2, modifiers=[QKNorm(4), QKNorm(4)]), r"got QKNorm more than once; give each kind once"),
         (lambda: MultiHead(8, 2, modifiers=[nn.Identity()]), r"expected a HeadModifier, such as modifiers=\[QKNorm\(64\)\]"),
-        (lambda: TalkingHeads(2, before=False, after=False), r"heads would not exchange anything; leave it out"),
+        (lambda: TalkingHeads(2, before=False, after=False), r"heads would exchange nothing; leave the modifier out"),
         (lambda: AddedKeys(2, 4, learned=False), r"AddedKeys\(learned=False, zero=False\): no key would be added"),
         (lambda: multi_head("output_gate").to_torch(), r"has no counterpart of modifiers"),
         (lambda: multi_head("added_keys", positions=Rotary()), r"AddedKeys\(learned=True\) in an attention with rotary"),

@@ -247,7 +247,7 @@ def test_half_precision_keeps_the_recurrence_in_float32():
 
 
 def test_what_does_not_fit_is_refused(unchecked):
-    with pytest.raises(ConfigError, match=r"SoftMonotonic\(noise=-1\): a standard deviation must be 0 or more"):
+    with pytest.raises(ConfigError, match=r"SoftMonotonic\(noise=-1\): noise is a standard deviation and must be 0 or more"):
         SoftMonotonic(5, noise=-1)
     with pytest.raises(ConfigError, match=r"MoChA\(chunk_size=0\): chunk_size must be 1 or more"):
         MoChA(5, chunk_size=0)

@@ -240,7 +240,7 @@ class Own(RelativePositions):
 
 def test_what_makes_no_sense_is_refused(unchecked):
     x = drawn(2, 5, 8)
-    with pytest.raises(RequestError, match=r"got key_positions, but it has no positions; build it with positions=Rotary"):
+    with pytest.raises(RequestError, match=r"got key_positions, but was built without positions; build it with"):
         MultiHead(8, 2).double().prepare(x, key_positions=torch.arange(5))
     attention = multi_head("rotary", causal=True)
     with pytest.raises(RequestError, match=r"MultiHead got query_positions without key_positions; give both or none"):

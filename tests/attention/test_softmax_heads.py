@@ -185,7 +185,7 @@ def test_the_rotary_part_depends_on_distances_only():
     (lambda: ContextualPositionAttention(12, 3, num_positions=0), r"num_positions=0"),
     (lambda: LatentAttention(12, 3, latent_size=0), r"latent_size=0"),
     (lambda: LatentAttention(12, 3, query_latent_size=0), r"query_latent_size=0"),
-    (lambda: LatentAttention(12, 3, rotary_size=2), r"rotary_size=2\) has no positions; give positions=Rotary\(\)"),
+    (lambda: LatentAttention(12, 3, rotary_size=2), r"rotary_size=2\): rotary_size needs positions; give positions=Rotary\(\)"),
     (lambda: LatentAttention(12, 3, positions=Rotary(), rotary_size=3), r"turned in pairs"),
     (lambda: LatentAttention(12, 3, positions=RelativeBias(3)), r"LatentAttention\(positions=RelativeBias"),
 ])  # fmt: skip

@@ -123,7 +123,7 @@ def test_parts_of_something_else_are_not_taken(model, lines, tmp_path, monkeypat
 
 def test_both_files_are_asked_for(model, lines, monkeypatch, capsys):
     assert run(monkeypatch, 0, 2, model, "--input", lines) == 2
-    expected = "translate: was started in 2 processes, which can share a file: give --input FILE and --output FILE"
+    expected = "translate: was started in 2 processes, which can only share a file: give --input FILE and --output FILE"
     assert expected in capsys.readouterr().err
 
 

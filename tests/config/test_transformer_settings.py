@@ -48,7 +48,10 @@ def test_misfits(settings, message):
     ("settings", "message"),
     [
         ({"num_heads": 3}, r"model.num_heads is 3, expected a divisor of model.embedding_size \(128\)"),
-        ({"embedding_size": 12, "positions": "rotary"}, "a head has 3: make model.embedding_size / model.num_heads even"),
+        (
+            {"embedding_size": 12, "positions": "rotary"},
+            "a head has 3 features: make model.embedding_size / model.num_heads even",
+        ),
         ({"embedding_size": 15, "num_heads": 5}, "which needs an even model.embedding_size; it is 15"),
     ],
 )

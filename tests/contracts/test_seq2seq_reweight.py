@@ -178,7 +178,7 @@ def test_a_packed_state_refuses_or_obeys(model, batch):
     words, reweight = batch[2][:, :1], {kind: attend_to(0)}
     if isinstance(states[0], PooledState):
         with pytest.raises(
-            RequestError, match=r"^step got a reweight, but the state is that of a packed decoder, .* give encode "
+            RequestError, match=r"^step got a reweight, but the state belongs to a packed decoder, .* give encode "
         ):
             packed.step(words, states[0], reweight=reweight)
     else:

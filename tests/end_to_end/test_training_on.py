@@ -61,7 +61,7 @@ def test_train_from_a_run(run, others, tmp_path, capsys):
     err = capsys.readouterr().err
     assert "settings chosen from the data" not in err
     assert f"starting from the model in {run} (" in err
-    assert "the vocabulary is that of the starting model; it doesn't know " in err
+    assert "the vocabulary comes from the starting model and doesn't know " in err
     assert "frozen (model.freeze): " in err
     tuned, old = (read_config(path / "config.yaml") for path in (folder, run))
     assert tuned.model.encoder == old.model.encoder
@@ -113,5 +113,5 @@ def test_train_a_classifier_from_a_run(classifier, tmp_path, capsys):
     given = ["--from", str(classifier), f"--data.train={path}", f"--out={tmp_path / 'new'}", "--threads=1", "--data.dev_size=2"]
     assert main(["train", "classification", *given, "--training.max_epochs=1"]) == 0
     err = capsys.readouterr().err
-    assert "labels: 2 kept by their names; new, with random weights in the output layer: 'mixed'" in err
+    assert "labels: 2 kept (matched by name); new, with random weights in the output layer: 'mixed'" in err
     assert main(["classify", str(tmp_path / "new"), "the film is fine", "--threads=1"]) == 0

@@ -226,7 +226,7 @@ def test_language_models(tmp_path):
     assert np.abs(found["log_probabilities"] - logits.log_softmax(-1).detach().numpy()).max() < 1e-4
     with pytest.raises(RequestError, match="precision is 'int4', expected float32 or int8"):
         export_onnx(trained, tmp_path / "other", precision="int4")
-    with pytest.raises(RequestError, match="check measures the loss of quality by weights of 8 bits; choose precision int8"):
+    with pytest.raises(RequestError, match="check measures the loss of quality with 8-bit weights; choose precision int8"):
         export_onnx(trained, tmp_path / "other", check="texts.txt")
 
 

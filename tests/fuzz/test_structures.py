@@ -205,7 +205,7 @@ def refuse(folder: Path, name: str, content: bytes, message: str) -> None:
         ({"dtype": "F32", "shape": "ab", "data_offsets": [0, 8]}, "the shape or place of 'x' is invalid"),
         ({"dtype": "F32", "shape": [10**4000] * 40, "data_offsets": [0, 8]}, "the shape or place of 'x' is invalid"),
         ({"dtype": "F32", "shape": [1] * 65, "data_offsets": [0, 8]}, "the shape or place of 'x' is invalid"),
-        ({"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}, "its tensors take 16 bytes, and 8 follow the header"),
+        ({"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}, "its tensors take 16 bytes, but 8 bytes follow the header"),
         ({"dtype": "Q8", "shape": [2], "data_offsets": [0, 8]}, "is not a safetensors file"),
         ({"dtype": "F32", "shape": [2], "data_offsets": [8]}, "is not a safetensors file"),
     ],

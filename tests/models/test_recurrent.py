@@ -171,7 +171,7 @@ def test_embeddings_start_as_configured_with_padding_at_zero() -> None:
         ),
         (
             RecurrentConfig(embedding_size=100, decoder=BahdanauDecoderConfig(), tie_embeddings="target"),
-            r"whose width is 100, but the readout is 256 wide: set model.embedding_size to 256",
+            r"its width is 100, but the readout is 256 wide: set model.embedding_size to 256",
         ),
         (
             RecurrentConfig(decoder=LuongDecoderConfig(), tie_embeddings="all"),

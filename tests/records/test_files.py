@@ -146,7 +146,7 @@ def changed(**changes):
         (changed(probabilities={"a": 10**400}), "x: probabilities['a'] is "),
         (changed(probabilities={f"{n}": 0.5 for n in range(9000)}), "x: probabilities has 9000 entries, expected at most 8192"),
         (changed(source_words=["a"] * 9000), "x: source_words has 9000 entries, expected at most 8192"),
-        ('{"score": NaN}', "x: this is not JSON: NaN is not a number JSON has"),
+        ('{"score": NaN}', "x: this is not JSON: NaN is not a valid number in JSON"),
     ],
 )
 def test_json_that_is_no_record(text, message):

@@ -72,7 +72,7 @@ def test_refusals(unchecked):
         RequestError, match=r"every layer of the encoder family from encoder.0 on, but the record has encoder.0, en"
     ):
         made.rollout()
-    with pytest.raises(RequestError, match=r"the record has no site decoder.0; record them all"):
+    with pytest.raises(RequestError, match=r"the record has no site decoder.0; record all layers"):
         made.rollout("cross")
     with pytest.raises(RequestError, match="there is no family 'pool', expected one of encoder, decoder, cross"):
         made.rollout("pool")
@@ -80,5 +80,5 @@ def test_refusals(unchecked):
         rollout([np.zeros((2, 3))])
     with pytest.raises(ShapeError, match="got layers of shapes none"):
         rollout([])
-    with pytest.raises(ShapeError, match="got 1 layers of self-attention and 0 across, expected the same number"):
+    with pytest.raises(ShapeError, match="got 1 layers of self-attention and 0 of cross-attention, expected the same number"):
         rollout_across(np.eye(2), [np.eye(2)], [])

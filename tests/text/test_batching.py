@@ -149,7 +149,7 @@ def test_a_batch_knows_its_length():
     ("settings", "message"),
     [
         ({"batch_tokens": 0}, "batch_tokens is 0; expected 1 or more, such as 4096"),
-        ({"batch_sentences": -1}, "batch_sentences is -1; expected 0 (no bound) or more"),
+        ({"batch_sentences": -1}, "batch_sentences is -1; expected 0 or more; 0 means no limit"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

@@ -126,8 +126,8 @@ def test_it_is_found_in_the_cache_and_made_again_when_it_changes(settings, monke
 def test_a_shortage_of_examples_to_hold_out_is_a_note(settings):
     notes = prepare(replace(settings, dev_size=50)).report.notes
     assert notes[-1] == (
-        "6 texts held out, not 50 (data.dev_size), because at most one in 10 may be held out, and these must share no text "
-        "with training; to validate on a file of your own, set data.dev"
+        "6 texts held out, not 50 (data.dev_size), because at most one in 10 may be held out, and held-out texts must share no "
+        "text with training; to validate on a file of your own, set data.dev"
     )
 
 

@@ -44,7 +44,7 @@ def test_reports_survive_json():
     assert PairReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.render().endswith(
         "1,000 pairs to train on, 2 to validate on (from their own files)\n"
-        "  also in the training data: 1 of the dev pairs, the sources of 2 and the targets of 3\n"
+        "  also in the training data: 1 of the dev pairs, 2 of the dev sources and 3 of the dev targets\n"
         "warning: 1 of 2 dev pairs (50%) are in the training data too, so validation shows what the model remembers, "
         "not what it has learned; set data.dev to other files, or leave it empty to hold pairs out of the training "
         "data\n"

@@ -142,7 +142,7 @@ def test_a_pooling_of_ones_own(config):
     again = load(config.out, attention=AdditivePooling(16, attention_size=3))
     assert isinstance(again.model.pooling, AdditivePooling)
     with pytest.raises(
-        ConfigError, match="the pooling takes states of width 5 and gives 5, but this RecurrentClassifier needs 16"
+        ConfigError, match="the pooling reads states of width 5 and returns width 5, but this RecurrentClassifier needs widths"
     ):
         fit(replace(config, out=config.out + "-2"), attention=AttentionPooling(5), progress=False)
     with pytest.raises(ConfigError, match=r"attention is 'soft', expected an object of a regard.attention.Pooling class"):

@@ -69,7 +69,7 @@ def test_the_old_vocabulary_and_weights_are_where_it_starts(base, other, tmp_pat
         assert torch.allclose(new.model.state_dict()[name], weights, atol=1e-6), name
     said = capfd.readouterr().err
     assert "source tokens in training (" in said
-    assert "the vocabulary is that of the starting model; it doesn't know " in said
+    assert "the vocabulary comes from the starting model and doesn't know " in said
     assert f"starting from the model in {base} (" in said
     origin = json.loads((tmp_path / "new" / "signature.json").read_text())["started_from"]
     assert origin["weights"] == json.loads((base / "signature.json").read_text())["files"]["model.safetensors"]
@@ -260,7 +260,7 @@ def test_new_labels_have_new_rows_and_known_ones_keep_theirs(classifier, tmp_pat
     assert torch.allclose(new.model.output.weight[0], old.model.output.weight[1], atol=1e-6)
     assert torch.allclose(new.model.output.bias[0], old.model.output.bias[1], atol=1e-6)
     assert not torch.allclose(new.model.output.weight[1], old.model.output.weight[0], atol=1e-2)
-    assert "labels: 1 kept by their names; new, with random weights in the output layer: 'odd'; no longer there: 'bad'" in (
+    assert "labels: 1 kept (matched by name); new, with random weights in the output layer: 'odd'; removed: 'bad'" in (
         capfd.readouterr().err
     )
 

@@ -142,13 +142,26 @@ def test_auto_precision_asks_the_processor(monkeypatch):
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda answer=amx: answer)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda answer=bf16: answer)
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda answer=amd: {"sse4a": answer}, raising=False)
-        assert resolve_machine(TranslationConfig(device="cpu")).bfloat16 is expected
+        assert resolve_machine(TranslationConfig(device="cpu")).precision == ("bfloat16" if expected else "float32")
 
 
-def test_autocast_only_in_bfloat16():
-    for wanted in (True, False):
+def test_autocast_only_in_half_precision():
+    for wanted in ("float32", "bfloat16", "float16"):
         with Machine(torch.device("cpu"), 1, wanted).autocast():
-            assert torch.is_autocast_enabled("cpu") is wanted
+            assert torch.is_autocast_enabled("cpu") is (wanted != "float32")
+            assert wanted == "float32" or torch.get_autocast_dtype("cpu") == getattr(torch, wanted)
+
+
+@pytest.mark.parametrize(
+    ("bf16", "capability", "expected"),
+    [(True, (8, 0), "bfloat16"), (False, (7, 5), "float16"), (False, (7, 0), "float16"), (False, (6, 1), "float32")],
+)
+def test_auto_precision_of_a_gpu(bf16, capability, expected, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **options: bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert resolve_machine(TranslationConfig(device="cuda")).precision == expected
 
 
 def test_perplexity_never_overflows():

@@ -81,6 +81,7 @@ SETTINGS = {
     "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
     "muon": {"optimizer": "muon", "weight_decay": 0.1},
     "bfloat16": {"precision": "bfloat16"},
+    "float16": {"precision": "float16"},
 }
 
 

@@ -108,9 +108,9 @@ def test_refusals(tmp_path):
         confusion.draw(np.zeros((2, 3), int), ["a", "b"])
     with pytest.raises(RequestError, match="there are no labels, expected at least one"):
         confusion.draw(np.zeros((0, 0), int), [])
-    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got float64 from 0"):
+    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got float64, minimum 0"):
         confusion.draw(np.zeros((1, 1)), ["a"])
-    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got int64 from -1"):
+    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got int64, minimum -1"):
         confusion.draw(np.array([[-1]]), ["a"])
     with pytest.raises(RequestError, match=r"c.gif: a confusion matrix is drawn as .png .svg .pdf, not as '.gif'"):
         confusion.draw(np.eye(2, dtype=int), ["a", "b"], tmp_path / "c.gif")

@@ -115,7 +115,7 @@ def test_refusals(tmp_path):
         reliability.draw([0, 0.5, 1], [0.4], [0.5, 0.8], [10, 30])
     with pytest.raises(RequestError, match=r"edges must increase from 0 to 1, got \[0.0, 0.0, 1.0\]"):
         reliability.draw([0, 0, 1], [0.4, 0.9], [0.5, 0.8], [10, 30])
-    with pytest.raises(RequestError, match="confidence and accuracy must be from 0 to 1, and counts from 0"):
+    with pytest.raises(RequestError, match="confidence and accuracy must be from 0 to 1, and counts at least 0"):
         reliability.draw([0, 0.5, 1], [0.4, np.nan], [0.5, 0.8], [10, 30])
     with pytest.raises(RequestError, match="lowest is 1, expected a confidence from 0 to below 1"):
         reliability.draw(*made(), lowest=1)

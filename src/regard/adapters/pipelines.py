@@ -144,7 +144,7 @@ def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:
     predictor = load(model, device) if isinstance(model, str | Path) else model
     if predictor.config.task != _KINDS[name].task:
         kinds = [find_task(own).words.predictor for own in (predictor.config.task, _KINDS[name].task)]
-        raise RequestError(f"pipeline: the model is {kinds[0]}, and the task '{task}' needs {kinds[1]}")
+        raise RequestError(f"pipeline: the model is {kinds[0]}, but the task '{task}' needs {kinds[1]}")
     return _KINDS[name](predictor)
 
 
@@ -152,7 +152,7 @@ def _check(options: dict[str, Any], function: Any) -> None:
     """Check the names of options.
 
     Raises:
-        RequestError: If one is unknown.
+        RequestError: If an option is unknown.
     """
     known = [name for name in signature(function).parameters if name not in ("texts", "prompts")]
     for name in options:

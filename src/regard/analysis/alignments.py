@@ -35,7 +35,7 @@ def evaluate_alignment(
         targets: A translation of each source.
         sure: The correct links of each pair: (source word, target word), counted from 0.
         possible: Further links that do not count as errors.
-        words: The source and target words of each pair that the links refer to, to check that the model has the same words.
+        words: The source and target words of each pair, which the links count; used to check that the model has the same words.
         site: The attention to use, such as `cross.2` or `norm.2`; `cross` by default.
         head: A head of that site, from 0; by default the mean over heads.
         step: `produce` for the step that predicts the word, or `consume` for the next step, which reads the word. The default

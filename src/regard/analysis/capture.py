@@ -48,7 +48,7 @@ class Call:
 
 
 class Captured(Mapping[str, Tensor]):
-    """Mapping from the name of each attention module to its captured weights; if it was called several times, the last ones.
+    """Mapping from the name of each attention module to its captured weights, those of the last call.
 
     The names are those of `module.named_modules()`. The list `calls` has all calls in order.
     """
@@ -79,7 +79,7 @@ class Captured(Mapping[str, Tensor]):
             if call.name == name:
                 return call.weights
         names = list(self)
-        raise KeyError(f"no attention {name!r} was called, only {', '.join(names) or 'none at all'}{nearest(name, names)}")
+        raise KeyError(f"no attention {name!r} was captured; captured: {', '.join(names) or 'none'}{nearest(name, names)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(call.name for call in self.calls))
@@ -109,9 +109,10 @@ class Captured(Mapping[str, Tensor]):
 
         - Without targets: `decoder.i` if no token attends to later tokens, as in a language model, otherwise `encoder.i`.
         - With targets: `cross.i` if queries and keys are different sequences, otherwise `decoder.i` if the module's name has
-          `decoder` in it, otherwise `encoder.i`. A call of a function does not tell where its keys come from. The keys count as
-          another sequence if queries and keys differ in number, if the module's name says so (`cross`, `encoder_attn`), or if
-          queries in a decoder attend to later keys.
+          `decoder` in it, otherwise `encoder.i`. A call of a function, such as
+          `scaled_dot_product_attention`, does not show where its keys come from. The keys count as another sequence if queries
+          and keys differ in number, if the module's name says so (`cross`, `encoder_attn`), or if queries in a decoder attend
+          to later keys.
 
         Args:
             tokens: The S source tokens, including special tokens and padding; the tokens read by a language model.
@@ -177,14 +178,15 @@ def capture(
 ) -> Iterator[Captured]:
     """Capture the attention weights inside a module.
 
-    It captures `nn.MultiheadAttention`, `scaled_dot_product_attention`, regard's own mechanisms, and attention that a module
-    computes with a softmax over the last axis and a product with the values.
+    The function captures `nn.MultiheadAttention`, `scaled_dot_product_attention` and regard's own mechanisms. If the module
+    contains none of regard's mechanisms, it also captures each softmax over the last axis that is multiplied by values.
 
     The module's results stay bit-identical. Weights are recorded before dropout, under the name of the innermost module that
     computed them. The weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time;
-    those of `nn.MultiheadAttention` by a second call, and PyTorch's encoders run twice if they take their fused path, which
-    computes no weights. When the context ends, even by an exception, the module is restored. Modules that are already compiled
-    or scripted are not captured, nor are kernels that compute attention without PyTorch's functions, such as FlexAttention.
+    the weights of `nn.MultiheadAttention` come from a second call. PyTorch's encoders run twice if they take their fused path,
+    which computes no weights. When the context ends, even by an exception, the module is restored. Modules that are already
+    compiled or scripted are not captured, nor are kernels that compute attention without PyTorch's functions, such as
+    FlexAttention.
 
     Args:
         module: Any PyTorch module.
@@ -197,7 +199,7 @@ def capture(
         The weights captured so far.
 
     Raises:
-        RequestError: If the module contains no attention and computed none, no module fits one of `names`, or a module has
+        RequestError: If the module contains no attention and computed none, no module matches one of `names`, or a module has
             too few heads for `heads`.
         ConfigError: If `names`, `heads` or `top_k` has the wrong type or is out of range.
     """

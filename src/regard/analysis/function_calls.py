@@ -25,14 +25,14 @@ _CHANGE = {
     Tensor.__getitem__, Tensor.masked_fill, Tensor.nan_to_num, torch.nan_to_num, Tensor.mul, torch.mul, functional.conv2d,
     torch.conv2d,
 }  # fmt: skip
-"""Functions whose result replaces the reported weights, for example an index that removes the column of a sink."""
+"""Functions whose result replaces the reported weights; for example, indexing can remove the column of an attention sink."""
 _MARK = "_regard_weights"
 
 
 class _Watch(TorchFunctionMode):
     """A PyTorch function mode that follows the result of each softmax until the result is multiplied by the values.
 
-    Each tensor that holds weights gets an attribute: the tensor with the weights to report, or None for the tensor itself.
+    Each tensor that holds weights gets an attribute: the tensor with the weights to report; None means the tensor itself.
     """
 
     def __init__(self, running: list[tuple[str, nn.Module]], take: Take, selection: Selection, *, products: bool) -> None:
@@ -72,7 +72,7 @@ class _Watch(TorchFunctionMode):
 def watch_calls(
     module: nn.Module, take: Take, selection: Selection, *, without: set[nn.Module], products: bool
 ) -> Iterator[None]:
-    """Call a function with the weights of the attention that the module's own code computes.
+    """Pass the attention weights that a module's own code computes to a function while the context is open.
 
     Args:
         module: The module, whose results stay bit-identical.

@@ -62,7 +62,7 @@ def record_of_model(
         tokenizer: The model's tokenizer.
         text: The text to read.
         target: The target text of an encoder–decoder; None for the one that the model writes.
-        generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. If they are given, a decoder continues the text.
+        generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. A decoder then continues the text.
         special: Tokens that belong to no word and are left out of pictures; None for the tokenizer's special tokens, `()` to
             keep them as words.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
@@ -101,7 +101,7 @@ def record_of_model(
     if len(source) == 1 and any(getattr(part, "is_causal", False) for part in model.modules()):
         families = dict.fromkeys(caught, "decoder")  # the weights of a single token cannot show that the model is causal
     weights = caught.weights_by_site(batch=0, has_target=pair, families={} if pair else families)
-    # A model with a decoder only has no source: the text that it reads is the target.
+    # A model with only a decoder has no source: the text that it reads is the target.
     decoder = not pair and all(site.startswith("decoder") for site in weights)
     return record_of_tokens(
         [] if decoder else _tokens(tokenizer, source),

@@ -29,7 +29,7 @@ def scaled_dot_product_weights(
         attn_mask: True where a query may attend, or numbers that are added to the scores.
         is_causal: If True, query i sees keys 0 to i.
         scale: Factor of the scores; None for 1 / √E.
-        enable_gqa: Whether neighbouring heads share keys.
+        enable_gqa: Whether groups of neighbouring heads share keys and values.
         first: Index of the first query, from 0, for `is_causal`.
     """
     if enable_gqa and key.shape[-3] < query.shape[-3]:

@@ -60,7 +60,7 @@ class Selection:
             )
 
     def check_names(self, names: Collection[str]) -> None:
-        """Raise a RequestError if a name or pattern fits none of the modules."""
+        """Raise a RequestError if a name or pattern matches no module."""
         for pattern in self.names or ():
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise RequestError(f"capture: no module has the name {pattern!r}{nearest(pattern, list(names))}")
@@ -74,12 +74,12 @@ class Selection:
         chosen = list(range(count)) if self.heads is None else list(self.heads)
         if chosen and max(chosen) >= count:
             raise RequestError(
-                f"capture: heads has {max(chosen)}, and {name!r} has {count} heads: choose from 0 to {count - 1}"
+                f"capture: heads contains {max(chosen)}, but {name!r} has {count} heads: choose from 0 to {count - 1}"
             )
         return chosen
 
     def keep(self, weights: Tensor, name: str) -> Tensor | TopWeights:
-        """Select the part of weights (B,H,Q,K), or (B,Q,K) without heads, that is kept, and return it."""
+        """Return the part of the weights (B,H,Q,K), or (B,Q,K) without heads, that is kept."""
         if self.heads is not None and weights.ndim == 4:
             weights = weights[:, self.heads_of(weights.shape[1], name)]
         weights = weights.detach()

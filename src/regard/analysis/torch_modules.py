@@ -63,7 +63,7 @@ def reporting_attention(
 
 
 def reporting_encoder(names: set[str], calls: list[Any], forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `forward` of an encoder that records the weights of all its attention, with the same output.
+    """Return a `forward` of an encoder with the same output that also records the weights of all attention inside.
 
     PyTorch's fused path computes no weights. If it was taken, the encoder runs again without it, to record the weights.
 

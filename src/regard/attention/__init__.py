@@ -1,4 +1,4 @@
-"""Attention mechanisms with one contract (`base.Attention`); each can be used on its own."""
+"""Attention mechanisms with a common interface (`base.Attention`); each can be used on its own."""
 
 from regard.attention.additive import Additive, AdditiveMemory, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory

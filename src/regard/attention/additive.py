@@ -3,9 +3,9 @@
     score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
 In code: `plain_additive_scores`, for projected queries W_q q and keys W_k k. The class is `Additive`. Its variants
-change only W_q and W_k (`concat`) or v (`monotonic.WeightNormAdditive`). Other tasks that compare each row of one set with each
-row of another use the same score: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al. 2022),
-speech (Chorowski et al. 2015).
+change only W_q and W_k (`concat`) or v (`monotonic.WeightNormAdditive`). The same score is used in many models that compare
+each row of one set with each row of another: in translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et
+al. 2022) and speech recognition (Chorowski et al. 2015).
 """
 
 from abc import abstractmethod
@@ -52,7 +52,7 @@ def additive_scores(
         key_exponential: `kernels.additive.exponential(key)`; pass it if many calls use the same keys.
 
     Raises:
-        ShapeError: If an axis does not fit.
+        ShapeError: If the sizes of an axis do not match.
     """
     sizes = check_shape("query", query, "B Q H")
     sizes = check_shape("key", key, "B K H", sizes)
@@ -77,17 +77,17 @@ def additive_attention(
     Args:
         query: Projected queries.
         key: Projected keys.
-        value: The values, of which the context is a weighted mean.
+        value: The values; the context is their weighted mean.
         score_weight: v.
         key_mask: Boolean (B,K); True where there is a key.
         attn_mask: Boolean (Q,K) or (B,Q,K); True where a query may attend to a key.
-        need_weights: Whether the weights (B,Q,K) are returned.
+        need_weights: Whether to return the weights (B,Q,K).
 
     Returns:
-        Context (B,Q,Dv) and weights.
+        Context (B,Q,Dv), and weights (None if `need_weights` is False).
 
     Raises:
-        ShapeError: If an axis does not fit, or a mask is not boolean.
+        ShapeError: If the sizes of an axis do not match, or a mask is not boolean.
 
     Example:
         In a pointer network, each decoder state chooses among the encoder's states:
@@ -114,7 +114,7 @@ def _fused(
     need_weights: bool,
 ) -> AttentionOutput:
     """Run the Triton kernels. The two masks stay separate, because a combined mask would have B·Q·K elements."""
-    for pair in ((key_mask, None), (None, attn_mask)):
+    for pair in ((key_mask, None), (None, attn_mask)):  # these calls only check each mask; their results are not used
         combine_masks(*pair, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     key, value = zero_masked(key, key_mask), zero_masked(value, key_mask)
     context, weights = fused_additive_attention(
@@ -141,7 +141,7 @@ torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.att
 
 
 class AdditiveBase(ScoredAttention):
-    """Base of the additive mechanisms: score = v · tanh(query part + key part)."""
+    """Base class of the additive mechanisms: score = v · tanh(query part + key part)."""
 
     supports_fused = Unchanged("scores", "normalized_scores", "mix")
 
@@ -208,7 +208,7 @@ class AdditiveBase(ScoredAttention):
         return additive_scores(self.project_query(query), memory.key, self.score_vector(), ready)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
-        """Return scale · v; the parameter itself by default."""
+        """Return scale · v; if the scale is 1, this is the parameter itself."""
         return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
     def _linear_score(self, query_weight: Tensor) -> LinearScore | None:

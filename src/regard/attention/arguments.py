@@ -1,7 +1,8 @@
 """Check the arguments of constructors and calls, and suggest the correct argument for a wrong one.
 
-Users know the names of `nn.MultiheadAttention`, `scaled_dot_product_attention`, Keras and x-transformers. Some of them have the
-opposite meaning here (`key_padding_mask`) or two meanings (`attention_mask`), so errors show the correct call.
+Users know the argument names of `nn.MultiheadAttention`, `scaled_dot_product_attention`, Keras and x-transformers. Some of
+these names mean the opposite of an argument here (`key_padding_mask`) or have two meanings (`attention_mask`), so errors show
+the correct call.
 """
 
 import inspect
@@ -17,7 +18,7 @@ from regard.errors import ArgumentError, ConfigError, nearest
 _CAUSAL = "build MultiHead(512, 8, causal=True), or give attn_mask=causal_mask(Q, K) to each call"
 _DROPOUT = "give dropout, as in MultiHead(512, 8, dropout=0.1)"
 _GROUPS = "give num_kv_heads, as in MultiHead(512, 8, num_kv_heads=2)"
-_BATCH_FIRST = "leave it out: tensors are always batch first, (B, Q, D); transpose others with x.transpose(0, 1)"
+_BATCH_FIRST = "leave it out: tensors are always batch first, (B, Q, D); transpose other tensors with x.transpose(0, 1)"
 
 _AT_CONSTRUCTION = {
     ("embed_dim", "d_model", "dim", "hidden_size", "hidden_dim", "embed_size", "input_dim"): (
@@ -73,7 +74,7 @@ _AT_CALL = {
 
 
 def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str, object]) -> None:
-    """Raise an error for arguments that a constructor does not have.
+    """Raise an error for arguments that a constructor does not accept.
 
     Call this function before the constructor, with the same arguments.
 
@@ -86,8 +87,8 @@ def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str,
     if len(given) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         names = ", ".join(f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY)
         raise ArgumentError(
-            f"{made.__name__} takes {_listed(places)} by position, and got {len(given)} arguments; give the others by name: "
-            f"{names}"
+            f"{made.__name__} takes {_listed(places)} by position, but got {len(given)} positional arguments; give the others "
+            f"by name: {names}"
         )
     known = [p.name for p in parameters]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
@@ -95,20 +96,20 @@ def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str,
 
 
 def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
-    """Raise an error for arguments that the call of a mechanism or a pooling does not have.
+    """Raise an error for arguments that a mechanism or a pooling does not accept when it is called.
 
     Args:
         called: Name of the class.
         given: Surplus positional arguments.
-        named: Unknown names.
-        known: Known names.
+        named: Names of unknown keyword arguments.
+        known: Names of the accepted arguments; the error suggests one of them.
         advice: Advice for surplus positional arguments.
 
     Raises:
         ArgumentError: If `given` or `named` is not empty.
     """
     if given:
-        raise ArgumentError(f"{called} got {len(given)} argument{'s' * (len(given) > 1)} too many by position; {advice}")
+        raise ArgumentError(f"{called} got {len(given)} positional argument{'s' * (len(given) > 1)} too many; {advice}")
     _refuse_names(f"the call of {called}", named, known, _AT_CALL)
 
 
@@ -209,7 +210,7 @@ def check_window(called: str, window: tuple[int, int] | None) -> None:
     if not pair or any(isinstance(x, bool) or not isinstance(x, Integral) for x in window):
         n = window if isinstance(window, int) and window > 0 else 3
         raise ConfigError(
-            f"{called}(window={_shown(window)}): expected two ints, the positions before and after a query's own: "
+            f"{called}(window={_shown(window)}): expected two ints, the numbers of positions before and after a query's own: "
             f"window=({n}, 0) for the {n} before it, window=({n}, {n}) for both sides"
         )
     if min(window) < 0:
@@ -262,7 +263,7 @@ def check_instance(called: str, name: str, given: object, kind: type, example: s
 def describe_arguments(module: nn.Module) -> str:
     """Return the text of a module's `repr`: sizes, and arguments that differ from the constructor's defaults.
 
-    Arguments that the module keeps under another name, or as a submodule (which `repr` lists below), are left out.
+    Arguments are left out if the module stores them under another name or as a submodule (`repr` lists submodules itself).
     """
     shown = []
     for name, parameter in inspect.signature(type(module).__init__).parameters.items():

@@ -24,7 +24,7 @@ from regard.errors import ArgumentError, RequestError, ShapeError
 
 @dataclass(frozen=True)
 class AttentionOutput:
-    """Context and weights of a batch of queries. It unpacks to these two, like the result of `nn.MultiheadAttention`.
+    """Context and weights of a batch of queries; can be unpacked into these two, like the result of `nn.MultiheadAttention`.
 
     If the inputs have no batch axis, context and weights have none either.
 
@@ -36,11 +36,11 @@ class AttentionOutput:
     """
 
     context: Float[Tensor, "*B Q Dv"]
-    """Σ_k weight_k value_k."""
+    """The context, Σ_k weight_k value_k."""
     weights: Float[Tensor, "*heads Q K"] | None = None
     """Weights (B,Q,K), or (B,H,Q,K) with heads, before dropout; None if `need_weights` was False."""
     loss: Float[Tensor, ""] | None = None
-    """Scalar loss of a mechanism that has its own loss (coverage); else None. `nn.DataParallel` does not gather it."""
+    """Scalar loss of a mechanism that has its own loss (coverage); else None. `nn.DataParallel` does not gather this loss."""
 
     def __post_init__(self) -> None:
         # nn.DataParallel gathers the parts of its replicas' outputs and builds an output from an iterator over them.
@@ -85,7 +85,7 @@ for _cls in (AttentionOutput, Memory):
 
 @dataclass(frozen=True)
 class HeadMaps:
-    """The linear maps of attention by scaled dot products: W_o [head_1; …; head_H] with head_h = softmax(q_h k_hᵀ / √E) v_h."""
+    """Linear maps of multi-head scaled dot-product attention: W_o [head_1; …; head_H], head_h = softmax(q_h k_hᵀ / √E) v_h."""
 
     query: nn.Linear
     key: nn.Linear
@@ -94,7 +94,7 @@ class HeadMaps:
     num_heads: int
     """Number of heads H, the same for queries and keys."""
     rotate: Callable[[Tensor, int], Tensor] | None = None
-    """Function that rotates queries or keys (B,H,T,E), given the first position; None if attention ignores positions."""
+    """Function that rotates queries or keys (B,H,T,E), given the position of the first; None if attention ignores positions."""
 
 
 _ARGUMENTS = (
@@ -108,7 +108,7 @@ _BY_POSITION = (
 
 
 class Attention(Observable, nn.Module, ABC):
-    """Base of every mechanism that has a query: weights = f(query, key), context = Σ_k weight_k value_k.
+    """Base class of every mechanism that has a query: weights = f(query, key), context = Σ_k weight_k value_k.
 
     Your own mechanism overrides `prepare` and `attend`. If it computes a score for each query and key, `ScoredAttention` is a
     shorter base.
@@ -117,7 +117,7 @@ class Attention(Observable, nn.Module, ABC):
     normalized: bool = True
     """Whether the weights of each query sum to one (to zero if the query may not attend to any key)."""
     permutation_equivariant: bool = True
-    """Whether permuting the keys permutes the weights."""
+    """Whether permuting the keys permutes the weights in the same way."""
     stateful: bool = False
     """Whether the weights depend on earlier queries, so that queries must come in order."""
 
@@ -128,7 +128,7 @@ class Attention(Observable, nn.Module, ABC):
     has_loss: bool = False
     """Whether the mechanism returns its own loss, which is added to the training loss."""
     supports_fused: bool = False
-    """Whether a kernel may compute scores, weights and context at once if no weights are needed."""
+    """Whether a kernel may compute scores, weights and context at once if the caller needs no weights."""
     supports_onnx: bool = True
     """Whether ONNX has all operations of the mechanism."""
 
@@ -205,16 +205,16 @@ class Attention(Observable, nn.Module, ABC):
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
             score_bias: Numbers that are added to the scores before the normalizer, in a shape that `attn_mask` may have. Where
                 the bias is −∞, the query may not attend. A monotonic mechanism adds it to the logits of its probabilities.
-            reweight: Function that replaces the weights before the context is computed. It receives the rows that are computed
-                together: all queries, or one query at a time if weights depend on earlier ones.
+            reweight: Function that replaces the weights before the context is computed. It is called once for all queries, or
+                once for each query if the replaced weights change the weights of later queries.
             need_weights: Whether to return the weights. If False, the fastest path is taken.
 
         Returns:
-            The output, and the state for the next call (None for a mechanism without one).
+            The output, and the state for the next call (None for a mechanism without a state).
 
         Raises:
             ShapeError: If the sizes of an axis or of the mask do not match.
-            RequestError: If a state is given to a mechanism without one.
+            RequestError: If a state is given to a mechanism that has no state.
         """
 
     def forward(
@@ -243,7 +243,7 @@ class Attention(Observable, nn.Module, ABC):
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
             score_bias: Numbers that are added to the scores, in a shape that `attn_mask` may have; see `attend`.
             query_positions: Positions of the queries, for mechanisms with positions (`MultiHead`); None for consecutive ones.
-            key_positions: Positions of the keys; None for consecutive ones, in self-attention for those of the queries.
+            key_positions: Positions of the keys; None for consecutive ones, or, in self-attention, for the queries' positions.
             reweight: Function that replaces the weights; see `attend`.
             need_weights: Whether to return the weights. If False, the fastest path is taken.
             others: Must be empty: other names raise an error that shows the correct call.
@@ -279,7 +279,7 @@ class Attention(Observable, nn.Module, ABC):
         return describe_arguments(self)
 
     def refuse_state(self, state: object) -> None:
-        """Raise an error if a state is given, for mechanisms without one.
+        """Raise an error if a state is given; called by mechanisms that have no state.
 
         Raises:
             RequestError: If the state is not None.
@@ -291,7 +291,7 @@ class Attention(Observable, nn.Module, ABC):
             )
 
     def refuse_open_axis(self, query: Float[Tensor, "B Q Dq"]) -> None:
-        """Raise an error for an export with a dynamic number of queries, for sequential mechanisms.
+        """Raise an error if a sequential mechanism is exported with a dynamic number of queries.
 
         Raises:
             RequestError: If `torch.export` runs with a dynamic Q.
@@ -299,11 +299,11 @@ class Attention(Observable, nn.Module, ABC):
         if torch.compiler.is_exporting() and not isinstance(query.shape[1], int):
             raise RequestError(
                 f"{type(self).__name__} takes its queries one after the other, so torch.export needs to know their number; "
-                "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export the step of one query"
+                "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export a step with one query"
             )
 
     def _given(self, **arguments: Tensor | None) -> dict[str, Any]:
-        """Return the arguments that are not None, and check that the mechanism accepts them; some mechanisms lack some of them.
+        """Return the arguments that are not None, and check that the mechanism accepts them, because not all mechanisms do.
 
         Raises:
             ArgumentError: If `prepare` and `attend` of this class have no such argument.
@@ -321,8 +321,8 @@ class Attention(Observable, nn.Module, ABC):
             raise ShapeError(f"{called} got a value without a key; give both, as in attention(query, key, value)")
         if self.query_size != self.key_size:
             raise ShapeError(
-                f"{called} got no key, so the query attends to itself, but its queries are {self.query_size} wide and its "
-                f"keys {self.key_size}; give a key, as in attention(query, key)"
+                f"{called} got no key, so the query attends to itself, but its queries have width {self.query_size} and "
+                f"its keys have width {self.key_size}; give a key, as in attention(query, key)"
             )
 
     def _of_one_sequence(

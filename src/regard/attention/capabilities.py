@@ -1,4 +1,4 @@
-"""Optional capabilities of a mechanism, which fast paths and tools query.
+"""Optional capabilities of a mechanism, for fast paths and for tools that inspect attention.
 
     attention.linear_score()              the parameters of its score, for loops that compute the score themselves
     attention.supports_fused              whether a kernel may compute scores and context at once
@@ -54,7 +54,7 @@ def capability(method: _Method) -> _Method:
 
 
 class _Capability:
-    """Descriptor of `capability`; it knows the class that defines the method."""
+    """Descriptor that `capability` returns; it knows the class that defines the method."""
 
     owner: type[nn.Module]
 
@@ -142,12 +142,12 @@ class LinearScore:
 
 @dataclass(frozen=True)
 class Observation:
-    """One call of `attend`."""
+    """Inputs and weights of one call of `attend`."""
 
     query: Tensor
     """The queries (B,Q,Dq)."""
     key: Tensor | None
-    """Keys of the last call of `prepare`; None if it was not called while the mechanism was observed."""
+    """Keys of the last call of `prepare`; None if `prepare` was not called while the mechanism was observed."""
     weights: Tensor
     """The weights (B,Q,K), or (B,H,Q,K) with heads; detached."""
 
@@ -171,7 +171,7 @@ class Observable:
         observers may be active at once.
 
         Args:
-            observer: Called after each `attend`.
+            observer: Function to call after each `attend`.
         """
         prepare, attend = self.prepare, self.attend  # type: ignore[attr-defined]
         before = {name: self.__dict__[name] for name in ("prepare", "attend", "observed") if name in self.__dict__}

@@ -1,4 +1,4 @@
-"""Base of the soft and the hard form of monotonic chunkwise attention, with a second scorer for the window."""
+"""Base class of the soft and the hard form of monotonic chunkwise attention, with a second scorer for the window."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from regard.attention.scored import ScoredAttention
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkMemory(Memory):
-    """Prepared keys for both scorers. The fields inherited from `Memory` are those of `monotonic`."""
+    """Prepared keys for both scorers. The fields inherited from `Memory` equal those of `monotonic`."""
 
     monotonic: Memory
     """Memory of the scorer that decides where a query stops; it holds the values."""
@@ -58,7 +58,7 @@ class ChunkedAttention(MonotonicAttention):
 
 
 def _prepare_chunk(scorer: ScoredAttention, key: Tensor, key_mask: Tensor | None) -> Memory:
-    """Return the memory for the scorer within the window. Its values have width 0, because those of `monotonic` are used."""
+    """Return the memory for the scorer within the window. Its values have width 0, because those in `monotonic` are used."""
     return scorer.prepare(key, key[..., :0], key_mask=key_mask)
 
 

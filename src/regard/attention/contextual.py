@@ -1,4 +1,4 @@
-"""Contextual positions (CoPE): the position of a key is the sum of the query's gates over this key and those after it.
+"""Contextual positions (CoPE): the position of a key is the sum of the query's gates for this key and all later keys.
 
     p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E),    weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij])
 

@@ -29,7 +29,7 @@ def unit_vectors(x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
 class Cosine(ProductBase):
     """score(q, k) = g q·k / (‖q‖ ‖k‖), for queries and keys of the same width; g is the only parameter.
 
-    Scores lie between −g and g, so that the softmax cannot saturate: g limits how sharp it can become.
+    Scores lie between −g and g, so g limits how sharp the softmax can become.
 
     Reference: Graves, Wayne, Danihelka 2014, "Neural Turing machines", eqs. 5 and 6 (β is g); Liu et al. 2022, "Swin
     Transformer V2", eq. 2 (1/τ is g, learned).

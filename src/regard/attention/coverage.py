@@ -1,4 +1,4 @@
-"""Coverage: attention that knows how much each key has been attended to so far.
+"""Coverage: attention whose scores depend on the total weight that each key has received so far.
 
     score_t(q, k) = v · tanh(W_q q + W_k k + w_c c_t + b),    loss = Σ_k min(α_tk, c_tk)
     c_t = Σ_{t' < t} α_t'                                     `Coverage`
@@ -87,7 +87,7 @@ class Coverage(HistoryAttention):
     sequential steps of B·K·2Da multiply-adds; memory B·K·Da.
 
     Reference: See, Liu, Manning 2017, eqs. 10–13 (W_h k, W_s q, b_attn there).
-    Differs from the paper: the loss is a mean over all queries of the batch, not over each target first.
+    Differs from the paper: the loss is a mean over all queries of the batch; the paper first takes the mean over each target.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
@@ -169,7 +169,7 @@ class FertilityMemory(Memory):
     """Projected keys, and the number of queries that each key can serve."""
 
     fertility: Tensor | None = None
-    """Φ (B,K), between 0 and N; `FertilityCoverage.prepare` always fills it."""
+    """Φ (B,K), between 0 and N; `FertilityCoverage.prepare` always sets it."""
 
     def select(self, index: Int[Tensor, " M"]) -> "FertilityMemory":
         """Keep the given rows of the batch, in the given order."""

@@ -32,7 +32,7 @@ def differential_weights(
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "B H Q K"]:
-    """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e); the halves of a head are q and q', k and k'."""
+    """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e); q and q' (k and k') are the two halves of a head's features."""
     (q, k), width = (x.unflatten(-1, (2, -1)).transpose(2, 3) for x in (query, key)), query.shape[-1] // 2
     scores = q / width**0.5 @ k.mT  # (B,H,2,Q,K)
     scores = add_bias(scores, None if bias is None else bias[..., None, :, :], query.shape[1])
@@ -45,15 +45,15 @@ class DifferentialAttention(ProjectedHeads):
 
     [q_h; q'_h], [k_h; k'_h] and v_h are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v, e = D/2H. λ =
     exp(a·b) − exp(a'·b') + λ₀ with learned vectors a, b, a', b' of width e, which all heads share. norm is the RMS norm of
-    each head, with one gain for all. Context (B,Q,D), weights (B,H,Q,K).
+    each head, with gains that all heads share. Context (B,Q,D), weights (B,H,Q,K).
 
-    **The weights are those of the difference: they may be negative, and rows sum to 1 − λ.** A `score_bias` is added to the
+    **The reported weights are the difference: they may be negative, and rows sum to 1 − λ.** A `score_bias` is added to the
     scores of both softmaxes.
 
     Reference: Ye et al. 2024, "Differential Transformer", eqs. 1–3. As in the paper, use half as many heads as in a `MultiHead`
     of the same size, so that the queries of each softmax have the usual width.
     Differs from the paper: the maps have biases, unless `bias` is False; λ₀ is 0.8 in every layer by default, which the
-    paper also tests; its main setting is 0.8 − 0.6 exp(−0.3 (l − 1)) for layer l = 1, 2, …
+    paper also tests; the paper's main setting is 0.8 − 0.6 exp(−0.3 (l − 1)) for layer l = 1, 2, …
 
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.

@@ -18,8 +18,8 @@ from regard.attention.sparse import below_the_highest
 from regard.errors import ConfigError
 
 SMALLEST = 1.01
-"""Smallest α. Below it, the exponent 1/(α − 1) is so large that float32 loses precision. A softmax gives nearly the same
-weights as a smaller α.
+"""Smallest α. Below it, the exponent 1/(α − 1) is so large that float32 loses precision. Use a softmax
+instead of a smaller α; the weights are nearly the same.
 """
 
 
@@ -49,8 +49,8 @@ def newton_step(z: Float[Tensor, "*any K"], power: Tensor | float, threshold: Te
 class Entmax(nn.Module):
     """α-entmax: w_k = max((α − 1) s_k − τ, 0)^(1/(α−1)), with the τ that makes the weights sum to one.
 
-    The larger α, the more weights are exactly zero: a softmax for α → 1, `Entmax15` for 1.5, `Sparsemax` for 2. A learned α
-    lets each head choose.
+    The larger α, the more weights are exactly zero: a softmax for α → 1, `Entmax15` for 1.5, `Sparsemax` for 2. With
+    `num_heads` and a learned α, each head learns how sparse its weights are.
 
     Cost: about twenty passes over each row (the exact `Entmax15` and `Sparsemax` sort it once).
 

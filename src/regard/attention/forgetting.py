@@ -18,7 +18,7 @@ from regard.attention.sparse import at_least_float32
 
 
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:
-    """Return Σ_{l > j} log f_l over the keys l that a query may attend to, for log f in `gates`."""
+    """Return Σ_{l > j} log f_l over the keys l that a query may attend to; `gates` holds log f."""
     seen = gates[:, :, None] if mask is None else gates[:, :, None].where(mask, 0)
     return seen.flip(-1).cumsum(-1).flip(-1) - seen  # summed from the last key, so that sums of a few keys are exact
 
@@ -30,7 +30,7 @@ def forgetting_weights(
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "B H Q K"]:
-    """Return softmax_j(q_i·k_j / √E + Σ_{l > j} log f_l), for log f in `gates`."""
+    """Return softmax_j(q_i·k_j / √E + Σ_{l > j} log f_l); `gates` holds log f."""
     scores = head_scores(query, key) + forgetting_bias(gates, mask)
     return masked_softmax(add_bias(scores, bias, query.shape[1]), mask)
 

@@ -1,4 +1,4 @@
-"""Gated DeltaNet: each head has a matrix that decays, and each key overwrites the value that is stored for it.
+"""Gated DeltaNet: each head stores values in a matrix that decays, and each key overwrites the value stored for this key.
 
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ,    head_t = S_tᵀ q_t
     head_t = Σ_i A_ti v_i,    A = M (I + L)⁻¹ diag(β),    M_ti = a_ti q_t·k_i (i ≤ t),    L_ti = β_t a_ti k_t·k_i (i < t)
@@ -36,9 +36,9 @@ def implied_weights(
     gates: Float[Tensor, "*#any K 2"],
     last: Float[Tensor, "Q K"],
 ) -> Float[Tensor, "*any Q K"]:
-    """Return A = M (I + L)⁻¹ diag(β); each row of `last` is one at its query's last key, zero elsewhere."""
+    """Return A = M (I + L)⁻¹ diag(β); each row of `last` is 1 at the last key that its query reads, and 0 elsewhere."""
     faded, rate = gates[..., 0].cumsum(-1), gates[..., 1]  # log (α_1 … α_t), β
-    until = (faded[..., None, :] * last).sum(-1)  # the same at each query's last key
+    until = (faded[..., None, :] * last).sum(-1)  # log (α_1 … α_t) at each query's last key t
     seen = last.flip(-1).cumsum(-1).flip(-1) > 0
     decay = (until[..., None] - faded[..., None, :]).where(seen, -math.inf).exp()
     lower = rate[..., None] * strictly_lower(faded) * (key @ key.mT)
@@ -53,9 +53,9 @@ class GatedDeltaNet(RecurrentHeads):
     overwrites, and α = exp(−exp(A) softplus(W_α key + a)) in (0, 1) is the share of S that remains. norm is the RMS norm of
     each head. Context (B,Q,D), weights (B,H,Q,K).
 
-    **The weights are the matrix A with head_t = Σ_i A_ti v_i, which the recurrence implies. They may be negative, and rows do
-    not sum to one.** They depend on the order of the keys, and on the keys between key and query: if the same key
-    comes again, the earlier one loses weight. A masked key is skipped: it neither changes S nor makes S decay.
+    **The weights are the matrix A that the recurrence implies: head_t = Σ_i A_ti v_i. They may be negative, and rows do
+    not sum to one.** They depend on the order of the keys: if the same key comes again before the query, the earlier key
+    loses weight. A masked key is skipped: it neither changes S nor makes S decay.
 
     If `causal` is False, all queries read S after the last key, which `prepare` computes. If `causal` is True, query i reads S
     after the key at its position, and a decoder's state is S (`SummaryState`). If no weights are needed, the cost grows with K
@@ -142,7 +142,7 @@ class GatedDeltaNet(RecurrentHeads):
         mask: Bool[Tensor, "..."] | None,
         bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return A."""
+        """Return the weights A."""
         assert memory.gates is not None
         last = self._last(query.shape[2], memory.key)
         return implied_weights(query, memory.key, memory.gates, last).to(memory.value.dtype)
@@ -193,7 +193,7 @@ class GatedDeltaNet(RecurrentHeads):
         return scan_chunks(query, key, value, memory.gates, summary)
 
     def _last(self, queries: int, key: Tensor) -> Float[Tensor, "Q K"]:
-        """Return a matrix with one at the key after which a query reads S; a row is zero if its query comes before all keys."""
+        """Return a matrix with a 1 at the last key before each query reads S; a row is zero if its query precedes all keys."""
         keys = key.shape[2]
         position = torch.arange(queries, device=key.device) + (keys - queries)
         if not self.causal:

@@ -42,7 +42,7 @@ class HardMoChA(ChunkedAttention, HardMonotonic):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         chunk_size: w, the number of keys in a window, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
         scorer: Mechanism whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
         chunk_scorer: Mechanism whose scores are u; None for another `WeightNormAdditive`.
         initial_offset: Value of r (see `HardMonotonic`) until trained parameters are loaded.

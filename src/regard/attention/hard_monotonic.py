@@ -41,7 +41,7 @@ def stopping_points(
         previous = torch.zeros(sizes["B"], dtype=torch.long, device=energies.device)
     check_shape("previous", previous, "B", sizes)
     chosen = energies > 0 if mask is None else (energies > 0) & mask
-    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # a query that finds no key stops behind the last key
+    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # a query that finds no key stops after the last key
     index = torch.arange(sizes["K"] + 1, device=energies.device)
     points = []
     for i in range(sizes["Q"]):
@@ -56,7 +56,7 @@ class HardMonotonicState:
     """State of a hard monotonic mechanism: where the last query stopped."""
 
     position: Int[Tensor, " B"]
-    """t of the last query; K once a query did not stop."""
+    """t of the last query; K if this query or an earlier one did not stop."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HardMonotonicState":
         """Keep the given rows of the batch, in the given order."""
@@ -79,7 +79,7 @@ class HardMonotonic(MonotonicAttention):
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
         scorer: Mechanism whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
         initial_offset: Value of r until trained parameters are loaded.
         device: Device of the parameters, as in `torch.nn`.

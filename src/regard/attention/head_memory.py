@@ -15,7 +15,7 @@ class HeadMemory(Memory):
     """Keys and values of each head, also used as key–value cache; G ≤ H is the number of key and value heads."""
 
     key: Float[Tensor, "B G K Da"]
-    """The projected keys. In the state of an attention without a window, rotary positions have already rotated them."""
+    """The projected keys. In the state of a `MultiHead` without a window, they are already rotated by rotary positions."""
     value: Float[Tensor, "B G K Da"]
     """The projected values; masked positions have the projection of a zero vector."""
     key_mask: Bool[Tensor, "B K"] | None = None
@@ -29,7 +29,7 @@ class HeadMemory(Memory):
         return HeadMemory(self.key[index], self.value[index], mask, None if self.positions is None else self.positions[index])
 
     def join(self, later: "HeadMemory") -> "HeadMemory":
-        """Append later keys to these."""
+        """Return these keys followed by later keys."""
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
         mask = None
         if self.key_mask is not None or later.key_mask is not None:

@@ -1,4 +1,4 @@
-"""Base of location-sensitive and coverage attention: additive attention whose scores depend on its earlier weights.
+"""Base class of location-sensitive and coverage attention: additive attention whose scores depend on earlier weights.
 
 score_t(q, k) = v · tanh(W_q q + W_k k + extra(history_t) + b),    history_{t+1} = update(history_t, weights_t)
 """
@@ -96,7 +96,7 @@ class HistoryAttention(ScoredAttention):
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Return the scores of queries that share one history; if it is None, use the history before the first query."""
+        """Return the scores of queries that share one history; if `history` is None, use the history before the first query."""
 
     def attend(
         self,

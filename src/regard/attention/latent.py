@@ -1,6 +1,6 @@
 """Multi-head latent attention: one short vector for each key represents the keys and values of all heads.
 
-    c_j = norm(W_c key_j + b_c),    r_j = rotated(W_r key_j + b_r),    [q_h; p_h] of W_q query + b_q
+    c_j = norm(W_c key_j + b_c),    r_j = rotated(W_r key_j + b_r),    [q_h; p_h]: features of head h in W_q query + b_q
     score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r) = [U_hᵀ q_h; rotated(p_h)]·[c_j; r_j] / √(E + E_r)
     head_h = Σ_j weight_hj V_h c_j = V_h Σ_j weight_hj c_j
 
@@ -25,7 +25,7 @@ from regard.errors import ConfigError, RequestError
 
 
 def into_latents(heads: Float[Tensor, "B H Q E"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q R"]:
-    """Return U_hᵀ q_h, so that its product with c is that of q_h with the key U_h c."""
+    """Return U_hᵀ q_h; its product with c equals the product of q_h with the key U_h c."""
     return heads @ maps.to(heads.dtype)
 
 
@@ -53,8 +53,8 @@ class LatentAttention(ProjectedHeads):
         num_heads: H, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for D.
         latent_size: R, width of c, ≥ 1; None for D/2.
-        query_latent_size: Width of norm(W query + b), from which the queries of the heads are then computed; None to compute
-            them from the query.
+        query_latent_size: Width of norm(W query + b), from which q_h and p_h are then computed; None to compute q_h and p_h
+            from the query directly.
         positions: A `Rotary` for the rotary part; None to leave the part out.
         rotary_size: E_r, width of the rotary part, an even number; None for E/2. It needs `positions`.
         bias: Whether the maps of queries and keys and the output map have biases.
@@ -116,13 +116,14 @@ class LatentAttention(ProjectedHeads):
         self.compression, self.norm = build(self.key_size, self.latent_size), build_norm(self.latent_size)
         if positions is not None:
             self.rotary_projection = build(self.key_size, self.rotary_size)
-        # U and V need no bias: one in U would add the same number to all scores of a query, one in V acts like that of W_o.
+        # U and V need no bias: a bias in U would add the same number to all scores of a query, and a bias in V would act like
+        # the bias of W_o.
         self.key_expansion = build_linear(self.latent_size, size, bias=False, device=device, dtype=dtype)
         self.value_expansion = build_linear(self.latent_size, size, bias=False, device=device, dtype=dtype)
         self.output_projection = build(size, size)
 
     def build_projections(self, build: object) -> None:
-        """Build nothing: the maps have other widths than those of the base, and the constructor builds them."""
+        """Build nothing: the constructor builds the maps, because their widths differ from those of the base class."""
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
         """Return [U_hᵀ q_h; rotated(p_h)] of every query."""
@@ -145,7 +146,7 @@ class LatentAttention(ProjectedHeads):
         return keys[:, None], values[:, None]
 
     def join(self, state: GatedMemory | None, memory: GatedMemory) -> GatedMemory:
-        """Return the keys of the state, if there is one, and the new ones, rotated to their positions."""
+        """Return the keys of the state, if there is one, followed by the new keys, rotated to their positions."""
         if self.positions is not None:
             latents, rotary = memory.key.split([self.latent_size, self.rotary_size], -1)
             start = 0 if state is None else state.key.shape[2]
@@ -177,7 +178,7 @@ class LatentAttention(ProjectedHeads):
         return self.output_projection(join_heads(from_latents(heads, self._maps(self.value_expansion))))
 
     def _maps(self, expansion: nn.Linear) -> Float[Tensor, "H E R"]:
-        """Return the matrix of each head."""
+        """Return the matrix U_h or V_h of each head."""
         return expansion.weight.unflatten(0, (self.num_heads, -1))
 
     def _checked_rotary_size(self, rotary_size: int | None) -> int:
@@ -185,7 +186,8 @@ class LatentAttention(ProjectedHeads):
         if self.positions is None:
             if rotary_size is not None:
                 raise ConfigError(
-                    f"LatentAttention(rotary_size={rotary_size}) has no positions; give positions=Rotary(), or no rotary_size"
+                    f"LatentAttention(rotary_size={rotary_size}): rotary_size needs positions; give positions=Rotary(), or "
+                    "leave rotary_size out"
                 )
             return 0
         check_instance("LatentAttention", "positions", self.positions, Rotary, "Rotary()")

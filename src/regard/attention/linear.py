@@ -2,7 +2,7 @@
 
     score(q, k) = w·[q; k] + b = w_q·q + (w_k·k + b)
 
-In code: `linear_scores` of the two terms, which are one number for each query and one for each key.
+In code: `linear_scores` adds the two terms: one number for each query and one number for each key.
 """
 
 import torch
@@ -26,7 +26,7 @@ class LinearConcat(ScoredAttention):
     w_q and b get no gradient through the weights. With a tanh in between, as in `Additive` and `Concat`, the weights depend on
     the query.
 
-    Differs from the tutorial: the formula is the same, so that the tutorial's results can be reproduced. With a normalizer that
+    Differs from the tutorial: nothing; the formula is the same, so that its results can be reproduced. With a normalizer that
     changes its result if a number is added to all scores, such as a sigmoid, the weights do depend on the query.
 
     Args:

@@ -3,7 +3,7 @@
     weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l),    φ(x) = elu(x) + 1
     S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ,    [numerator; denominator] = S_tᵀ φ(q_t),    head_t = numerator / denominator
 
-In code: `feature_map` and `linear_weights`, which compute the matrix of weights; `add_key` and `read_heads`, the recurrence.
+In code: `feature_map` and `linear_weights` compute the matrix of weights; `add_key` and `read_heads` compute the recurrence.
 """
 
 import torch
@@ -51,7 +51,7 @@ class LinearAttention(RecurrentHeads):
     """weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l), φ(x) = elu(x) + 1, in H heads; context = W_o [head_1; …; head_H] + b_o.
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
-    Like those of a softmax, the weights are positive and sum to one, but they are flatter, because they grow with a product
+    Like softmax weights, the weights are positive and sum to one, but they are flatter, because they grow with a product
     and not with its exponential. If no weights are needed, the cost grows with K and not with Q·K: each head keeps S
     (D/H × (D/H + 1)) instead of the keys. If `causal` is False, all queries read S of all keys, which `prepare` computes. If
     `causal` is True, query i reads S of the keys up to its position, and a decoder's state is S (`SummaryState`).

@@ -51,7 +51,7 @@ def gaussian_weights(
 
 @dataclass(frozen=True)
 class LocalState:
-    """Position of a monotonic window."""
+    """State of `LocalMonotonic`: the position of the next window."""
 
     position: Int[Tensor, " B"]
     """Number of queries so far, which is also the centre of the next window."""
@@ -65,7 +65,7 @@ torch.export.register_dataclass(LocalState, serialized_type_name="regard.attenti
 
 
 class _LocalAttention(Attention):
-    """Base of the two mechanisms below: a scorer, and a window around a position."""
+    """Base class of the two mechanisms below, with a scorer and a window around a position."""
 
     permutation_equivariant: bool = False
 
@@ -91,7 +91,7 @@ class _LocalAttention(Attention):
         if (self.scorer.query_size, self.scorer.key_size) != (query_size, key_size):
             raise ConfigError(
                 f"{called}(query_size={query_size}, key_size={key_size}, scorer={type(self.scorer).__name__}(query_size="
-                f"{self.scorer.query_size}, key_size={self.scorer.key_size})): give the scorer the same widths"
+                f"{self.scorer.query_size}, key_size={self.scorer.key_size})): build the scorer with the same widths"
             )
         if self.scorer.stateful:
             raise ConfigError(
@@ -119,7 +119,7 @@ class LocalMonotonic(_LocalAttention):
     It suits queries and keys that advance at the same rate. The window is truncated at the first and the last key. The
     state holds t (B).
 
-    Cost: that of the scorer with a mask.
+    Cost: the same as the scorer with a mask.
 
     Reference: Luong, Pham, Manning 2015, section 3.2 (with eq. 7: no Gaussian in local-m).
     Differs from the paper: the paper does not define what happens if there are more queries than keys. Here the window stays at
@@ -129,7 +129,7 @@ class LocalMonotonic(_LocalAttention):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         window: D, number of positions on each side of the centre, ≥ 0.
-        scorer: Mechanism of these widths that computes the scores and normalises them; None for `General`.
+        scorer: Mechanism with the same widths that computes the scores and normalises them; None for `General`.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -195,17 +195,17 @@ class LocalPredictive(_LocalAttention):
     window, and σ = D/2. p gets its gradient through the Gaussian. **The weights of a row do not sum to one**: the paper does
     not normalise them again, and neither does this class.
 
-    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: that of the scorer with weights.
+    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: the same as the scorer with weights.
 
     Reference: Luong, Pham, Manning 2015, section 3.2, eqs. 9–10.
-    Differs from the paper: positions count from 0, so that p = S lies just behind the last key.
+    Differs from the paper: positions count from 0, so that p = S lies just after the last key.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
         window: D, number of positions on each side of the centre, ≥ 1 (10 in the paper).
-        scorer: Mechanism of these widths that computes the scores and normalises them; None for `General`.
+        scorer: Mechanism with the same widths that computes the scores and normalises them; None for `General`.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -235,14 +235,14 @@ class LocalPredictive(_LocalAttention):
         super().__init__(query_size, key_size=key_size, window=window, scorer=scorer, device=device, dtype=dtype)
         position_size = query_size if position_size is None else position_size
         check_size("LocalPredictive", "position_size", position_size)
-        check_size("LocalPredictive", "window", window)  # half of it is the width of the Gaussian
+        check_size("LocalPredictive", "window", window)  # at least 1, because σ is half of it
         self.normalized = False
         self.position_projection = nn.Linear(query_size, position_size, bias=False, device=device, dtype=dtype)
         self.position_weight = nn.Parameter(torch.empty(position_size, device=device, dtype=dtype))
         nn.init.uniform_(self.position_weight, -(position_size**-0.5), position_size**-0.5)
 
     def predict(self, query: Float[Tensor, "B Q Dq"], count: Int[Tensor, " B"]) -> Float[Tensor, "B Q"]:
-        """Return p = S·sigmoid(v_p·tanh(W_p q)), 0 to S."""
+        """Return p = S·sigmoid(v_p·tanh(W_p q)), between 0 and S."""
         return predicted_positions(self.position_projection(query).tanh(), self.position_weight, count)
 
     def attend(

@@ -37,7 +37,7 @@ class LocationSensitive(HistoryAttention):
     """score_t(q, k) = v·tanh(W_q q + W_k k + U f_t + b), with f_t = F ∗ α_{t−1}, features of the previous weights.
 
     F is a bank of C filters of width R that slides over the keys, so that the mechanism can learn to move on from the last
-    position. That suits alignments that never go back, as in speech recognition and speech synthesis.
+    position. This suits alignments that never go back, as in speech recognition and speech synthesis.
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as in open
     implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on content alone. For

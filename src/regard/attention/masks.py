@@ -304,7 +304,11 @@ def _check_axes(name: str, mask: Tensor, batch: int, queries: int, keys: int, he
     else:
         check_boolean(name, mask, f"of shape {expected}")
     if shape == (batch, keys):
-        hint = "; a (B, K) mask of the keys that exist is a key_mask" if name == "attn_mask" else "; for (B, K), give [:, None]"
+        hint = (
+            "; a (B, K) mask of the keys that exist is a key_mask"
+            if name == "attn_mask"
+            else "; give a bias of shape (B, K) as score_bias[:, None]"
+        )
     elif heads and shape == (batch * heads, queries, keys):
         hint = f"; unflatten the mask of nn.MultiheadAttention with {name}.unflatten(0, ({batch}, {heads}))"
     elif heads is None and len(shape) == 4:

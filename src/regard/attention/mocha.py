@@ -39,7 +39,7 @@ def expected_chunks(
         mask: Boolean, broadcasting to (B,Q,K): True where a query may attend to a key; None if it may attend to all.
 
     Returns:
-        β (B,Q,K), of the type of α. The sum of each row equals that of α.
+        β (B,Q,K), of the type of α. Each row has the same sum as the row of α.
 
     Raises:
         ShapeError: If sizes do not match.
@@ -71,7 +71,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), with α as in `SoftMonotonic` and u = chunk_scorer(q, k).
 
-    Cost: that of `SoftMonotonic`, a second score, and B·Q·K·w for the windows (see `expected_chunks`). A window has w
+    Cost: as `SoftMonotonic`, plus a second score and B·Q·K·w for the windows (see `expected_chunks`). A window has w
     positions; masked keys in it get no weight, and earlier keys do not replace them. A row of weights sums to 1 minus the
     probability that the query did not stop at any key.
 
@@ -83,7 +83,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         chunk_size: w, the number of keys in a window, ≥ 1. The paper uses 2 for speech and 8 for texts.
-        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
         scorer: Mechanism whose scores are the energies e (its normalizer is not used); None for `WeightNormAdditive`, as in the
             paper.
         chunk_scorer: Mechanism whose scores are u (its normalizer is not used); None for another `WeightNormAdditive`. The

@@ -1,4 +1,4 @@
-"""Modifiers of multi-head attention: modules that `MultiHead` takes as its `modifiers`.
+"""Modifiers of multi-head attention: modules for the argument `modifiers` of `MultiHead`.
 
 q_h, k_h ↦ g ∘ q_h / rms(q_h), g' ∘ k_h / rms(k_h)                `QKNorm`          in code: `nn.RMSNorm`
 scores, weights ↦ P scores, P' weights over the heads             `TalkingHeads`    `mix_heads`
@@ -25,7 +25,7 @@ def mix_heads(x: Float[Tensor, "B H Q K"], weight: Float[Tensor, "H H"]) -> Floa
 
 @dataclass(frozen=True)
 class HeadSizes:
-    """Sizes of the attention that a modifier is built into."""
+    """Sizes of the `MultiHead` to which a modifier belongs."""
 
     num_heads: int
     num_kv_heads: int
@@ -36,7 +36,7 @@ class HeadSizes:
 
 
 class HeadModifier(nn.Module):
-    """Base of the modifiers of multi-head attention; by default, it changes nothing.
+    """Base class of the modifiers of multi-head attention; by default, a modifier changes nothing.
 
     Your own modifier overrides the methods for the tensors that it changes.
     """
@@ -50,11 +50,11 @@ class HeadModifier(nn.Module):
         """Raise a `ConfigError` if the attention does not fit this modifier. The attention calls this once, at construction."""
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
-        """Return the queries, changed before positions rotate them."""
+        """Return the changed queries; rotary positions are applied afterwards."""
         return heads
 
     def key(self, heads: Float[Tensor, "B G K E"]) -> Float[Tensor, "B G K E"]:
-        """Return the keys, changed before positions rotate them."""
+        """Return the changed keys; rotary positions are applied afterwards."""
         return heads
 
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]] | None:
@@ -62,15 +62,15 @@ class HeadModifier(nn.Module):
         return None
 
     def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, changed before biases are added."""
+        """Return the changed scores; biases are added afterwards."""
         return scores
 
     def weights(self, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-        """Return the weights, changed after the normalizer."""
+        """Return the changed weights; this is called after the normalizer."""
         return weights
 
     def output(self, heads: Float[Tensor, "B Q HE"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q HE"]:
-        """Return the contexts of all heads, changed before the output map."""
+        """Return the changed contexts of all heads; the output map is applied afterwards."""
         return heads
 
     def extra_repr(self) -> str:
@@ -85,7 +85,8 @@ class QKNorm(HeadModifier):
 
     Reference: Henry et al. 2020, "Query-key normalization for Transformers"; Qwen team 2025, "Qwen3 technical
     report", section 2.
-    Differs from the first paper, as Qwen3 and Gemma 3 do: a root mean square and a gain replace its length and single scale.
+    Differs from the first paper in the same way as Qwen3 and Gemma 3: the root mean square replaces the length of a vector, and
+    a gain for each feature replaces the single scale.
 
     Args:
         head_size: E, width of a head, ≥ 1.
@@ -130,10 +131,10 @@ class QKNorm(HeadModifier):
 class TalkingHeads(HeadModifier):
     """Heads exchange scores before the normalizer and weights after it: P' normalizer(P scores), P and P' (H,H).
 
-    **Rows of the reported weights, which are those after P', do not sum to one, and weights may be negative.** P and P' are
+    **The reported weights are the weights after P'. Their rows do not sum to one, and they may be negative.** P and P' are
     initialised to the identity. Biases of positions and `score_bias` are added after P.
 
-    Reference: Shazeer et al. 2020, "Talking-heads attention", section 4 (P_l and P_w, with one number of heads throughout).
+    Reference: Shazeer et al. 2020, "Talking-heads attention", section 4 (P_l and P_w there; here, all have H heads).
     Differs from the paper: it does not say how P and P' are initialised.
 
     Args:
@@ -170,7 +171,7 @@ class TalkingHeads(HeadModifier):
         check_flag("TalkingHeads", "before", before)
         check_flag("TalkingHeads", "after", after)
         if not before and not after:
-            raise ConfigError("TalkingHeads(before=False, after=False): heads would not exchange anything; leave it out")
+            raise ConfigError("TalkingHeads(before=False, after=False): heads would exchange nothing; leave the modifier out")
         self.num_heads, self.before, self.after, self.normalized = num_heads, before, after, not after
         for name, is_used in (("score_weight", before), ("weight_weight", after)):
             start = torch.eye(num_heads, device=device, dtype=dtype)
@@ -243,7 +244,7 @@ class AddedKeys(HeadModifier):
     keys**, so rows sum to less than one. The added keys have no position. If all other keys are masked, a query attends to the
     added ones.
 
-    Reference: the code of `nn.MultiheadAttention`; the key of zeros is that of Miller 2023, "Attention is off by one".
+    Reference: the code of `nn.MultiheadAttention`; the key of zeros is from Miller 2023, "Attention is off by one".
 
     Args:
         num_heads: G, number of heads of the keys and values, ≥ 1.
@@ -278,7 +279,7 @@ class AddedKeys(HeadModifier):
         check_flag("AddedKeys", "learned", learned)
         check_flag("AddedKeys", "zero", zero)
         if not learned and not zero:
-            raise ConfigError("AddedKeys(learned=False, zero=False): no key would be added; leave it out")
+            raise ConfigError("AddedKeys(learned=False, zero=False): no key would be added; leave the modifier out")
         self.num_heads, self.head_size, self.learned, self.zero = num_heads, head_size, learned, zero
         shape = (num_heads, 1, head_size)
         # Only the learned key is a parameter; `extra` appends the key of zeros to it.

@@ -10,7 +10,7 @@ probability p_ij = σ(e_ij), and takes the value of the key t_i at which it stop
 > ½, for decoding, with the same parameters. In `mocha` and `hard_mocha`, a query also attends to a window before the key t_i.
 
 Masked keys are skipped (p = 0). A query that stops at no key ends the process: all later queries have zero weights too, in the
-soft and in the hard form. A query whose keys are all masked therefore ends it as well.
+soft and in the hard form. Therefore, a query whose keys are all masked also ends the process.
 """
 
 import torch
@@ -27,7 +27,7 @@ from regard.errors import ConfigError
 
 
 def stopping_energies(scores: Float[Tensor, "B Q K"], offset: Float[Tensor, ""]) -> Float[Tensor, "B Q K"]:
-    """Return e = score + r in at least float32, the logit of the probability of stopping."""
+    """Return e = score + r, the logit of the probability of stopping, in at least float32."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32)) + offset
 
 
@@ -37,7 +37,7 @@ def scaled_direction(vector: Float[Tensor, " Da"], gain: Float[Tensor, ""]) -> F
 
 
 class MonotonicAttention(Attention):
-    """Base of the soft and the hard forms, with the energies e_ij = scorer(q_i, k_j) + r."""
+    """Base class of the soft and the hard forms, with the energies e_ij = scorer(q_i, k_j) + r."""
 
     normalized = False
     sequential: bool = True
@@ -154,7 +154,7 @@ def checked_scorer(
     """Check and return the given scorer; if it is None, build the scorer of the paper for the device and dtype.
 
     Raises:
-        ConfigError: If the given object is not a scorer, its widths differ, or it has a state or dropout.
+        ConfigError: If the given object is not a scorer, has other widths, or has a state or dropout.
     """
     check_size(called, "query_size", query_size)
     if scorer is None:

@@ -45,7 +45,7 @@ def join_heads(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
 
 
 def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y"]) -> Float[Tensor, "B H Q Y"]:
-    """Return the product of each head's matrix with the matrix of its group; H/G neighbouring heads share one."""
+    """Return the product of each head's matrix with the matrix of its group; H/G neighbouring heads form a group."""
     (_, num_heads, queries, _), groups = heads.shape, shared.shape[1]
     if groups == num_heads:
         return heads @ shared
@@ -55,7 +55,7 @@ def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y
 
 def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
     """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
-    # The product would copy non-contiguous keys one number at a time, which is up to 2.6 times as slow.
+    # The product would copy non-contiguous keys one number at a time, which takes up to 2.6 times as long.
     key = key.contiguous()
     return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
 
@@ -92,17 +92,17 @@ class MultiHead(Attention):
         scale: Factor of the scores, > 0; None for 1/√E.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
-        window: How many positions before and after its own a query may attend to, such as (3, 0); None for no limit.
+        window: Numbers of positions before and after its own that a query may attend to, such as (3, 0); None for no limit.
         positions: A module `Rotary`, `ALiBi` or `RelativeBias`; None for no positions.
         normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax. Only a softmax has a fused form.
+            softmax. Fused kernels support a softmax only.
         modifiers: Modules `QKNorm`, `TalkingHeads`, `OutputGate` and `AddedKeys`, or your own `HeadModifier`, each kind once.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, a number of heads is not a divisor, or an option has a wrong
-            type.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size` and `head_size` is None,
+            `num_kv_heads` does not divide `num_heads`, or an option has a wrong type.
 
     Example:
         >>> attention = MultiHead(512, 8, causal=True)
@@ -284,7 +284,7 @@ class MultiHead(Attention):
         return self.output_size
 
     def _join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
-        """Return the keys of the state and the new ones, rotated to their positions, and the next state."""
+        """Return the keys of the state followed by the new keys, rotated to their positions, and the next state."""
         if self.window is None:
             memory = self._rotate(memory, 0 if state is None else state.key.shape[2])
             memory = memory if state is None else state.join(memory)
@@ -303,7 +303,7 @@ class MultiHead(Attention):
     def _positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
         """Return given positions (B,T), or raise an error if they have a wrong type or shape."""
         if self.positions is None:
-            raise RequestError(f"MultiHead got {name}, but it has no positions; build it with positions=Rotary()")
+            raise RequestError(f"MultiHead got {name}, but was built without positions; build it with positions=Rotary()")
         if positions.is_floating_point() or positions.dtype == torch.bool:
             raise ShapeError(f"{name} is {str(positions.dtype).removeprefix('torch.')}, expected whole numbers (int64)")
         if positions.ndim == 1:
@@ -314,7 +314,7 @@ class MultiHead(Attention):
     def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device, added: int) -> Tensor | None:
         """Join the given masks and the mechanism's own mask; the result broadcasts to (B,H,Q,K + added).
 
-        It is None if nothing is masked.
+        The result is None if nothing is masked.
         """
         own = self._own_mask(given, queries, keys, device)
         return nn.functional.pad(own, (0, added), value=True) if added and own is not None else own

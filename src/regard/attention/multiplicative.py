@@ -29,7 +29,7 @@ def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], s
 
 
 class ProductBase(ScoredAttention):
-    """scale · a(q)·b(k), with PyTorch's fused attention if no weights are needed."""
+    """Base class of the scores scale · a(q)·b(k), with PyTorch's fused attention if no weights are needed."""
 
     supports_fused = Unchanged("scores", "normalized_scores", "mix")
 
@@ -79,7 +79,7 @@ class ProductBase(ScoredAttention):
 
 
 class _PlainDot(ProductBase):
-    """Base of `Dot` and `ScaledDot`: score = scale · q·k."""
+    """Base class of `Dot` and `ScaledDot`: score = scale · q·k."""
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
         """Return the query itself."""

@@ -1,4 +1,4 @@
-"""Normalizers turn scores into weights; any mechanism takes one as its `normalizer`, as a module or by name.
+"""Normalizers turn scores into weights; most mechanisms have an argument `normalizer`, a module or a name.
 
     w_k = exp(s_k) / Σ_j exp(s_j)        `Softmax`, "softmax"          in code: `masked_softmax`
     w_k = 1 / (1 + exp(−s_k))            `Sigmoid`, "sigmoid"                   `masked_sigmoid`
@@ -35,7 +35,7 @@ def masked_sigmoid(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | 
 def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
     """Return the softmax over the last axis, among the positions where a mask is True.
 
-    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row without True has zero weights and gradients.
+    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row with only False has zero weights and gradients.
     Masked scores, even infinite ones and NaN, affect neither result nor gradient.
 
     Args:
@@ -69,7 +69,7 @@ in rows without allowed keys, and masked scores affect neither results nor gradi
 
 
 class Softmax(nn.Module):
-    """w_k = exp(s_k) / Σ_j exp(s_j) over the positions where the mask is True; zeros in rows without a True.
+    """w_k = exp(s_k) / Σ_j exp(s_j) over the positions where the mask is True; rows without such positions are zero.
 
     Example:
         >>> Softmax()(torch.zeros(4))
@@ -88,7 +88,7 @@ class Softmax(nn.Module):
 
 
 class Sigmoid(nn.Module):
-    """w_k = 1 / (1 + exp(−s_k)), for each key on its own. **The weights of a row do not sum to one.**
+    """w_k = 1 / (1 + exp(−s_k)), for each key independently. **The weights of a row do not sum to one.**
 
     Reference: Ramapuram et al. 2024, "Theory, analysis, and best practices for sigmoid self-attention".
     Differs from the paper: no bias b = −ln K on the scores.
@@ -107,7 +107,7 @@ class Sigmoid(nn.Module):
 
 
 class _Wrapping(nn.Module):
-    """Base of normalizers that change the scores and pass them to another normalizer, whose properties they copy."""
+    """Base class of normalizers that change the scores and pass them to another normalizer, whose properties they copy."""
 
     def __init__(self, normalizer: nn.Module | str | None) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Modu
         normalizer: A module called with (scores, mask), a name such as "sparsemax", or None for a softmax.
 
     Raises:
-        ConfigError: If the name is unknown, or the object is not such a module.
+        ConfigError: If the name is unknown, or the object is not a module that takes (scores, mask).
 
     Example:
         >>> build_normalizer("Additive", "sparsemax")

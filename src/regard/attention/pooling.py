@@ -5,7 +5,7 @@
     e_ik = v_i·tanh(W h_k)          `MultiHeadPooling`, head i           `tanh_head_scores`
     weight_k = 1/K                  `MeanPooling`                        `equal_weights`
 
-`pooling_base` contains their common base: the call, masks, and the average.
+`pooling_base` contains their base class, which implements the call, masks and the average.
 """
 
 import torch

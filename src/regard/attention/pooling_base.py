@@ -1,4 +1,4 @@
-"""The contract of every pooling: `pool(values, key_mask=…, reweight=…)` returns a context of width `output_size`, and weights.
+"""Interface of every pooling: `pool(values, key_mask=…, reweight=…)` returns a context of width `output_size`, and weights.
 
     context = Σ_k weight_k h_k          `average`
 
@@ -23,7 +23,7 @@ class Pooled(NamedTuple):
     """Context and weights of a batch of sequences. If the values have no batch axis, the results have none either."""
 
     context: Float[Tensor, "*B D"]
-    """Σ_k weight_k value_k, (B,D); the concatenation over heads (B,H·D) if there are several."""
+    """Σ_k weight_k value_k, (B,D); with several heads, their contexts are concatenated, (B,H·D)."""
     weights: Float[Tensor, "*heads K"]
     """Weights (B,K), or (B,H,K) with heads."""
 
@@ -33,7 +33,7 @@ _BY_POSITION = "values is the only one. Give the mask by name: key_mask=… (B, 
 
 
 class Pooling(nn.Module, ABC):
-    """Base of every pooling: weights from the values alone, context = Σ_k weight_k value_k.
+    """Base class of every pooling: weights from the values alone, context = Σ_k weight_k value_k.
 
     Args:
         size: D, width of the pooled values, ≥ 1.
@@ -116,7 +116,7 @@ class Pooling(nn.Module, ABC):
 
 
 def average(weights: Float[Tensor, "B *H K"], values: Float[Tensor, "B K D"]) -> Float[Tensor, "B HD"]:
-    """Return Σ_k weight_k value_k: (B,D) of weights (B,K), (B,H·D) of weights (B,H,K)."""
+    """Return Σ_k weight_k value_k: (B,D) for weights (B,K), (B,H·D) for weights (B,H,K)."""
     with exactly(values):
         weights = weights.to(values.dtype)
         return (weights if weights.ndim == 3 else weights[:, None]).matmul(values).flatten(1)

@@ -1,4 +1,4 @@
-"""Relative positions: modules that multi-head attention takes as its `positions`.
+"""Relative positions: modules for the argument `positions` of multi-head attention.
 
 Positions are aligned at the end, as in `masks.causal_mask`: for Q queries and K keys, query i has the position i + K − Q and
 key j the position j. So a single query has the position of the last key, as decoding with cached keys needs. Callers may give
@@ -16,7 +16,7 @@ from regard.errors import ConfigError, RequestError
 
 
 class RelativePositions(nn.Module):
-    """Positions of queries and keys in multi-head attention: a rotation of both, a bias on their score, or nothing.
+    """Base class of positions in multi-head attention, which rotate queries and keys, add a bias to their scores, or both.
 
     Your own module overrides `rotate`, `bias` or both. To support positions that the caller gives, it also overrides
     `rotate_at`, `bias_at` or both.
@@ -69,11 +69,11 @@ class RelativePositions(nn.Module):
 
 
 class ALiBi(RelativePositions):
-    """Attention with linear biases: score_h(q_i, k_j) − m_h · |p_i − j|, p_i the query's position. No parameters.
+    """Attention with linear biases: score_h(q_i, k_j) − m_h · |p_i − j|, where p_i is the query's position. No parameters.
 
     The slopes of 2^n heads are m_h = 2^(−8h/H), h = 1 … H. Other numbers of heads use the slopes of the next lower power of
     two, and then every second slope of the next higher one. Under a causal mask, this is the paper's bias m_h·(j − p_i);
-    without a mask, the bias is the same on both sides.
+    without a mask, earlier and later keys at the same distance have the same bias.
 
     Reference: Press, Smith, Lewis 2022, section 3. The slopes for other numbers of heads are from their code.
 
@@ -96,7 +96,7 @@ class ALiBi(RelativePositions):
         self.slopes = (_slopes(power) + further)[:num_heads]
 
     def check(self, num_heads: int, head_size: int) -> None:
-        """Raise an error if the numbers of heads and slopes differ."""
+        """Raise an error if the attention has another number of heads."""
         _check_heads("ALiBi", self.num_heads, num_heads)
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
@@ -116,9 +116,9 @@ class ALiBi(RelativePositions):
 class RelativeBias(RelativePositions):
     """A learned bias for each head and each bucket of distances: score_h(q_i, k_j) + b[bucket(j − p_i), h].
 
-    Half of the buckets hold one distance each, from 0 on. The widths of the others grow logarithmically up to `max_distance`,
-    and the last bucket holds all larger distances. If `bidirectional`, earlier and later keys have half of the buckets each;
-    otherwise, later keys count as distance 0.
+    Half of the buckets hold one distance each, from 0 on. The others divide larger distances up to `max_distance` evenly on a
+    logarithmic scale, and the last bucket holds all distances beyond. If `bidirectional`, earlier and later keys have half of
+    the buckets each; otherwise, later keys count as distance 0.
 
     Reference: Raffel et al. 2020 (T5), section 2.1 and their code.
     Differs from the paper: the scores keep their scale 1/√(D/H), which T5 replaces by its initialisation.
@@ -162,13 +162,13 @@ class RelativeBias(RelativePositions):
         if max_distance <= num_buckets // ways // 2:
             raise ConfigError(
                 f"RelativeBias(max_distance={max_distance}, num_buckets={num_buckets}): the first "
-                f"{num_buckets // ways // 2} distances have a bucket each, so max_distance must be larger than that"
+                f"{num_buckets // ways // 2} distances have a bucket each, so max_distance must be larger than this number"
             )
         self.weight = nn.Parameter(torch.empty(num_buckets, num_heads, device=device, dtype=dtype))
         nn.init.normal_(self.weight, std=0.02)
 
     def check(self, num_heads: int, head_size: int) -> None:
-        """Raise an error if the numbers of heads and columns of biases differ."""
+        """Raise an error if the attention has another number of heads."""
         _check_heads("RelativeBias", self.num_heads, num_heads)
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
@@ -205,7 +205,7 @@ def _distance(query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"]) -> Int[Tenso
 
 
 def _consecutive(queries: int, keys: int, device: torch.device) -> Int[Tensor, "Q K"]:
-    """Return the distances from the last `queries` of the positions 0, 1, …, keys − 1 to each of these positions."""
+    """Return j − p_i for keys at j = 0, 1, …, K − 1 and queries at the last Q of these positions."""
     return _distance(torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device))
 
 

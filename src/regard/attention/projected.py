@@ -1,8 +1,9 @@
-"""Base of mechanisms with several heads that have their own projections; a subclass computes weights from queries and keys.
+"""Base class of mechanisms with several heads and their projections; a subclass computes weights from queries and keys.
 
     head_h = Σ_k weight_hk v_hk,    context = W_o [head_1; …; head_H] + b_o
 
-`multihead.MultiHead` has options of its own and fused kernels; subclasses of this base define `weights` and little else.
+`multihead.MultiHead` is a separate class with more options and fused kernels; a subclass of this base must only define
+`weights`.
 """
 
 from abc import abstractmethod
@@ -27,7 +28,7 @@ from regard.shapes import check_shape
 
 @dataclass(frozen=True)
 class GatedMemory(Memory):
-    """Keys and values of each head, with gates that are computed from the keys. In a causal decoder, also the state."""
+    """Keys and values of each head, with gates that are computed from the keys; also the state of a causal decoder."""
 
     key: Float[Tensor, "B G K E"]
     """The projected keys of G heads; G is 1 if all heads share them."""
@@ -46,7 +47,7 @@ class GatedMemory(Memory):
         return GatedMemory(self.key[index], self.value[index], mask, gates, summary)
 
     def join(self, later: "GatedMemory") -> "GatedMemory":
-        """Append later keys to these."""
+        """Return these keys followed by later keys."""
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
         gates = None if self.gates is None or later.gates is None else torch.cat([self.gates, later.gates], 2)
         if self.key_mask is None and later.key_mask is None:
@@ -54,7 +55,7 @@ class GatedMemory(Memory):
         return GatedMemory(key, value, torch.cat([self.exists, later.exists], 1), gates)
 
     def part(self, start: int, end: int | None = None) -> "GatedMemory":
-        """Keep the keys from `start` to before `end`, as views."""
+        """Return the keys from `start` up to, but not including, `end`, as views."""
         mask = None if self.key_mask is None else self.key_mask[:, start:end]
         gates = None if self.gates is None else self.gates[:, :, start:end]
         return GatedMemory(self.key[:, :, start:end], self.value[:, :, start:end], mask, gates)
@@ -144,8 +145,8 @@ class ProjectedHeads(Attention):
             memory: The keys and values.
             mask: True where a query may attend to a key; it broadcasts to the weights. None if every query may attend to every
                 key.
-            bias: Numbers to add to the scores, which broadcast to the weights; None without a bias. A mechanism without scores
-                has no argument `score_bias` in its `attend`, and then this is None.
+            bias: Numbers to add to the scores, which broadcast to the weights; None without a bias. If a mechanism has
+                no scores, its `attend` has no argument `score_bias`, and `bias` is None.
         """
 
     def masked_weights(
@@ -159,7 +160,7 @@ class ProjectedHeads(Attention):
         return self.weights(query, memory, mask, bias)
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return the features of each head; `position` is that of the first query."""
+        """Return the features of each head; `position` is the position of the first query."""
         return split_heads(self.query_projection(query), self.num_heads)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B G K E"]:
@@ -243,7 +244,7 @@ class ProjectedHeads(Attention):
         return AttentionOutput(output, weights if need_weights else None), memory if self.causal else None
 
     def join(self, state: GatedMemory | None, memory: GatedMemory) -> GatedMemory:
-        """Return the keys of the state, if there is one, and the new ones."""
+        """Return the keys of the state, if there is one, followed by the new keys."""
         return memory if state is None else state.join(memory)
 
     def values(self, memory: GatedMemory) -> Float[Tensor, "B G K Ev"]:
@@ -268,7 +269,7 @@ class ProjectedHeads(Attention):
 
 
 def normed(features: Float[Tensor, "... E"], norm: nn.RMSNorm) -> Float[Tensor, "... E"]:
-    """Return features divided by their root mean square, times the weights of `norm`; half types use float32."""
+    """Return features divided by their root mean square, times the weights of `norm`; half types are computed in float32."""
     wide = at_least_float32(features)
     return nn.functional.rms_norm(wide, norm.normalized_shape, norm.weight.to(wide.dtype), norm.eps).to(features.dtype)
 

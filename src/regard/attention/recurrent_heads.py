@@ -1,4 +1,4 @@
-"""Base of mechanisms in which each head keeps one matrix instead of all keys: each key changes it, and queries read it.
+"""Base class of mechanisms whose heads keep one matrix instead of all keys: each key changes it, and queries read it.
 
     S_t = step(S_{t−1}, k_t, v_t),    head_t = read(S_t, q_t)
 
@@ -42,7 +42,7 @@ class RecurrentHeads(ProjectedHeads):
 
     If `causal` is False, each query reads the matrix after the last key. The state of a causal mechanism is a `SummaryState`,
     of constant size. Weights, an `attn_mask` and `reweight` need all keys; with one of them, the state is a `GatedMemory` of
-    all keys. So ask for weights in all steps, or in none.
+    all keys. Therefore, ask for weights in all steps or in none.
     """
 
     @abstractmethod
@@ -51,13 +51,13 @@ class RecurrentHeads(ProjectedHeads):
 
     @abstractmethod
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-        """Return what queries read from one S."""
+        """Return read(S, q) for queries that read the same S."""
 
     @abstractmethod
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Return what each query reads after the key of its own position, and S after the last key."""
+        """Return read(S_t, q_t), where S_t includes the key at the query's own position, and S after the last key."""
 
     def prepare(
         self,
@@ -89,8 +89,8 @@ class RecurrentHeads(ProjectedHeads):
         if need_weights or reweight is not None or attn_mask is not None:
             if isinstance(state, SummaryState):
                 raise RequestError(
-                    f"{type(self).__name__}.attend got a state without keys, from steps without weights; weights, attn_mask "
-                    "and reweight need the keys, so ask for weights from the first step on"
+                    f"{type(self).__name__}.attend got a state without keys, because earlier steps had need_weights=False; "
+                    "weights, attn_mask and reweight need the keys, so give need_weights=True from the first step on"
                 )
             return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
@@ -107,7 +107,7 @@ class RecurrentHeads(ProjectedHeads):
     def _scan(
         self, heads: Tensor, memory: GatedMemory, state: GatedMemory | SummaryState | None
     ) -> tuple[Tensor, Tensor, SummaryState]:
-        """Return what the queries read, whether each sees a key (B,Q), and the next state."""
+        """Return the results of the queries, a mask (B,Q) of the queries that see a key, and the next state."""
         summary, seen_before = None, memory.exists.new_zeros(len(heads))
         if isinstance(state, GatedMemory):
             memory = state.join(memory)

@@ -40,13 +40,13 @@ def _times(pairs: Float[Tensor, "*any n two"], rotations: Tensor) -> Tensor:
 
 
 class RotaryScaling:
-    """Change of the frequencies θ of rotary positions, for inputs longer than those of training.
+    """Change of the frequencies θ of rotary positions, for inputs that are longer than the training inputs.
 
     Your own scaling overrides `scale`.
     """
 
     magnitude: float = 1.0
-    """Factor of all rotated queries and keys."""
+    """Factor by which rotated queries and keys are multiplied."""
     constant: bool = False
     """Whether `scale` and `magnitude` always return the same values, so that rotations can be cached."""
 
@@ -80,7 +80,7 @@ class LinearScaling(RotaryScaling):
 
 @dataclass(frozen=True)
 class NTKScaling(RotaryScaling):
-    """θ_n · s^(−2n/(E−2)): the largest frequency stays, and the smallest is divided by s.
+    """θ_n · s^(−2n/(E−2)): the largest frequency stays unchanged, and the smallest is divided by s.
 
     This equals a change of the base to base · s^(E/(E−2)), the "NTK-aware" method.
 
@@ -106,10 +106,10 @@ class NTKScaling(RotaryScaling):
 
 @dataclass(frozen=True)
 class YaRNScaling(RotaryScaling):
-    """θ_n for fast pairs, θ_n / s for slow ones, and a linear transition between them; queries and keys are multiplied by 0.1
-    ln s + 1.
+    """θ_n for fast pairs, θ_n / s for slow ones, and a linear transition between them.
 
-    Pairs that turn more than `fast` times within L positions are fast, those that turn fewer than `slow` times are slow.
+    Pairs that turn more than `fast` times within L positions are fast; pairs that turn fewer than `slow` times are slow.
+    Queries and keys are multiplied by 0.1 ln s + 1.
 
     Reference: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2 to 3.4. The
     first and last pair of the transition are rounded outwards, as in the authors' code.
@@ -170,7 +170,7 @@ class Llama3Scaling(RotaryScaling):
     low: float = 1.0
     """l > 0; wavelengths above L/l are divided by s."""
     high: float = 4.0
-    """h > l; wavelengths below L/h stay."""
+    """h > l; wavelengths below L/h stay unchanged."""
 
     constant = True
 
@@ -196,7 +196,7 @@ def check_factor(scaling: RotaryScaling, factor: float) -> None:
     called = type(scaling).__name__
     check_number(called, "factor", factor)
     if not 1 <= factor < math.inf:
-        raise ConfigError(f"{called}(factor={factor}): expected a finite number of 1 or more, the new length over the old one")
+        raise ConfigError(f"{called}(factor={factor}): expected a finite number of 1 or more: the new length / the old length")
 
 
 _LAYOUTS = ("pairs", "half")
@@ -216,11 +216,11 @@ class Rotary(RelativePositions):
         base: > 1; the longest wavelength is about 2π·base.
         layout: Features of the pair n: "pairs" for 2n and 2n + 1, as in the paper; "half" for n and n + E/2, as in GPT-NeoX and
             in Hugging Face's Llama. Weights trained with one layout do not work with the other.
-        scaling: Change of θ for inputs longer than those of training: `LinearScaling`, `NTKScaling`, `YaRNScaling` or
+        scaling: Change of θ for inputs longer than the training inputs: `LinearScaling`, `NTKScaling`, `YaRNScaling` or
             `Llama3Scaling`; None for no change.
 
     Raises:
-        ConfigError: If the base is not above 1, the layout is unknown, or the scaling is not a scaling.
+        ConfigError: If the base is not above 1, the layout is unknown, or `scaling` is not a `RotaryScaling`.
 
     Example:
         >>> llama = Rotary(500_000.0, layout="half", scaling=Llama3Scaling())
@@ -228,7 +228,7 @@ class Rotary(RelativePositions):
     """
 
     fixed = Unchanged("frequencies", "magnitude")
-    """False if a subclass changes the angles, because they may then depend on weights."""
+    """False if a subclass changes the angles, because the angles may then depend on parameters."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class Rotary(RelativePositions):
         """Raise an error for heads of an odd width, whose features cannot be paired."""
         if head_size % 2:
             raise ConfigError(
-                f"Rotary with heads of {head_size} features: they are turned in pairs, so the width of a head must be even"
+                f"Rotary with heads of {head_size} features: features are rotated in pairs, so the width of a head must be even"
             )
 
     def frequencies(self, head_size: int, like: Tensor) -> Float[Tensor, " n"]:
@@ -262,7 +262,7 @@ class Rotary(RelativePositions):
 
     @property
     def magnitude(self) -> float:
-        """Factor of rotated queries and keys."""
+        """Factor by which rotated queries and keys are multiplied."""
         return 1.0 if self.scaling is None else self.scaling.magnitude
 
     def rotate(self, heads: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
@@ -284,12 +284,12 @@ class Rotary(RelativePositions):
         return positions.to(like.dtype)[..., None] * self.frequencies(heads.shape[3], like)
 
     def _rotations_before(self, end: int, heads: Tensor) -> Tensor:
-        """Return the rotations of at least the positions below `end`, and cache them for the next call.
+        """Return the rotations of the positions below `end`, or of more positions, and cache them for the next call.
 
         A decoding step rotates one position; without the cache, computing its angle would take most of the time.
         """
         kept = self._kept
-        # The key includes the tensor's class, because a tracer's tensors have no values that other calls could use.
+        # The cache's key includes the tensor's class, because a tracer's tensors have no values that other calls could use.
         key = (self.base, self.scaling, heads.shape[3], heads.dtype, heads.device, type(heads))
         if kept is None or kept[0] != key or len(kept[1]) < end:
             size = max(end, _KEPT_POSITIONS, 2 * len(kept[1]) if kept and kept[0] == key else 0)

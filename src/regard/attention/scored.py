@@ -1,4 +1,4 @@
-"""Base of most mechanisms: a score for each query and key, a normalizer, and a weighted sum of the values."""
+"""Base class of most mechanisms: a score for each query and key, a normalizer, and a weighted sum of the values."""
 
 from abc import abstractmethod
 from typing import Any
@@ -28,8 +28,8 @@ class ScoredAttention(Attention):
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the normalizer is not a normalizer, or scale or dropout
-            is out of its range.
+        ConfigError: If a width is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> class Distance(ScoredAttention):
@@ -107,7 +107,7 @@ class ScoredAttention(Attention):
     def normalized_scores(
         self, scores: Float[Tensor, "B Q K"], mask: Bool[Tensor, "..."] | None, score_bias: Float[Tensor, "..."] | None
     ) -> Float[Tensor, "B Q K"]:
-        """Return the weights, normalizer(scores + score_bias), of the type of the scores."""
+        """Return the weights, normalizer(scores + score_bias), in the type of the scores."""
         if score_bias is None:
             return self.normalizer(scores, mask)
         return self.normalizer(add_bias(scores, score_bias), mask).to(scores.dtype)
@@ -118,7 +118,7 @@ class ScoredAttention(Attention):
         return kept.to(memory.value.dtype) @ memory.value
 
     def drops(self) -> bool:
-        """Return whether weights are dropped in the current mode."""
+        """Return whether dropout is active: in training mode, if its probability is above 0."""
         return self.training and self.dropout > 0
 
     def check(

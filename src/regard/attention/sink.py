@@ -4,7 +4,7 @@
     w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|        `Softpick`, "softpick"                  `softpick_weights`
 
 The weights of a softmax must sum to one; trained models put weight that they do not need on the first key, the *attention
-sink*. With these normalizers, that weight goes to no key. They are called as `normalizer(scores, mask)`, like all others.
+sink*. With these normalizers, that weight goes to no key. Like all normalizers, they are called with (scores, mask).
 """
 
 from typing import ClassVar
@@ -26,7 +26,7 @@ def sink_weights(scores: Float[Tensor, "*any K"], sink: Float[Tensor, "..."] | f
 
 
 def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) -> Float[Tensor, "*any K"]:
-    """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε): keys with a score below zero get nothing."""
+    """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε): keys with a score below zero get zero weight."""
     highest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
     one = (-highest).exp()  # all terms are divided by e^highest, so that none overflows
     terms = (scores - highest).exp() - one
@@ -84,7 +84,7 @@ class SoftmaxSink(nn.Module):
         return sink_weights(rows.where(mask, -torch.inf), self.sink).where(mask, 0).to(scores.dtype)
 
     def extra_repr(self) -> str:
-        """Return the kind of sink, for `print`."""
+        """Return `num_heads` and `learned`, for `print`."""
         return ", ".join([*([] if self.num_heads is None else [f"num_heads={self.num_heads}"]), f"learned={self.learned}"])
 
 

@@ -55,14 +55,14 @@ def expected_alignments(
         mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None if it may stop anywhere.
 
     Returns:
-        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before. The rest is the probability to stop at no key.
+        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before. The rest is the probability of not stopping.
 
     Raises:
         ShapeError: If sizes do not match.
 
     Reference: Raffel et al. 2017, eqs. 9 to 14.
     Differs from the paper: its closed form, cumprod(1 − p) · cumsum(α / cumprod(1 − p)) (appendix C), divides by a product that
-    underflows, and needs clamping. The scan needs neither.
+    underflows, and needs clamping. The scan needs no division and no clamping.
     """
     sizes = check_shape("energies", energies, "B Q K")
     energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
@@ -96,16 +96,16 @@ class SoftMonotonic(MonotonicAttention):
 
     In training mode, ε is Gaussian noise from torch's generator, which drives p towards 0 or 1, as the hard form needs;
     otherwise it is zero. The energies of all queries are computed at once, and α query by query; see `expected_alignments` for
-    its cost. A row of weights sums to 1 minus the probability that the query stopped at no key.
+    the cost. A row of weights sums to 1 minus the probability that the query stopped at no key.
 
     `hard()` returns the form for decoding. Its parameters have the same names, so
     `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
 
-    Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is that of appendix G.
+    Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is from appendix G.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
         scorer: Mechanism whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the
             paper.
         initial_offset: Initial value of r. Use lower values for longer sources, so that queries can reach the last key: the
@@ -122,7 +122,7 @@ class SoftMonotonic(MonotonicAttention):
         >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
         >>> context.shape, weights.shape
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
-        >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest stopped at no key
+        >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest is the probability of not stopping
         True
     """
 
@@ -184,18 +184,18 @@ class SoftMonotonic(MonotonicAttention):
 
 
 def check_noise(called: str, noise: float) -> float:
-    """Raise an error for a negative standard deviation.
+    """Return the standard deviation of the noise; raise an error if it is negative.
 
     Raises:
         ConfigError: If the noise is negative or not a number.
     """
     check_number(called, "noise", noise)
     if not noise >= 0:
-        raise ConfigError(f"{called}(noise={noise}): a standard deviation must be 0 or more")
+        raise ConfigError(f"{called}(noise={noise}): noise is a standard deviation and must be 0 or more")
     return noise
 
 
 def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:
-    """Return α_0, which is 1 at the first key."""
+    """Return α_0, which is 1 at the first key and 0 at all others."""
     first = torch.arange(energies.shape[2], device=energies.device) == 0
     return first.to(energies.dtype).expand(energies.shape[0], -1)

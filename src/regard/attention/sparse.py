@@ -1,4 +1,4 @@
-"""Sparse normalizers, whose weights are exactly zero for low scores. The module `normalizers` contains the others.
+"""Sparse normalizers, whose weights are exactly zero for low scores. The module `normalizers` lists the other normalizers.
 
     w_k = max(s_k − τ, 0)           `Sparsemax`         with τ such that the weights sum to one
     w_k = max(s_k/2 − τ, 0)²        `Entmax15`
@@ -92,15 +92,16 @@ class Entmax15(nn.Module):
 
 
 def at_least_float32(scores: Tensor) -> Tensor:
-    """Return a float64 tensor unchanged, any other in float32."""
+    """Return a float64 tensor unchanged, and any other tensor converted to float32."""
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
 def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Tensor = 1.0) -> Tensor:
     """Return scale · (s − max s), at most 0.
 
-    Scores that are 2 or more below the highest, and masked scores, become −2, which is outside every support (all end at −1).
-    Bounded numbers keep the sums exact for all scores."""
+    Results below −2, and the results of masked scores, are set to −2. This changes no weight, because only numbers above −1 can
+    get one, and it keeps sums exact for all scores.
+    """
     z = at_least_float32(scores)
     if mask is None:
         return (scale * _bounded(z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
@@ -112,7 +113,7 @@ def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Ten
 
 
 def _bounded(below: Tensor) -> Tensor:
-    """Bound differences that are outside every support, so that a learned scale, of at least 0.01, has a finite gradient."""
+    """Limit large differences, whose weight is zero, so that a learned scale (at least 0.01) has a finite gradient."""
     return below.clamp(min=-1000)
 
 
@@ -124,7 +125,7 @@ def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
 def _above(z: Tensor, threshold: Tensor) -> Tensor:
     """Return a mask of the support: True where z is above the threshold.
 
-    A row with a NaN has no order. The whole row is in the support, so that its weights are NaN, like those of a softmax.
+    A row with a NaN has no threshold. The whole row is in the support, so that all its weights are NaN, as for a softmax.
     """
     return ~(z <= threshold)
 

@@ -2,7 +2,7 @@
 
     w_k = β_k Π_{j > k} (1 − β_j),    β = 1 / (1 + exp(−s))        `StickBreaking`, "stick_breaking"
 
-In code: `stick_breaking_weights`. Recent keys come first by construction, so that no positions are needed.
+In code: `stick_breaking_weights`. Later keys take their share first, so that no positions are needed.
 """
 
 from typing import ClassVar
@@ -26,8 +26,8 @@ def stick_breaking_weights(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "
 class StickBreaking(nn.Module):
     """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): each key takes the share β of the weight that the keys after it left.
 
-    **The weights of a row sum to less than one, and depend on the order of the keys.** It is made for causal attention (with
-    `MultiHead(…, causal=True)`, the query's own position is the last key).
+    **The weights of a row sum to less than one, and depend on the order of the keys.** This normalizer is made for causal
+    attention (with `MultiHead(…, causal=True)`, the query's own position is the last key).
 
     Reference: Tan et al. 2025, "Scaling stick-breaking attention", eqs. 1 to 3. Differs from the paper: a query may attend to
     its own position where the mask allows it.

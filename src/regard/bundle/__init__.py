@@ -1,4 +1,4 @@
-"""A trained model on disk: a folder of plain files. Loading one runs no code from it."""
+"""A trained model on disk: a folder of plain files. Loading a model runs no code from its folder."""
 
 from regard.bundle.load import load_bundle
 from regard.bundle.save import save_bundle

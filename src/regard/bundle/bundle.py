@@ -1,4 +1,4 @@
-"""The files of a bundle, and hashes of vocabularies."""
+"""Names of the files of a bundle, and hashes of vocabularies."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ _LARGEST_SIGNATURE = 1 << 26  # bytes
 
 
 def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Sequence[str] = (), *, multiple: bool = False) -> str:
-    """Return a hash of vocabularies and labels in order; if two hashes are equal, each id means the same token or label.
+    """Return a hash of vocabularies and labels in their order; equal hashes mean that each id has the same token or label.
 
     Args:
         tokenizers: Tokenizers, each with its vocabulary.
@@ -30,7 +30,7 @@ def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Sequence[str
 
 
 def file_names(folder: Path) -> list[str]:
-    """Return all file names that a model in this folder can have: those of the built-in tasks and those of its own task."""
+    """Return all names that the files of a model in this folder can have, for the built-in tasks and for the model's task."""
     tasks = [*BUILT_IN]
     try:
         named = json.loads(read(folder, SIGNATURE, largest=_LARGEST_SIGNATURE)).get("task")

@@ -5,7 +5,7 @@ folder beside the old ones, and a single rename of that folder makes them valid.
 only tidying up: readers do not depend on it, and if it is interrupted, the next writer completes it.
 
     .incoming.tmp/   being written; ignored
-    .incoming/       complete; its files replace those of the same name outside
+    .incoming/       complete; its files replace the files of the same name in the parent folder
     .writing         a lock; other writers wait
 """
 
@@ -60,7 +60,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def find(folder: Path, name: str) -> Path:
-    """Return the path of the valid file, which may not exist."""
+    """Return the path of the valid version of a file, which may not exist."""
     waiting = folder / _INCOMING / name
     return waiting if not (folder / _INCOMING).is_symlink() and os.path.lexists(waiting) else folder / name
 
@@ -70,11 +70,12 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
 
     Args:
         folder: The bundle.
-        name: Name of the file; it must not come from another file.
+        name: Name of the file; an unchecked name from another file must not be used, because it could lead anywhere.
         largest: Maximum size in bytes.
 
     Raises:
-        BundleError: If it is missing, not an ordinary file (a link could lead anywhere), too large, or cannot be read.
+        BundleError: If the file is missing, is not an ordinary file (a link could lead anywhere), is too large, or cannot be
+            read.
     """
     path = find(folder, name)
     try:
@@ -116,7 +117,7 @@ def version(folder: Path) -> tuple[int, int]:
 
 
 def _tidy(folder: Path) -> None:
-    """Move the new files to their places."""
+    """Move complete new files from `.incoming` into the folder, if there are any."""
     incoming = folder / _INCOMING
     if incoming.is_symlink() or not incoming.is_dir():
         return

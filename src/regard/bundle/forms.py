@@ -1,4 +1,4 @@
-"""The form of plain data that a file holds: names, types and shapes, compared before a value is used."""
+"""Checks of plain data from a file: names, types and shapes are compared with the expected ones before a value is used."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +12,10 @@ _NAMES |= {dict: "named values", list: "a list"}
 
 
 def misfit(found: Any, own: Any, name: str) -> str:
-    """Describe the first difference in form between two values of plain types and tensors; empty if there is none.
+    """Describe the first difference between the form of a value and the expected form; return an empty string if they match.
 
     Args:
-        found: The value to check.
+        found: The value to check, of plain types and tensors.
         own: A value of the right form: a mapping with the right names, a tensor of the right shape and dtype, a number. An
             empty mapping or list allows any mapping or list, and None allows None or a number.
         name: The name of the value, for the description.
@@ -28,7 +28,7 @@ def misfit(found: Any, own: Any, name: str) -> str:
         return ""
     if isinstance(own, dict) and isinstance(found, dict):
         if own and (other := found.keys() ^ own.keys()):
-            return f"{name} {'lacks' if min(other, key=str) in own else 'has'} {min(other, key=str)!r}"
+            return f"{name} {'lacks' if min(other, key=str) in own else 'has the unknown entry'} {min(other, key=str)!r}"
         return misfit_in(found, own, name)
     if type(found) not in _KINDS.get(type(own), (type(own),)):
         return f"{name} is {found!r:.60}, expected {_NAMES.get(type(own), type(own).__name__)}"
@@ -38,6 +38,9 @@ def misfit(found: Any, own: Any, name: str) -> str:
 
 
 def misfit_in(found: Mapping[str, Any], forms: Mapping[str, Any], name: str = "") -> str:
-    """Describe the first named value whose form differs from that in `forms`, as `misfit` does; other names are not checked."""
+    """Describe the first value whose form differs from that of the same name in `forms`; see `misfit`.
+
+    Names that are missing in one of the mappings are not checked.
+    """
     names = (key for key in forms if key in found)
     return next(filter(None, (misfit(found[key], forms[key], f"{name}.{key}" if name else f"{key}") for key in names)), "")

@@ -16,7 +16,7 @@ from regard.task import Inventory
 
 @dataclass(frozen=True)
 class Inspection:
-    """All parts of a bundle, but only the shapes of its weights."""
+    """The contents of a bundle, with the shapes of its weights instead of their values."""
 
     config: RunConfig
     signature: dict[str, Any]

@@ -27,7 +27,7 @@ _WIDTHS = (
     *("num_heads", "num_kv_heads", "num_filters", "kernel_size"),
 )
 _TRIES = 20
-"""Number of times a folder is read again because a run replaced its model at the same time."""
+"""Maximum number of times that a folder is read again if a run replaces its model at the same time."""
 
 
 def load_bundle(
@@ -46,8 +46,8 @@ def load_bundle(
         attention: The mechanism object, for a bundle whose mechanism is the user's own; its weights are replaced.
 
     Returns:
-        The bundle, an instance of its task's class, with the model in evaluation mode. If a run replaces it at the same time,
-        it is either the old one or the new one.
+        The bundle, an instance of its task's class, with the model in evaluation mode. If a run replaces the model at the same
+        time, the bundle is either the complete old one or the complete new one.
 
     Raises:
         BundleError: If the folder is not a bundle, is damaged, or was written by a newer regard. The message names the file.
@@ -60,7 +60,7 @@ def read_steadily(folder: Path, read_once: Callable[[Path], Found]) -> Found:
     """Read a folder, and read it again if a run replaced its model at the same time.
 
     Raises:
-        BundleError: As `read_once`, if the folder did not change meanwhile.
+        BundleError: As for `read_once`, if the folder did not change while it was read.
     """
     for _ in range(_TRIES):
         before = version(folder)
@@ -130,7 +130,7 @@ def read_config_file(data: bytes, path: Path) -> RunConfig:
     """Read a model's settings.
 
     Raises:
-        BundleError: If they are damaged.
+        BundleError: If the settings are damaged.
     """
     try:
         return load_config(parse_layer(data.decode(), str(path)))
@@ -144,7 +144,7 @@ def check_buildable(config: RunConfig, task: Task[Any, Any, Any, Any], parts: An
     """Check that a file of weights is large enough for the configured model, before memory is allocated for the model.
 
     Raises:
-        BundleError: If it is too small, or the model cannot be built.
+        BundleError: If the file is too small, or the model cannot be built.
     """
     check_sizes(config, data, path)
     with _explained(path), torch.random.fork_rng(devices=[]):
@@ -155,7 +155,7 @@ def plan_model(folder: Path, config: RunConfig, task: Task[Any, Any, Any, Any], 
     """Build the model of a bundle on the meta device, where tensors take no memory.
 
     Raises:
-        BundleError: If it cannot be built.
+        BundleError: If the model cannot be built.
     """
     with _explained(folder / CONFIG), torch.random.fork_rng(devices=[]), torch.device("meta"):
         return task.bundle_format.build_model(config, parts)
@@ -164,10 +164,10 @@ def plan_model(folder: Path, config: RunConfig, task: Task[Any, Any, Any, Any], 
 def check_sizes(config: RunConfig, data: bytes, path: Path) -> None:
     """Check that no size in the settings is larger than the file of weights allows, before a model of these sizes is built.
 
-    The file has at least one tensor for each layer, and one number for each unit of a width, each head and each filter.
+    A complete file has at least one tensor per layer, and at least one number per hidden unit, head and filter.
 
     Raises:
-        BundleError: If a size is larger.
+        BundleError: If a size is larger than the file allows.
     """
     shapes = read_shapes(data, path)
     limits = dict.fromkeys(_DEPTHS, (len(shapes), "tensors"))
@@ -182,7 +182,7 @@ def read_report(files: BundleFiles) -> dict[str, Any]:
     """Read the report on the data.
 
     Raises:
-        BundleError: If it is damaged.
+        BundleError: If the report is damaged.
     """
     path = files.path(REPORT)
     try:
@@ -195,7 +195,7 @@ def read_report(files: BundleFiles) -> dict[str, Any]:
 
 
 def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
-    """Build the configured model without changing the state of the caller's random numbers."""
+    """Build the configured model without changing the state of the caller's random number generator."""
     with _explained(path), torch.random.fork_rng(devices=[]):
         _check_size(build, data, path, complete=attention is None)
         with Uninitialised():
@@ -212,7 +212,7 @@ def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, c
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn errors into a BundleError that names the model that cannot be built."""
+    """Convert any error into a BundleError that says which model cannot be built."""
     try:
         yield
     except BundleError:

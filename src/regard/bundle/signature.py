@@ -36,7 +36,7 @@ def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
 
     Args:
         bundle: The bundle to save.
-        files: The contents of the files that loading reads. The model card is not one of them, because users may edit it.
+        files: Contents of the files that loading the bundle reads. The model card is not included, because users may edit it.
     """
     known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions", _CHECKSUM)}
     signature = known | {
@@ -162,7 +162,7 @@ def _versions(bundle: Bundle) -> dict[str, str]:
 
 @cache
 def _commit() -> str:
-    """Return the commit of regard, if it runs from a clone."""
+    """Return the Git commit of regard if it runs from a clone of its repository; else an empty string."""
     root = PACKAGE.parents[1]
     if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
         return ""

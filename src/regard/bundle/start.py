@@ -1,4 +1,4 @@
-"""A trained model that another run starts from: its checked files in memory, and a form that a checkpoint can hold."""
+"""A trained model that another run starts from: its checked files in memory, and their conversion for a checkpoint."""
 
 import hashlib
 import json
@@ -27,14 +27,14 @@ from regard.task import BundleFiles, find_task
 class StartFiles:
     """A trained model as it was when its files were read. Later changes to its folder have no effect.
 
-    It is a `regard.task.Start`.
+    This class implements the protocol `regard.task.Start`.
     """
 
     folder: str
     """Folder that the model was read from."""
     files: Mapping[str, bytes]
     custom: str
-    """As `Bundle.custom`."""
+    """The part of the model that is the user's own object; see `Bundle.custom`."""
     origin: Mapping[str, Any]
     """Plain data about the model, for the signature of the run that starts from it."""
 
@@ -76,7 +76,7 @@ class StartFiles:
         """Rebuild the model from the output of `pack`.
 
         Raises:
-            BundleError: If the values are not such an output.
+            BundleError: If `state` is not an output of `pack`.
         """
         try:
             files: Mapping[str, Tensor] = state["files"]

@@ -17,7 +17,7 @@ _LARGEST_HEADER = 1 << 24
 _LARGEST_NUMBER = 1 << 63
 _MOST_AXES = 64
 _WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4, "F32": 4, "I64": 8, "F64": 8}
-"""Number of bytes of each type that a model can contain."""
+"""Number of bytes per value of each type that a model can contain."""
 
 
 def pack(model: nn.Module) -> bytes:
@@ -84,7 +84,7 @@ _DRAWING = (Tensor.normal_, Tensor.uniform_)
 
 
 def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes in the file's header, which is not trusted.
+    """Return the names and shapes of the tensors from the file's header, which is not trusted.
 
     The tensors together are as large as the data, so memory for them can be allocated safely.
 
@@ -103,7 +103,7 @@ def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         taken = sum(_check_entry(name, entry) for name, entry in entries.items())
         if taken != len(data) - 8 - size:
-            raise ValueError(f"its tensors take {taken:,} bytes, and {len(data) - 8 - size:,} follow the header")
+            raise ValueError(f"its tensors take {taken:,} bytes, but {len(data) - 8 - size:,} bytes follow the header")
         return {name: tuple(entry["shape"]) for name, entry in entries.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
         raise BundleError(f"{path} is not a safetensors file ({error}); nothing in it was run. Copy the model again") from error

@@ -1,8 +1,8 @@
-"""Settings chosen from the data, which a run without a preset uses for everything that the user did not set.
+"""Choose settings from the data. A run without a preset uses them for all settings that the user did not set.
 
-Each task has one table in its module `choice`. A table maps what `survey` measured (number of texts, lengths, scripts) to
-settings; `docs/explanation/choosing.md` has the measurements behind the rows. Timing does not affect the choice,
-so the same files give the same settings on every machine.
+Each task has one table in its module `choice`. A table maps the measurements of `survey` (number of texts, lengths, scripts) to
+settings; `docs/explanation/choosing.md` shows the experiments from which the rows were derived. The speed of the machine does
+not affect the choice, so the same files give the same settings on every machine.
 """
 
 from regard.choose.config import choose_config

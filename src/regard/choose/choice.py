@@ -19,7 +19,7 @@ def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
 MOST_WARMUP = 200
 """Maximum number of warm-up updates, over which the learning rate rises."""
 UNBOUNDED = 100_000
-"""Maximum number of epochs if the user limits the updates instead."""
+"""Maximum number of epochs if the user limits the number of updates and not that of epochs."""
 VALIDATIONS = 10
 """Number of validations in a run of many epochs."""
 

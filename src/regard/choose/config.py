@@ -1,4 +1,4 @@
-"""A whole configuration from the user's settings: everything that was not set is chosen from the data."""
+"""Build a complete configuration from the user's settings; all other settings are chosen from the data."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -12,8 +12,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "align",
         "Align the words of sentence pairs by the attention of a trained model.\n"
-        "For each line of the file, one line of source-target links counted from 0 is printed, such as `0-0 1-2`; an empty\n"
-        "line if the file's line contains no pair.",
+        "For each line of the file, one line of links is printed, such as `0-0 1-2` (source word-target word, from 0).\n"
+        "The line is empty if the file's line contains no pair.",
         "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de\n"
         "  regard align runs/mine pairs.tsv --site norm.1 --step consume",
     )

@@ -59,7 +59,7 @@ def _parser() -> Parser:
         "classify",
         "Label the given texts, the lines of --input FILE, or the lines of standard input.\n"
         "For each text, one line is printed, in order: the label, a tab, its probability. If texts can have several\n"
-        "labels: all labels with a probability above one half (film 0.9800, positive 0.9100); if no label has one:\n"
+        "labels, the line lists all labels with a probability above one half (film 0.9800, positive 0.9100), or else\n"
         "(none), a tab, and the most probable label with its probability.",
         '  regard classify runs/reviews "a gripping , honest film" --heatmap words.png\n'
         "  regard classify runs/reviews --input reviews.txt > labels.tsv\n"

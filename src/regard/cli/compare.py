@@ -9,12 +9,13 @@ from regard.task import find_task
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the scores of both models, their difference, and whether chance can explain it."""
+    """Print the scores of both models, their difference, and whether the difference may be due to chance."""
     parser = Parser(
         "compare",
         "Test which of two models is better on a file that neither was trained on.\n"
-        "Two classifiers on labelled texts: accuracy and macro F1, their difference with a 95% interval and p by a paired\n"
-        "bootstrap, and McNemar's exact test. Two translators on pairs: sacrebleu's paired bootstrap of BLEU and chrF.",
+        "For two classifiers and labelled texts: accuracy, macro F1, their differences with a 95% interval and a p-value from\n"
+        "a paired bootstrap, and McNemar's exact test. For two translators and sentence pairs: sacrebleu's paired bootstrap\n"
+        "of BLEU and chrF.",
         "  regard compare runs/bilstm runs/bag test.tsv\n  regard compare runs/luong runs/bahdanau test.en,test.de --beam 5",
     )
     parser.add_argument("first", metavar="DIR", type=model_folder, help="a trained model's folder")

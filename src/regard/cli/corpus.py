@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> None:
         "--alignments",
         metavar="FILE",
         help="also write the word alignment of each pair in Pharaoh format (0-0 1-2), for data.alignments or to compare with\n"
-        "`regard align`; words and punctuation marks are counted separately",
+        "`regard align`; a punctuation mark counts as a word",
     )
     parser.add_argument("--start", type=whole_number, default=0, metavar="N", help="number of the first example (default: 0)")
     parser.add_argument("--seed", type=whole_number, default=1, metavar="N", help="seed of the corpus (default: 1)")
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _write(options: argparse.Namespace) -> str:
-    """Write the file, and return a sentence about it."""
+    """Write the file, and return a message that names it."""
     from regard.demo import DemoCorpus, ReviewCorpus
 
     corpus = DemoCorpus(seed=options.seed) if options.pairs else ReviewCorpus(seed=options.seed)

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> None:
         "--columns",
         metavar="NAME[,NAME]",
         default="",
-        help="columns of metrics.csv to draw; 'loss' is train_nll and dev_nll (default: loss and every score)",
+        help="columns of metrics.csv to draw; 'loss' stands for train_nll and dev_nll (default: loss and every score)",
     )
     parser.add_argument("--title", metavar="TEXT", help="title of the picture")
     options = parser.read(arguments)

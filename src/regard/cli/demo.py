@@ -7,10 +7,10 @@ from regard.cli.options import Parser, add_machine_options, positive_number
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write a corpus, train on it, score the model on held-out texts, and show one of them with its attention."""
+    """Write a corpus, train on it, score the model on held-out texts, and show one prediction with its attention."""
     parser = Parser(
         "demo",
-        "Train on built-in texts, score the model on new texts, and show one of them with its attention. Nothing is\n"
+        "Train on built-in texts, score the model on new texts, and show one prediction with its attention. Nothing is\n"
         "downloaded. A small recurrent English-German translator takes some two minutes on two cores, a Transformer up to\n"
         "five; classifiers of reviews, one for each preset, take a minute.",
         "  regard demo\n  regard demo --model transformer\n  regard demo --task classification\n  regard demo --out /tmp/demo",

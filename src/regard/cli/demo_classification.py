@@ -21,7 +21,7 @@ _PRESETS = ("bag", "tutorial-bilstm", "bilstm", "hierarchical")
 _SHORTER = {"training.max_epochs": 2, "training.batch_sentences": 32, "data.max_texts": 10_000}
 """Settings that shorten the training of all presets except the first, so that the whole demo takes about a minute."""
 _SHOWN_WORDS = range(10, 18)
-"""Number of words of the displayed review."""
+"""Numbers of words that the displayed review may have."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _show(classifier: "Classifier", held_out: "list[Review]", out: Path) -> None
     [result] = classifier.classify([review.text])
     record = replace(record_of(result.attention, "demo"), reference=review.label)
     show(f"\nA new review: {review.text}")
-    show(f"its label: {result.label} ({result.probability:.1%}); the corpus has {review.label}\n")
+    show(f"predicted label: {result.label} ({result.probability:.1%}); correct label: {review.label}\n")
     terminal.render(record, SafeConsole())
     for name in ("words.png", "words.html"):
         record.save(out / name)

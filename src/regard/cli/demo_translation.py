@@ -21,7 +21,7 @@ _HELD_OUT = 1000
 _FIRST_HELD_OUT = 1 << 23
 """Index of the first held-out pair, far after the training pairs."""
 _SHOWN_WORDS = range(8, 12)
-"""Number of source words of the displayed sentence."""
+"""Numbers of words that the displayed source sentence may have."""
 
 
 def demonstrate(options: argparse.Namespace) -> None:
@@ -97,8 +97,8 @@ def _show(translator: "Translator", held_out: "list[DemoPair]", out: Path) -> No
     pair = next((pair for pair in held_out if len(pair.source_words) in _SHOWN_WORDS), held_out[0])
     [result] = translator.translate([pair.source])
     record = replace(record_of(result.attention, "demo"), reference=pair.target)
-    show(f"A new sentence: {pair.source}\nits translation:            {result.text}")
-    show(f"the corpus has:             {pair.target}\n")
+    show(f"A new sentence:             {pair.source}\nits translation:            {result.text}")
+    show(f"translation in the corpus:  {pair.target}\n")
     terminal.render(record, SafeConsole())
     for name in ("attention.png", "attention.html"):
         record.save(out / name)

@@ -16,7 +16,7 @@ def main(arguments: Sequence[str]) -> None:
     """Export a model, and print what was written."""
     done = _export(_parser().read(arguments))
     show(f"{done.folder}: {', '.join(done.files)}")
-    show(f"largest difference from the model, over inputs of six sizes: {done.largest_difference:.1e}")
+    show(f"largest difference between export and model, over inputs of six sizes: {done.largest_difference:.1e}")
     for quality in done.quality:
         show(quality.render())
     show(f"try it: python {done.folder / 'example.py'} some text")
@@ -41,7 +41,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--overridable",
         action="store_true",
-        help="let decoder steps accept attention weights that replace their own (inputs override and overridden)",
+        help="add two inputs to decoder steps, override and overridden, to replace the attention weights of a step",
     )
     parser.add_argument(
         "--precision",

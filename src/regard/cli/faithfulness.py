@@ -91,8 +91,8 @@ def _parser() -> Parser:
         "Measure whether the words that a classifier or a translator attends to are those that its predictions depend on.\n"
         "A table and a few sentences on its meaning for this model are printed. For a classifier, both are also saved in its\n"
         "folder as faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
-        "For a translator, one source token at a time is deleted, or attention to it is erased, while the target is the\n"
-        "model's own translation. For a classifier:\n"
+        "For a translator, each source token is deleted, or the attention to it is erased, to measure how much probability\n"
+        "the next token of the model's own translation loses. For a classifier:\n"
         "comprehensiveness   how much probability the predicted label loses when the most attended words are deleted\n"
         "sufficiency         how much probability it loses when only these words are left\n"
         "                    both are means over 1, 5, 10, 20 and 50% of the words; the same is shown for random words and\n"
@@ -113,7 +113,7 @@ def _parser() -> Parser:
         type=positive_number,
         default=500,
         metavar="N",
-        help="size of the random sample that is measured (default: 500)",
+        help="maximum number of texts or sentences; if there are more, a random sample is measured (default: 500)",
     )
     parser.add_argument(
         "--seeds",
@@ -131,7 +131,7 @@ def _parser() -> Parser:
         help="number of permutations of each text's weights (default: 100)",
     )
     parser.add_argument(
-        "--picture", default="", metavar="FILE", help=f"draw the losses of probability as bars ({' '.join(PICTURES)})"
+        "--picture", default="", metavar="FILE", help=f"draw the decreases in probability as bars ({' '.join(PICTURES)})"
     )
     add_caption_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")

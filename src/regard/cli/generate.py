@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("prompts and --input are both given; give only one of the two")
     if not options.prompts and not options.input and _is_piped():
         show(
-            "regard: no prompt is given, so texts begin without one; --input /dev/stdin reads prompts from a pipe",
+            "regard: no prompt is given, so texts begin without one; to read prompts from a pipe, add --input /dev/stdin",
             file=sys.stderr,
         )
     # A missing file is found before the model is loaded.
@@ -89,7 +89,8 @@ def _parser() -> Parser:
         "--temperature",
         type=any_number,
         metavar="T",
-        help="below 1 favours probable words; 0 always takes the most probable word (default: the run's setting)",
+        help="temperature of the sampling; below 1 favours probable words, 0 always takes the most probable word\n"
+        "(default: the run's setting)",
     )
     parser.add_argument("--top-k", type=whole_number, metavar="K", help="sample from the K most probable words only; 0 for all")
     parser.add_argument(

@@ -26,7 +26,7 @@ def read_table(name: Literal["training", "using", "commands", "tasks"]) -> tuple
 
 
 def normalise(name: str) -> str:
-    """Return a name in lower case, without leading dashes and with underscores for dashes: `--Batch-Size` is `batch_size`."""
+    """Return a name in lower case, without leading dashes, with underscores: `--Batch-Size` becomes `batch_size`."""
     return name.partition("=")[0].lstrip("-").replace("-", "_").lower()
 
 
@@ -42,7 +42,7 @@ def find_setting(option: str, task: str) -> str:
 
 
 def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    """Return the option in `known` that corresponds to an option of another tool, or an empty string."""
+    """Return regard's answer to another tool's option, or an empty string if the answer's option is not in `known`."""
     answers = (str(answer) for answer in _find("using", option))
     fallback = "the folder of the run, without an option" if normalise(option) in _MODEL else ""
     return next((answer for answer in answers if answer.startswith("no switch") or answer.partition(" ")[0] in known), fallback)

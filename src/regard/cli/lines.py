@@ -47,8 +47,8 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
 
     Args:
         path: The file.
-        verb: Verb for messages: what the command does with the lines.
-        kept: Number of characters to keep of a line with more than 65,536.
+        verb: Verb for messages that says what the command does with the lines, such as `translate`.
+        kept: Number of characters to keep of a line that has more than 65,536 characters.
 
     Raises:
         DataError: If the file cannot be read, is empty, or is named like a Parquet file.
@@ -110,7 +110,7 @@ def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
 
 @dataclass
 class _Counter:
-    """Number of lines with a fault, and the number of the first of them."""
+    """Count of lines with a fault, and the line number of the first one."""
 
     count: int = 0
     first: int = 0
@@ -121,7 +121,7 @@ class _Counter:
         self.first = self.first or number
 
     def report(self, where: str, fault: str, effect: str) -> None:
-        """Print a message if there is such a line."""
+        """Print a message if a line was counted."""
         if self.count:
             show(f"regard: {where}: lines {fault}: {self.count:,} (the first: line {self.first:,}); {effect}", file=sys.stderr)
 
@@ -164,10 +164,10 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def output_part(options: argparse.Namespace, command: str, together: int) -> Iterator[Part | None]:
-    """Prepare the output, and return the lines that this process works on; None if nothing is left to do.
+    """Prepare the output, and yield it with the range of lines for this process; None if nothing is left to do.
 
     Args:
-        options: Options with `input`, `output`, `dir`, and all others that affect the result.
+        options: Parsed options: `input`, `output`, `dir`, and all others that affect the result.
         command: Name of the command, for messages.
         together: Number of lines in a group. A group is never divided, so that any number of processes makes the same batches.
 
@@ -178,7 +178,7 @@ def output_part(options: argparse.Namespace, command: str, together: int) -> Ite
     ranks = read_ranks()
     if not ranks.alone and not (options.input and options.output):
         raise RequestError(
-            f"{command}: was started in {ranks.world_size} processes, which can share a file: give --input FILE and "
+            f"{command}: was started in {ranks.world_size} processes, which can only share a file: give --input FILE and "
             "--output FILE"
         )
     if not options.output:
@@ -212,7 +212,7 @@ def _measure(path: str) -> tuple[int, str]:
 
 
 def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
-    """Return a key of everything that affects the result and its distribution over processes."""
+    """Return a hash of everything that affects the result, and of the number of processes."""
     from regard.bundle.folder import read
 
     asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
@@ -247,7 +247,7 @@ def _available(stream: TextIO, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
     Therefore, a program that waits for each answer gets it at once, and a large input is processed in large batches."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
-    queue: Queue[str | OSError | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory
+    queue: Queue[str | OSError | None] = Queue(2 * _AT_ONCE)  # bounded, because a pipe may deliver more than fits into memory
 
     def read() -> None:
         end: OSError | None = None
@@ -263,7 +263,7 @@ def _available(stream: TextIO, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
         group = [line]
         while len(group) < _AT_ONCE:
             try:
-                more = queue.get(timeout=0.01)  # the reader may be between two lines of the same write
+                more = queue.get(timeout=0.01)  # lines of the same write arrive shortly after each other
             except Empty:
                 break
             if not isinstance(more, str):

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     record, site = record_of(found.record, "look"), found.site
 
     try:
-        if options.to:  # before printing, because a pipe such as `| head -1` may be closed early
+        if options.to:  # before printing, because printing fails after a pipe such as `| head -1` has been closed
             family = options.heads or (site and site.partition(".")[0])
             pictured = family and Path(options.to).suffix.lower() in DRAWINGS
             drawn = f"{family}.*" if pictured else None
@@ -82,7 +82,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
         "--heads",
         metavar="NAME",
         help="draw all layers and heads of one kind of a Transformer's attention: encoder, decoder, cross, or norm (cross,\n"
-        "weighted by the norms of the values); or all, for a page or a data file with every kind",
+        "weighted by the norms of the values); or all, to write every kind to a page or a data file",
     )
     add_picture_options(parser)
     add_machine_options(parser)

@@ -28,7 +28,7 @@ PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser without abbreviations and exits. A mistake raises a `RequestError` with the nearest option's name."""
+    """An argparse parser that accepts no abbreviations. A mistake raises a `RequestError` instead of ending the process."""
 
     def __init__(self, command: str, description: str, examples: str = "", **settings: Any) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
                 known = find_option(name, frozenset(options))
                 self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
             self.error(f"unexpected argument '{unknown[0]}'{self.stray}")
-        if getattr(parsed, "ensemble", None):  # an option of a task, and tasks do not import the hub
+        if getattr(parsed, "ensemble", None):  # here, because tasks do not import the hub
             parsed.ensemble = [model_folder(name) for name in parsed.ensemble]
         return parsed
 
@@ -168,7 +168,7 @@ def print_result(found: "Result", *, as_json: bool) -> None:
 
 
 def load_model(arguments: argparse.Namespace) -> Any:
-    """Load the trained model that a command line names, on the device that it names."""
+    """Load the trained model or the ensemble that a command line names, on the device of the command line."""
     from regard.tasks.loading import load
 
     set_threads(arguments.threads)
@@ -180,7 +180,7 @@ def load_translator(arguments: argparse.Namespace, command: str) -> "Translator"
     """Load a model that must be a translator.
 
     Raises:
-        RequestError: If it is a model of another kind.
+        RequestError: If the model is not a translator.
     """
     return _load_only("translation", arguments, command)
 
@@ -189,7 +189,7 @@ def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier"
     """Load a model that must be a classifier.
 
     Raises:
-        RequestError: If it is a model of another kind.
+        RequestError: If the model is not a classifier.
     """
     return _load_only("classification", arguments, command)
 
@@ -198,7 +198,7 @@ def load_language_model(arguments: argparse.Namespace, command: str) -> "Languag
     """Load a model that must be a language model.
 
     Raises:
-        RequestError: If it is a model of another kind.
+        RequestError: If the model is not a language model.
     """
     return _load_only("language", arguments, command)
 
@@ -218,11 +218,11 @@ def _load_only(task: str, arguments: argparse.Namespace, command: str) -> Any:
 
 
 def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord":
-    """Return the attention behind a prediction.
+    """Return the attention of a prediction, after a check that there is one.
 
     Args:
         record: The attention of the prediction; None if the model has no attention.
-        caller: The command or option that needs it, for the message.
+        caller: The command or option that needs the attention, for the message.
 
     Raises:
         RequestError: If the model has no attention over the source.
@@ -263,13 +263,13 @@ def add_heatmap_option(parser: argparse.ArgumentParser, what: str, texts: str) -
 
     Args:
         parser: The parser of the command.
-        what: Name of the drawing, for the help text.
+        what: Content of the picture, for the help text, such as `the attention`.
         texts: Plural name of the inputs, such as `sentences`, for the help text.
     """
     parser.add_argument(
         "--heatmap",
         metavar="FILE",
-        help=f"draw {what} ({' '.join(PICTURES)}); with several {texts}: a folder, which gets 1.png, 2.png, …",
+        help=f"draw {what} ({' '.join(PICTURES)}); with several {texts}, name a folder, into which 1.png, 2.png, … are written",
     )
     add_picture_options(parser)
 

@@ -1,4 +1,4 @@
-"""`regard presets`: list the ready-made runs, or print one."""
+"""`regard presets`: list the presets, or print one."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the presets' names and first lines, or one preset's YAML."""
     parser = Parser(
         "presets",
-        "List the ready-made runs, or print one as YAML, which can be edited and given to --config.",
+        "List the presets, which are complete settings of runs, or print one as YAML, to edit it and give it to --config.",
         "  regard presets\n"
         "  regard presets luong > mine.yaml && regard train translation --config mine.yaml --data.train pairs.tsv",
     )

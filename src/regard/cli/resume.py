@@ -15,9 +15,10 @@ def main(arguments: Sequence[str]) -> None:
 
     parser = Parser(
         "resume",
-        "Continue an interrupted run from its last checkpoint, with the same batches and, bit for bit, the same weights.\n"
-        "In a cross-validation, the interrupted fold continues, and then the remaining folds are trained.\n\n"
-        "With settings, continue with them: train longer (even if the run has ended), or with another learning rate.\n"
+        "Continue an interrupted run from its last checkpoint. It uses the same batches as without the interruption, and ends\n"
+        "with exactly the same weights. In a cross-validation, the interrupted fold continues, and then the remaining folds\n"
+        "are trained.\n\n"
+        "Settings change the run: train longer (even if the run has ended), or with another learning rate.\n"
         "The learning rate then rises gradually to the value that a run with the new length would have at this point.",
         "  regard resume runs/mine\n"
         "  regard resume runs/mine --training.max_epochs 20\n"
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return settings by their full names, and check that none is an option of another tool.
+    """Return the changed settings by their full names, and check that none is an option of another tool.
 
     Raises:
         RequestError: If one is an option of another tool. The message gives regard's name for it.

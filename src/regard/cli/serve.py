@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     limits, token, page = _limits(options), _token(options), _page(options)
     folders = named_folders(options.dirs, lambda name: Path(model_folder(name)))
     local = options.host in _LOCAL
-    with listen(options.host, options.port) as opened:  # before models are loaded, which takes longer
+    with listen(options.host, options.port) as opened:  # first, so that a port in use is reported at once
         set_threads(options.threads, spare=1)  # one core is left for the requests
         app = build_app(
             folders,

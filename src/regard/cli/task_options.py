@@ -41,7 +41,7 @@ class TaskOptions:
         return [option for option in self._options.values() if option.endings]
 
     def check(self, options: argparse.Namespace, task: str) -> None:
-        """Check that all options that the user gave are for a model's task.
+        """Check that every option that the user gave belongs to the model's task.
 
         Args:
             options: Parsed options, with `dir`.

@@ -123,7 +123,7 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
 
 
 def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
-    """Return the error for a first argument that is not a task but, for example, an option or another tool's name of a task."""
+    """Return the error for a first argument that is not a task, but for example an option or another tool's name for a task."""
     if task.startswith("-"):
         words = [part for argument in (task, *rest) for part in argument.split("=")]
         named = next((value for name, value in pairwise(words) if normalise(name) == "task"), "")
@@ -162,7 +162,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
                 raise RequestError(f"train {task}: '{option}' is not an option here; in regard: {answer}")
             if not equals and following.startswith("--"):
                 meant = nearest(option, known)
-                raise RequestError(f"train {task}: there is no option '{option}'{meant} (`regard train {task} --help` has all)")
+                raise RequestError(f"train {task}: there is no option '{option}'{meant} (see `regard train {task} --help`)")
 
 
 def _start_of(layers: Sequence[Layer]) -> str:
@@ -204,7 +204,7 @@ def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Laye
 def _parser(task: str) -> Parser:
     about = find_task(task).words
     parser = Parser(f"train {task}", about.summary, about.examples)
-    parser.add_argument("--preset", metavar="NAME", help="start from a ready-made run (`regard presets` lists them)")
+    parser.add_argument("--preset", metavar="NAME", help="use the settings of a preset (`regard presets` lists the presets)")
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings; they take precedence over the preset")
     parser.add_argument(
         "--from",
@@ -240,7 +240,7 @@ def _parser(task: str) -> Parser:
 
 
 def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return settings by their full names, with files as lists.
+    """Return settings by their full names, with lists of file names for `data.train` and `data.dev`.
 
     Args:
         task: Task of the run.
@@ -260,7 +260,7 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
     Args:
         command: Name of the command, for messages.
         arguments: Arguments of the command.
-        own: Options that are not settings, and whether a value follows them.
+        own: Options that are not settings; the value is True if an argument follows the option.
 
     Raises:
         RequestError: If a setting has no value.
@@ -286,7 +286,7 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
 
 
 def _named(arguments: Sequence[str]) -> set[str]:
-    """Return the last names of the settings on a command line."""
+    """Return the last part of the name of each setting on a command line, such as `fold` for `--data.fold`."""
     return {argument.partition("=")[0].rpartition(".")[2] for argument in arguments if argument.startswith("--")}
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _ASKED = ("text", "prefix", "constraints")
 _KEPT_OF_ENDLESS = 2048
-"""Characters to keep of a line of more than 65,536. Such a line is rarely text, and takes minutes to translate as a whole."""
+"""Number of characters to keep of a line that has more than 65,536. Translating such a line as a whole takes minutes."""
 LINES_TOGETHER = 2048
 """Number of lines that are translated together, as in `Translator.translate_stream`."""
 
@@ -125,7 +125,7 @@ def _add_choices(parser: Parser) -> None:
         "--temperature",
         type=any_number,
         metavar="X",
-        help="below 1 favours probable words (default: 1)",
+        help="temperature of the sampling; below 1 favours probable words (default: 1)",
     )
     drawn.add_argument("--top-k", type=positive_number, metavar="K", help="sample from the K most probable words")
     drawn.add_argument(
@@ -157,7 +157,7 @@ def _translations(
     search |= restrictions_of(options)
     search |= {"sampling": _sampling(options), "minimum_risk": options.minimum_risk}
     if not (options.json or options.heatmap):
-        search["record"] = ()  # faster
+        search["record"] = ()  # faster without records
     if options.beam is None and options.n_best > 1:
         search["beam_size"] = max(translator.config.decoding.beam_size, options.n_best)
     groups = typed_lines("translate", "sentence", kept=_KEPT_OF_ENDLESS) if options.live else [lines]
@@ -193,7 +193,7 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
         asked = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise RequestError(
-            f"translate: line {number} is not JSON ({error}); --requests expects an object on each line"
+            f"translate: line {number} is not JSON ({error}); --requests expects one JSON object per line"
         ) from error
     if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
         raise RequestError(f'translate: line {number} is not a JSON object with a text, such as {{"text": "…"}}')

@@ -45,7 +45,7 @@ class AttentionConfig(Family):
         """
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
-        """Return the settings for a Transformer with this number of heads and this dropout of weights; by default unchanged."""
+        """Return the settings for a Transformer with these heads and this dropout on weights; unchanged by default."""
         return self
 
 
@@ -115,7 +115,7 @@ class DotConfig(ScorerConfig):
 
     kind: Literal["dot"] = "dot"
     scaled: bool = False
-    """Divide by √width (Vaswani et al. 2017)."""
+    """Whether to divide the scores by √width (Vaswani et al. 2017)."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.multiplicative import Dot, ScaledDot
@@ -151,7 +151,7 @@ class ConcatConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SumConcatConfig(TanhConfig, ScorerConfig):
-    """v·tanh(W (q + k)), Luong's concat in a well-known tutorial; query and key must have the same width."""
+    """v·tanh(W (q + k)), a well-known tutorial's version of Luong's concat; query and key must have the same width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
 
@@ -208,7 +208,7 @@ class TrilinearConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
-    """g v/‖v‖ · tanh(W_q q + W_k k + b); additive, with scores of a learned scale (Raffel et al. 2017)."""
+    """g v/‖v‖ · tanh(W_q q + W_k k + b); an additive score with a learned scale (Raffel et al. 2017)."""
 
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 
@@ -221,7 +221,7 @@ class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SelfAttentionConfig(NormalizedConfig):
-    """One head of scaled dot products with maps of queries, keys and values; query and key must have the same width."""
+    """One head of scaled dot products, with projections of queries, keys and values; query and key must have the same width."""
 
     kind: Literal["self_attention"] = "self_attention"
 

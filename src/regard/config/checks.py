@@ -64,7 +64,7 @@ def check_config(config: Settings, places: Mapping[str, str] | None = None) -> N
 
     Args:
         config: A run's configuration, or a part of one.
-        places: Where the settings were written, for messages.
+        places: Mapping of dotted names to `file:line`, for messages.
 
     Raises:
         ConfigError: If a setting is out of range or conflicts with another.
@@ -89,7 +89,7 @@ def numbers(config: Any, path: str = "") -> Iterator[tuple[str, float, Range]]:
         if is_dataclass(value):
             yield from numbers(value, f"{name}.")
             continue
-        # A mechanism defines the ranges of its settings.
+        # A mechanism, normalizer or pooling defines the ranges of its settings; other settings have the ranges above.
         wanted = config.ranges.get(item.name, ANY) if isinstance(config, Family) else _RANGES.get(item.name, NOT_NEGATIVE)
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int | float) and not isinstance(number, bool):
@@ -142,7 +142,7 @@ def transformer_misfits(model: _Transformer, size: int, name: str = "model.hidde
 
     Args:
         model: Settings of the model.
-        size: Its width.
+        size: Width of the model.
         name: Dotted name of the setting that holds the width.
     """
     heads = model.num_heads

@@ -59,7 +59,7 @@ class BagClassifierConfig(NeuralClassifierSettings):
     """Number of rows of the table into which n-grams of two and more words are hashed."""
     count_smoothing: float = 1.0
     """Smoothing of the log-count ratios of words and n-grams, from which training starts (Wang & Manning 2012); 0 to start
-    from random vectors, as a model with `data.vectors` does.
+    from random vectors. With `data.vectors`, this setting is ignored.
     """
     output_dropout: float = 0.0
 
@@ -72,7 +72,7 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings):
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: int = 64
-    """Width of each direction, of words and of sentences."""
+    """Width of each direction, in the layers over words and over sentences."""
     pooling: PoolingConfig = field(default_factory=AdditivePoolingConfig)
     """Pooling of words into sentences, and of sentences into the document."""
     max_sentence: int = 60
@@ -110,7 +110,7 @@ class CountedClassifierConfig(Settings):
     max_ngram: int = 2
     """Number of words in the longest n-grams; 1 for single words only."""
     num_buckets: int = 524288
-    """Number of rows of the table into which n-grams of two and more words are hashed; each row holds one n-gram."""
+    """Number of rows of the table into which n-grams of two and more words are hashed. Each row keeps only one n-gram."""
     shrinkage: float = 0.1
     """Weight λ of the penalty that keeps the learned factors of the ratios near 1; a larger λ stays closer to naive Bayes."""
 
@@ -125,8 +125,8 @@ class CombinedClassifierConfig(ModelSettings):
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     """The recurrent classifiers."""
     num_recurrent: int = 1
-    """Number of recurrent classifiers, each with its own initial weights and its own loss. Together they contribute a
-    quarter of the scores.
+    """Number of recurrent classifiers, each with its own initial weights and its own loss. Together they have a quarter
+    of the weight in the average of the scores.
     """
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""

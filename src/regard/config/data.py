@@ -30,7 +30,7 @@ class FileSettings(DataSettings):
     """Whether to remove duplicates: equal pairs, equal texts with the same label, or equal texts without labels."""
     cache: str = ""
     """Folder of the encoded corpora, which are reused while data and tokenizers are unchanged. Empty: the folder in
-    REGARD_CACHE, else the user's cache folder.
+    the environment variable REGARD_CACHE, or else the user's cache folder.
     """
 
     def misfits(self) -> Iterable[tuple[str, str]]:
@@ -206,12 +206,12 @@ class BPEConfig(SubwordSettings):
 
     kind: Literal["bpe"] = "bpe"
     min_count: int = 2
-    """Minimum number of occurrences of a merge."""
+    """Minimum number of occurrences of two symbols next to each other, to merge them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnigramConfig(SubwordSettings):
-    """Unigram language model pieces (Kudo 2018)."""
+    """Subwords that a unigram language model selects (Kudo 2018)."""
 
     kind: Literal["unigram"] = "unigram"
 
@@ -230,4 +230,4 @@ class TokenizersConfig(Settings):
     target: TokenizerConfig = field(default_factory=WordsConfig)
     """Tokenizer of the target."""
     joint: bool = False
-    """Whether both sides share one vocabulary, learned from both. `source` has its settings, and `target` must be the same."""
+    """Whether both sides share one vocabulary, learned from both. `source` and `target` must then be equal."""

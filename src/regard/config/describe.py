@@ -28,7 +28,7 @@ class Setting:
 def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
     """Yield all settings in order, simple ones before parts. Each part, and each kind of a part, begins with a heading.
 
-    A part with the same kinds as an earlier one refers to that part.
+    If a part has the same kinds as an earlier part, its text refers to the earlier part.
     """
     shown = {} if _shown is None else _shown
     defaults, docs, types = cls(), field_docs(cls), field_types(cls)

@@ -65,9 +65,9 @@ class RotaryConfig(Settings):
     layout: Literal["pairs", "half"] = "pairs"
     """Features that are rotated together: neighbours (`pairs`), or one of each half of a head (`half`: GPT-NeoX, Llama)."""
     scaling: Literal["none", "linear", "ntk", "yarn", "llama3"] = "none"
-    """Change of the frequencies for inputs longer than those of training."""
+    """Method that adapts the frequencies to inputs that are longer than in training."""
     scaling_factor: float = 1.0
-    """Length of the inputs relative to those of training, for all kinds of `scaling`."""
+    """Ratio of the length of the inputs to the length in training, for all kinds of `scaling`."""
     original_length: int = 2048
     """Number of positions in training, for the scalings `yarn` and `llama3`."""
 
@@ -211,7 +211,7 @@ class DifferentialAttentionConfig(SoftmaxHeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgettingAttentionConfig(SoftmaxHeadsConfig):
-    """Scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
+    """To the score of each key, the log forget gates of all later keys are added (Lin et al. 2025)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "initial_gate": ANY}
 

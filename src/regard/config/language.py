@@ -35,6 +35,6 @@ class GenerationConfig(Settings):
     max_length: int = 0
     """Maximum number of tokens that are added to a prompt; 0 for `data.max_tokens`."""
     no_repeat_ngrams: int = 0
-    """n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction."""
+    """Length n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction."""
     repetition_penalty: float = 1.0
     """Factor θ ≥ 1 of the log probabilities of tokens that already occur in the text or its prompt; 1 for no penalty."""

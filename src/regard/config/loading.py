@@ -260,7 +260,7 @@ def _dump(value: Any) -> Any:
 
 @cache
 def field_types(cls: type) -> dict[str, Any]:
-    """Return the types of a dataclass's fields, evaluated."""
+    """Return the types of a dataclass's fields; annotations in quotation marks are evaluated."""
     hints = get_type_hints(cls)
     return {item.name: hints[item.name] for item in fields(cls)}
 

@@ -99,14 +99,14 @@ class RecurrentConfig(ModelSettings):
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     """Layers that read the source."""
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
-    """Initial state of the decoder: zeros, a copy of the encoder's last states (of equal width), tanh(W·last states)
-    (`linear`), or tanh(W·mean of all states) (`mean`).
+    """Initial state of the decoder: zeros, a copy of the encoder's last states (if the widths are equal), tanh(W·last
+    states) (`linear`), or tanh(W·mean of all states) (`mean`).
     """
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
     """Layers that produce the target."""
     tie_embeddings: Literal["none", "target", "all"] = "none"
-    """Weights that are shared: `target` for output layer and target embedding; `all` for the source embedding too (joint
-    vocabulary).
+    """Layers that share their weights: `target` for the output layer and the target embedding; `all` also for the source
+    embedding, which needs a joint vocabulary.
     """
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
@@ -120,7 +120,7 @@ class LayerSettings(ModelSettings):
     num_heads: int = 4
     """Number of heads of each attention."""
     feed_forward_size: int = 1024
-    """Width inside the feed-forward parts."""
+    """Width of the hidden layer in the feed-forward parts."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
     """Activation of the feed-forward parts."""
     norm: Literal["layer", "rms"] = "layer"
@@ -171,8 +171,8 @@ class TransformerConfig(TransformerSettings):
     cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
     """Attention to the source in each layer of the decoder; any kind whose weights don't depend on earlier words."""
     tie_embeddings: Literal["none", "target", "all"] = "target"
-    """Weights that are shared: `target` for output layer and target embedding; `all` for the source embedding too (joint
-    vocabulary).
+    """Layers that share their weights: `target` for the output layer and the target embedding; `all` also for the source
+    embedding, which needs a joint vocabulary.
     """
     alignment_layer: int = -1
     """Number of the decoder layer, from 0, whose attention to the source is the alignment; −1 for the last but one."""

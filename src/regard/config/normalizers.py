@@ -26,7 +26,7 @@ class NormalizerConfig(Family):
         """Build the normalizer, with its temperature and bound.
 
         Args:
-            num_heads: Number of heads of a multi-head attention, for numbers that are learned for each head; None for other
+            num_heads: Number of heads of a multi-head attention, for parameters that are learned for each head; None for other
                 mechanisms.
         """
         from regard.attention.normalizers import SoftCap, Temperature
@@ -37,7 +37,7 @@ class NormalizerConfig(Family):
         return normalizer if self.temperature == 1 else Temperature(normalizer, temperature=self.temperature)
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
-        """Build the normalizer without temperature and soft cap. By default, `kind` is its name."""
+        """Build the normalizer without temperature and soft cap; by default, the one that `kind` names."""
         from regard.attention.normalizers import build_normalizer
 
         return build_normalizer(type(self).__name__, self.kind)
@@ -115,6 +115,6 @@ class SoftpickConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class StickBreakingConfig(NormalizerConfig):
-    """σ(s_k) Π_{j>k} (1 − σ(s_j)): from the last key to the first, each takes a share of the rest (Tan et al. 2025)."""
+    """σ(s_k) Π_{j>k} (1 − σ(s_j)): from the last key to the first, each takes a share of what is left (Tan et al. 2025)."""
 
     kind: Literal["stick_breaking"] = "stick_breaking"

@@ -43,13 +43,13 @@ class CoverageConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FertilityCoverageConfig(TanhConfig):
-    """Coverage divided by the fertility of a source word: the number of target words that it can serve (Tu et al. 2016)."""
+    """Coverage divided by a source word's fertility, the number of target words that translate it (Tu et al. 2016)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "max_fertility": POSITIVE}
 
     kind: Literal["fertility_coverage"] = "fertility_coverage"
     max_fertility: float = 2.0
-    """Largest number of target words that a source word can serve."""
+    """Largest fertility that a source word can have."""
     bias: bool = False
     """Whether the key projection has a bias."""
 
@@ -151,7 +151,7 @@ class _ScanConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MonotonicConfig(_ScanConfig):
-    """The expectation of a scan that continues where it last stopped (Raffel et al. 2017)."""
+    """Expected weights of a scan over the keys that starts where the previous query's scan stopped (Raffel et al. 2017)."""
 
     kind: Literal["monotonic"] = "monotonic"
     noise: float = 1.0
@@ -188,7 +188,7 @@ class HardMonotonicConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class _ChunkConfig(_ScanConfig):
-    """Settings of a scan over the keys with a softmax over a chunk that ends at the key where it stops."""
+    """Settings of a scan over the keys with a softmax over a chunk that ends at the key where the scan stops."""
 
     kind: str
     chunk_size: int = 8
@@ -199,7 +199,7 @@ class _ChunkConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MoChAConfig(_ChunkConfig):
-    """The expectation of a softmax over the chunk where a monotonic scan stops (Chiu & Raffel 2018)."""
+    """Expected weights of a softmax over the chunk where a monotonic scan stops (Chiu & Raffel 2018)."""
 
     kind: Literal["mocha"] = "mocha"
     noise: float = 1.0

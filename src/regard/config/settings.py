@@ -48,7 +48,7 @@ class Settings:
         return f"{type(self).__name__}({shown})"
 
     def misfits(self) -> Iterable[tuple[str, str]]:
-        """Return the settings that conflict with each other, each with its dotted name and a message for the user."""
+        """Return conflicts between settings: for each, the dotted name of a setting, and a message for the user."""
         return ()
 
 
@@ -56,7 +56,7 @@ class DataSettings(Settings):
     """Base class of the settings under `data` of all tasks."""
 
     train: tuple[str, ...]
-    """Training files; the first names the run's folder if the user names none."""
+    """Training files; if the user names no folder for the run, it is named after the first file."""
     dev: tuple[str, ...]
     """Files to validate on; empty: a part of `train` is held out."""
 

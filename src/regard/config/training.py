@@ -17,7 +17,7 @@ class ConstantConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class InverseSquareRootConfig(Settings):
-    """Proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
+    """A learning rate proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
     warmup_steps: int = 4000
@@ -56,7 +56,7 @@ class PlateauConfig(Settings):
     factor: float = 0.5
     """Factor by which the learning rate is multiplied."""
     patience: int = 1
-    """Number of validations without improvement that do not yet reduce the learning rate."""
+    """Number of validations without improvement before the next one reduces the learning rate."""
     minimum: float = 1e-6
     """Minimum learning rate."""
 
@@ -89,7 +89,7 @@ class TrainingConfig(Settings):
     max_minutes: float = 0.0
     """Maximum time of training in minutes; 0 for no limit."""
     batch_tokens: int = 4096
-    """Maximum number of tokens in a batch, including padding; for translation, on the longer side."""
+    """Maximum number of tokens in a batch, including padding; for translation, the longer side counts."""
     batch_sentences: int = 0
     """Maximum number of sentences or texts in a batch; 0 for no limit."""
     accumulate: int = 1
@@ -112,13 +112,15 @@ class TrainingConfig(Settings):
     clip_norm: float = 1.0
     """Maximum norm of the gradient; 0 for no clipping."""
     max_skipped: int = 10
-    """Maximum number of skipped updates between two validations, before the run ends. Updates whose loss or gradient is not
-    finite are skipped.
+    """Maximum number of skipped updates between two validations; with more, the run ends. Updates whose loss or gradient is
+    not finite are skipped.
     """
     label_smoothing: float = 0.0
     """Share of the target probability that the loss distributes evenly over all words or labels; 0 for none."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Number format; `auto` chooses bfloat16 on machines where it is faster."""
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format of the forward pass; `auto` chooses bfloat16 where it is fast, float16 (with a scaled loss) on GPUs without
+    bfloat16, else float32.
+    """
     validate_every: int = 0
     """Number of updates between validations; 0 for once per epoch."""
     monitor: str = "loss"
@@ -166,7 +168,7 @@ class DecodingConfig(Settings):
     min_length: int = 0
     """Minimum number of tokens of a translation, without the end symbol."""
     no_repeat_ngrams: int = 0
-    """n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
+    """Length n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
     repetition_penalty: float = 1.0
     """Factor θ ≥ 1 of the log probabilities of tokens that already occur in the translation; 1 for no penalty."""
     suppress_unknown: bool = False
@@ -180,7 +182,7 @@ class DecodingConfig(Settings):
     replace_unknown: bool = False
     """Whether to replace an unknown symbol by the source word most attended to (Luong et al. 2015b)."""
     batch_tokens: int = 8192
-    """Maximum number of source tokens, including padding, times beam size, that are decoded at once."""
+    """Maximum size of a batch: its number of source tokens, including padding, times the beam size."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Number format of matrix products. bfloat16 is faster on processors that support it, and rarely changes a word."""
 

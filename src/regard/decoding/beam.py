@@ -1,8 +1,8 @@
 """Beam search over whole batches.
 
 Each step extends the live hypotheses of a sentence by every word and keeps the `beam_size` best continuations by log
-probability (and reward, see below). Those with the end symbol leave the beam, and the next step fills their places from the
-rest. A finished hypothesis Y has the score
+probability (and reward, see below). Continuations with the end symbol leave the beam, and the next step fills their
+places with other hypotheses. A finished hypothesis Y has the score
 
     (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
 
@@ -70,12 +70,12 @@ def beam_search(
         n_best: Number of hypotheses to return, at most `beam_size`.
         length_penalty: α ≥ 0; 0 for none. Without penalty and reward, log probabilities decide, which favours short targets.
         length_reward: r ≥ 0, in nats per symbol; 0 for none.
-        max_length: Maximum number of steps, including that of the end symbol; 0 for 2·S + 20 with the sentence's length S, at
-            most 500.
+        max_length: Maximum number of steps, including the end symbol; 0 for 2·S + 20, at most 500, where S is the
+            sentence's length.
         guidance: Words that targets must begin with, and phrases that they must contain.
-        restrictions: Words that targets must not contain, or that have a cost; not together with required phrases.
+        restrictions: Words that targets must not contain, or that have a cost; they cannot be combined with required phrases.
         record: Attention sites to record.
-        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
 
     Returns:
         For each sentence up to `n_best` hypotheses: finished ones first, then by decreasing score; of equal scores, the one
@@ -149,7 +149,7 @@ class _Live:
     length_penalty: float
     length_reward: float
     length: int = 0
-    handicap: Float[Tensor, "B N"] | None = None  # cost of restrictions of each hypothesis; None for zero
+    handicap: Float[Tensor, "B N"] | None = None  # cost that restrictions add to each hypothesis; None for zero
 
     @classmethod
     def begin(cls, limits: Int[Tensor, " B"], n_best: int, length_penalty: float, length_reward: float) -> "_Live":

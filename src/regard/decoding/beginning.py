@@ -1,4 +1,4 @@
-"""The first steps of greedy search, beam search and sampling."""
+"""The start of greedy search, beam search and sampling."""
 
 from collections.abc import Callable, Collection
 
@@ -11,7 +11,7 @@ from regard.models.seq2seq import DecoderState, Seq2Seq
 from regard.reweight import ReweightBySite
 
 Follow = Callable[[Tensor, Tensor], None]
-"""Function of the rows of the source in a step, and the words chosen for them (R, N)."""
+"""Function that is called after each step with the R rows of the source in this step, and their new words (R, N)."""
 
 
 def begin_search(

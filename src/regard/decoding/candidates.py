@@ -19,7 +19,7 @@ from regard.errors import RequestError
 from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
 
 _RUN = 64
-"""Number of words with a common maximum; the fastest of 32, 64, 128 and 256 at V = 8,000 and k = 7."""
+"""Number of words in a run; of 32, 64, 128 and 256, it is the fastest at V = 8,000 and k = 7."""
 _BLOCK_ROWS = 16
 """Number of rows whose log probabilities are in memory at once on a CPU. One buffer for them is twice as fast as new memory
 for 64 rows each time.
@@ -32,13 +32,13 @@ def best_words(
     """Return the most probable words of each hypothesis, and their log probabilities.
 
     Padding and the start symbol are never produced: their log probability is −∞ if they are among the words. Probabilities
-    still refer to the whole vocabulary, so that they equal those of a given target.
+    still refer to the whole vocabulary, so that they equal the probabilities that `force` computes.
 
     Args:
         logits: Scores before the softmax; −∞ for a word that cannot follow. They are not changed.
         count: Number of words to find, apart from padding and the start symbol.
-        forced: The only word that may follow in each sentence, or padding if any word may. It comes first, and all others have
-            −∞.
+        forced: The only word that may follow in each sentence, or padding if any word may. This word comes first; the others
+            have log probability −∞.
 
     Returns:
         Log probabilities in float32, and the words. C is `count` + 2, but at most V.
@@ -119,7 +119,7 @@ def _best(
 def less_end_cost(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], end_cost: Float[Tensor, " B"] | None
 ) -> Float[Tensor, "B M"]:
-    """Return log probabilities for comparisons: `end_cost` is subtracted from those of the end symbol."""
+    """Return log probabilities for comparisons: `end_cost` is subtracted where the word is the end symbol."""
     return values if end_cost is None else torch.where(words == END, values - end_cost[:, None], values)
 
 
@@ -148,7 +148,7 @@ def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
 
 
 def check_scores(best: Float[Tensor, "*rows"]) -> None:
-    """Check the best score of each row on a CPU. Elsewhere, the check would wait, and `check_totals` finds the same.
+    """Check the best score of each row on a CPU. Elsewhere, this would wait for the device; `check_totals` checks later.
 
     Raises:
         RequestError: If a score is NaN or infinite.
@@ -158,10 +158,10 @@ def check_scores(best: Float[Tensor, "*rows"]) -> None:
 
 
 def check_totals(totals: np.ndarray) -> None:
-    """Check the log probabilities of hypotheses after a step: scores that are not finite make them NaN.
+    """Check the log probabilities of hypotheses after a step; they are NaN if the model's scores are not finite.
 
     Raises:
-        RequestError: If one is NaN.
+        RequestError: If a log probability is NaN.
     """
     if np.isnan(totals).any():
         raise _not_finite()

@@ -1,8 +1,8 @@
 """Beam search for targets that contain given phrases: lexical constraints by dynamic beam allocation.
 
-A hypothesis contains some of its sentence's phrases, and perhaps the first words of another. Besides the most probable words, a
-step considers for each hypothesis every word that begins a missing phrase or continues the unfinished one. Candidates are
-grouped into *banks* by the number of constraint words they contain. The places of the beam go to the best candidate of each
+A hypothesis contains some of its sentence's phrases, and perhaps the first words of another phrase. Besides the most probable
+words, a step considers for each hypothesis every word that begins a missing phrase or continues the unfinished one. Candidates
+are grouped into *banks* by the number of constraint words they contain. The places of the beam go to the best candidate of each
 bank, then to the second best of each, and so on, beginning with the bank that has the most constraint words. So candidates with
 many constraint words do not compete with those without any, and the beam has the same size as without constraints.
 
@@ -160,7 +160,7 @@ class Constrained:
         """
         values, words = best_words(logits, self.beam_size + 1, forced=forced)
         wanted = self._phrases.next_words(self._now)
-        if forced is not None:  # an unknown word of a prefix differs from one of a phrase
+        if forced is not None:  # the unknown symbols of a prefix and of a phrase stand for different words
             wanted = wanted.masked_fill((forced == UNKNOWN)[:, None, None], PAD)
         extra = torch.cat((wanted, wanted.new_full((*wanted.shape[:2], 1), END)), -1)
         added = log_probabilities_of(logits, extra).masked_fill(extra == PAD, -torch.inf)
@@ -189,7 +189,10 @@ class Constrained:
         return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
 
     def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: int) -> Bool[Tensor, "B N K"]:
-        """Return True where candidates leave enough steps for missing phrases, end only if none is left, and split no word."""
+        """Return True at the candidates that may be chosen.
+
+        They leave enough steps for the missing phrases, end only if no phrase is missing, and split no word.
+        """
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
         left = (phrases.limits - step - 1)[:, None]
@@ -203,7 +206,7 @@ class Constrained:
 
 
 def _deal(scores: Float[Tensor, "B K"], bank: Int[Tensor, "B K"], count: int) -> Int[Tensor, "B M"]:
-    """Return the chosen candidates: the best of each bank, then the second best of each, from the highest bank on."""
+    """Return the chosen candidates: the best of each bank, then the second best of each, beginning with the highest bank."""
     by_score = scores.argsort(dim=1, descending=True, stable=True)
     order = by_score.gather(1, bank.gather(1, by_score).argsort(dim=1, stable=True))
     sorted_bank = bank.gather(1, order)

@@ -18,7 +18,7 @@ class Extension(Protocol):
 
     @property
     def handicap(self) -> Tensor | None:
-        """Amount (B,M) that is subtracted from the log probabilities of the last chosen hypotheses in comparisons.
+        """Amount (B,M) that is subtracted from the log probabilities of the hypotheses chosen last in comparisons.
 
         None for 0.
         """
@@ -47,12 +47,12 @@ class Extension(Protocol):
         ...
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep only these of the sentences that were extended last."""
+        """Of the sentences that were extended last, keep only these."""
         ...
 
 
 def end_cost_of(length_reward: float, limits: Int[Tensor, " B"], length: int) -> Float[Tensor, " B"] | None:
-    """Return the cost of ending with `length` symbols: the reward of the symbol that other hypotheses get next.
+    """Return the cost of ending with `length` symbols: the reward for one more symbol, which other hypotheses get next.
 
     The cost is 0 at the limit, where hypotheses that do not end are cut.
     """

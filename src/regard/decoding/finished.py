@@ -1,9 +1,9 @@
-"""Which sentences of a search have finished, without waiting for a GPU.
+"""Find the sentences of a search that have finished, without waiting for a GPU.
 
 On a CPU, reading a value of a tensor costs nothing, so finished sentences leave the batch at once. On a GPU, reading a value
 waits until all earlier operations have run. There the mask of finished sentences is copied in the background while the search
-continues, and they leave the batch some steps later. A finished sentence that is still in the batch has no live hypothesis, so
-the results are the same.
+continues, and these sentences leave the batch some steps later. A finished sentence that is still in the batch has no live
+hypothesis, so the results are the same.
 """
 
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 _MOST_AHEAD = 8
-"""Number of steps after which the search waits for a copy. Otherwise, it could start many useless steps after the last one."""
+"""Number of steps after which the search waits for a copy. Otherwise, it could start many useless steps after its end."""
 
 
 def is_free_to_read(tensor: Tensor) -> bool:
-    """Return whether reading a value of the tensor waits for nothing, as on a CPU."""
+    """Return whether values of the tensor can be read without waiting, as on a CPU."""
     return tensor.device.type == "cpu"
 
 
@@ -27,7 +27,7 @@ def may_hold(mask: Tensor) -> bool:
 
 
 class BackgroundCopy:
-    """A copy of a mask to the CPU that needs no waiting.
+    """A copy of a mask to the CPU, made in the background.
 
     Args:
         mask: The mask on a GPU.
@@ -49,11 +49,11 @@ class BackgroundCopy:
 
 @dataclass
 class Finished:
-    """The sentences of a search that have finished, as far as they are known."""
+    """Record of the sentences of a search that are known to have finished."""
 
     _copy: BackgroundCopy | None = None
     _steps: int = field(default=0)
-    """Number of steps since that copy began."""
+    """Number of steps since the copy began."""
 
     def others(self, done: Bool[Tensor, " B"]) -> Int[Tensor, " M"] | None:
         """Return the indices of the sentences that continue, or None if no sentence is known to have finished.
@@ -61,7 +61,7 @@ class Finished:
         The caller must remove all other sentences.
 
         Args:
-            done: The sentences that have finished, on their device. A sentence that has finished stays so.
+            done: True for finished sentences, on their device. A finished sentence stays finished.
         """
         if is_free_to_read(done):
             return (~done).nonzero()[:, 0] if bool(done.any()) else None

@@ -1,4 +1,4 @@
-"""The score and the attention of a given target."""
+"""Compute the score and the attention of given targets."""
 
 from collections.abc import Collection
 
@@ -44,7 +44,7 @@ def force(
         length_penalty: α of the score.
         length_reward: r of the score.
         record: Attention sites to record.
-        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
 
     Raises:
         RequestError: If a site is unknown, a target is empty (not even an end symbol), or a probability is not finite.

@@ -34,7 +34,7 @@ def greedy(
     reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
 ) -> list[Hypothesis]:
-    """Take the most probable word at each step, until this is the end symbol.
+    """Take the most probable word at each step, until that word is the end symbol.
 
     The length reward is subtracted from the log probability of the end symbol. Sentences leave the batch as they finish.
 
@@ -44,13 +44,13 @@ def greedy(
         source_mask: True for the source's symbols, False for padding.
         length_penalty: α of the reported score; it does not affect the search.
         length_reward: r of the score, in nats. Before the limit, the end symbol is taken only if its log probability exceeds
-            that of any word by more than r.
-        max_length: Maximum number of steps, including that of the end symbol; 0 for 2·S + 20 with the sentence's length S, at
-            most 500.
+            that of every other word by more than r.
+        max_length: Maximum number of steps, including the end symbol; 0 for 2·S + 20, at most 500, where S is the
+            sentence's length.
         guidance: Words that targets must begin with; required phrases need `beam_search`.
         restrictions: Words that targets must not contain, or that have a cost; groups need `beam_search`.
         record: Attention sites to record.
-        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
         follow: Function that is called after each step with the R rows of `source` in this step, and their new words (R, 1).
 
     Returns:

@@ -18,8 +18,8 @@ class Guidance:
     """Constraints of the targets of B sentences.
 
     Raises:
-        RequestError: If the numbers of prefixes and lists of phrases differ, a phrase is empty, or one contains a padding,
-            start or end symbol.
+        RequestError: If the numbers of prefixes and lists of phrases differ, a phrase is empty, or a prefix or phrase
+            contains a padding, start or end symbol.
     """
 
     prefixes: Sequence[Sequence[int]]
@@ -64,7 +64,7 @@ class Prefix:
     """The words, followed by padding."""
 
     def at(self, step: int, rows: Int[Tensor, " M"]) -> Int[Tensor, " M"] | None:
-        """Return the required word of each of these sentences at a step, from 0.
+        """Return the word that each of the given sentences must have at a step; the first step is 0.
 
         A sentence without a required word gets padding; the result is None if no sentence has one.
         """

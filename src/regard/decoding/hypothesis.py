@@ -23,7 +23,7 @@ class Hypothesis:
     finished: bool
     """Whether the model produced the end symbol; False if the target was cut at the length limit."""
     token_log_probabilities: np.ndarray
-    """Float32 numbers (T + 1), the last for the end symbol; (T) if unfinished."""
+    """Log probabilities of the words and the end symbol in float32, (T + 1); (T) if unfinished."""
     attention: dict[str, np.ndarray] = field(default_factory=dict)
     """Weights by site in float32: (T + 1, S), or (H, T + 1, S) with heads; T rows if unfinished. Row t belongs to the step
     that predicts word t. S is the length of the sentence without padding. Weights of sites that begin with `encoder` are
@@ -49,7 +49,7 @@ def score_of(log_probability: Total, length: Length, length_penalty: float, leng
 
 
 def length_penalty_of(length: Length, alpha: float) -> Length:
-    """Return ((5 + length) / 6)^α, by which a log probability is divided.
+    """Return ((5 + length) / 6)^α, the number by which `score_of` divides.
 
     Args:
         length: Number of predicted symbols, including the end symbol.

@@ -36,7 +36,7 @@ def length_limits(
         raise RequestError(f"max_length is {max_length}, expected 0 to {MOST_STEPS:,}; 0 means twice the source length plus 20")
     if guidance is not None and len(guidance.prefixes) != len(source_mask):
         raise RequestError(
-            f"got {len(source_mask)} sentences and guidance for {len(guidance.prefixes)}, expected the same number of each"
+            f"got {len(source_mask)} sentences, but guidance for {len(guidance.prefixes)}; expected guidance for each sentence"
         )
     if min_length >= (max_length or MOST_STEPS):
         raise RequestError(

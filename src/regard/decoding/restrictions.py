@@ -35,8 +35,8 @@ class Restrictions:
     no_repeat_ngrams: int = 0
     """n: no sequence of n words occurs twice in a target (Paulus et al. 2018); 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """θ ≥ 1, by which log probabilities of words that already occur in the target are multiplied when hypotheses are compared
-    (Keskar et al. 2019, section 4.1, on log probabilities); 1 for no penalty.
+    """θ ≥ 1; when hypotheses are compared, the log probabilities of words that already occur in the target are multiplied by θ
+    (Keskar et al. 2019, section 4.1, applied to log probabilities); 1 for no penalty.
     """
     suppressed: tuple[int, ...] = ()
     """Words that are never produced, such as the unknown symbol."""
@@ -113,7 +113,7 @@ class Restricted:
 
     A hypothesis keeps its repetition penalty: `handicap` is the sum of the costs of its words. A diverse beam (Vijayakumar
     et al. 2018, "Diverse Beam Search", eq. 5 with Hamming diversity) is split into groups of equal size. The groups choose one
-    after another, and each has a penalty for words that earlier groups chose at the same step.
+    after another, and each group has a penalty for words that earlier groups chose at the same step.
 
     Args:
         beam_size: N, number of hypotheses in all groups together.
@@ -161,7 +161,7 @@ class Restricted:
         return parent, chosen, values.flatten(1).gather(1, flat).masked_fill(~possible, -torch.inf)
 
     def _choose(self, compared: Float[Tensor, "B N V"]) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Bool[Tensor, "B M"]]:
-        """Choose hypothesis and word of each continuation, group by group, and return which of them are possible."""
+        """Return the hypothesis and the word of each chosen continuation, group by group, and whether each is possible."""
         vocabulary_size, num_groups = compared.shape[-1], self._restrictions.groups
         size = self._beam_size // num_groups
         same = compared.new_zeros(len(compared), vocabulary_size)  # how often earlier groups chose each word at this step
@@ -186,6 +186,6 @@ class Restricted:
 
 
 def _only(forced: Int[Tensor, " B"], costs: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
-    """In sentences with a forced word, set the cost of this word to 0, and that of all others to infinity."""
+    """In sentences with a forced word, set the cost of this word to 0, and the cost of all other words to ∞."""
     alone = torch.full_like(costs[:, 0], torch.inf).scatter_(1, forced[:, None], 0.0)
     return torch.where((forced != PAD)[:, None, None], alone[:, None], costs)

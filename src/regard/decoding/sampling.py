@@ -70,7 +70,7 @@ class Sampling:
         if not 0 < self.top_p <= 1:
             raise RequestError(f"top_p is {self.top_p}, expected more than 0 and at most 1 (all words)")
         if self.seed < 0 or self.first < 0:
-            raise RequestError(f"seed is {self.seed} and first {self.first}, expected 0 or more of both")
+            raise RequestError(f"seed is {self.seed} and first {self.first}, expected 0 or more for both")
 
 
 @torch.inference_mode()
@@ -100,13 +100,13 @@ def sample(
         numbers: The sentences' numbers, which seed their generators; None for 0, 1, …
         length_penalty: α of the reported score.
         length_reward: r of the reported score.
-        max_length: Maximum number of steps, including that of the end symbol; 0 for 2·S + 20 with the sentence's length S, at
-            most 500.
+        max_length: Maximum number of steps, including the end symbol; 0 for 2·S + 20, at most 500, where S is the
+            sentence's length.
         guidance: Words that targets must begin with; required phrases need `beam_search`.
         restrictions: Words that targets must not contain, or that have a cost, which is subtracted from the log probabilities
             before a word is drawn; groups need `beam_search`.
         record: Attention sites to record.
-        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
         follow: Function that is called after each step with the R rows of `source` in this step, and their new words (R, N);
             a sample's words after its end symbol have no meaning.
 
@@ -173,7 +173,7 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
 
 
 def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance: Float[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """Draw a word for each hypothesis, in blocks of rows that fit into the cache."""
+    """Draw a word for each hypothesis; rows are processed in blocks that fit into the cache."""
     rows, each = log_probabilities.flatten(0, 1), chance.flatten()
     block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
     drawn = [_draw_rows(part, sampling, own) for part, own in zip(rows.split(block), each.split(block), strict=True)]

@@ -1,4 +1,4 @@
-"""The search that a configuration defines."""
+"""Run the search that a configuration defines."""
 
 from collections.abc import Collection
 

@@ -25,7 +25,7 @@ class _Step:
     parent: Tensor  # (B',N) parent of each hypothesis in the previous step
     words: Tensor  # (B',N)
     total: Tensor  # (B',N) log probability so far, including this word
-    attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' previous hypotheses; t, not S, for self-attention over t words
+    attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' previous hypotheses; self-attention has t (words so far), not S
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Trace:
     def best(self, count: int) -> list[list[Hypothesis]]:
         """Return the best `count` hypotheses of each sentence.
 
-        Finished ones come first. The order is then by score, and for equal scores by the time at which they ended.
+        Finished ones come first. Hypotheses are then sorted by score, and for equal scores by the step at which they ended.
         """
         ended = self._endings()
         order = np.lexsort((ended.slot, ended.step, -ended.score, ~ended.finished, ended.row))

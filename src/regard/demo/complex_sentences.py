@@ -1,4 +1,4 @@
-"""Sentences of two clauses: subordinate, relative, infinitive and coordinated ones.
+"""Patterns of sentences with two clauses: subordinate, relative, infinitive and coordinated clauses.
 
 A German comma without an English counterpart has a possible link to the word that begins the next clause.
 """
@@ -30,7 +30,7 @@ _CONJUNCTIONS = {"present": words.PRESENT_CONJUNCTIONS, "past": words.PAST_CONJU
 def _second(
     random: Random, tense: str, choice: Choice, *, anaphor: float, negation: float = 0.0
 ) -> tuple[tuple[Slot, ...], Clause]:
-    """Return a second clause, whose slots have names in capitals.
+    """Draw a second clause, and return its slots, whose names are in capitals, and the clause.
 
     With probability `anaphor`, its subject is the pronoun for the first subject; otherwise its subject is not a pronoun. The
     antecedent of every pronoun is therefore known.
@@ -43,7 +43,7 @@ def _second(
 
 
 def subordinate(random: Random) -> Pattern:
-    """Return a clause with weil, obwohl, wenn, als, während, bevor or nachdem, after or before the main clause."""
+    """Draw a pattern with a clause after weil, obwohl, wenn, als, während, bevor or nachdem after or before the main clause."""
     tense = random.choice(("present", "present", "past", "past", "pluperfect"))
     main, behind = "past" if tense == "pluperfect" else tense, random.random() < 0.55
     slots, clause = draw_clause(random, main if behind else tense, _SHORT, negation=0.1)
@@ -59,14 +59,14 @@ def subordinate(random: Random) -> Pattern:
 
 
 def reason(random: Random) -> Pattern:
-    """Return a reason about the subject ("because she is tired"), with a pronoun of the antecedent's gender."""
+    """Draw a pattern with a reason about the subject ("because she is tired"); the pronoun has the subject's gender."""
     tense = draw_tense(random, "present", "past")
     slots, clause = draw_clause(random, tense, Choice(DEED_SHAPES, adjective=0.25), negation=0.1)
     return _with_reason(random, slots, clause, tense, "s", draw.PERSONS)
 
 
 def reason_of_object(random: Random) -> Pattern:
-    """Return a reason about the object ("because it is new"), with "er", "sie" or "es" to match the noun's gender."""
+    """Draw a pattern with a reason about the object ("because it is new"): er, sie or es by the object's gender."""
     tense = draw_tense(random, "present", "past")
     group, used = random.choice(
         ((draw.THINGS, verbs.THING_VERBS), (draw.FOODS, verbs.FOOD_VERBS), (draw.TEXTS, verbs.TEXT_VERBS))
@@ -77,7 +77,7 @@ def reason_of_object(random: Random) -> Pattern:
 
 
 def _seeing(random: Random, tense: str, used: tuple[verbs.Verb, ...], group: Group) -> tuple[Slot, Slot, Slot]:
-    """Return a person, a verb, and a thing; the person is never "it", so the two antecedents have different pronouns."""
+    """Return slots for person, verb and thing; the person is never "it", so the two antecedents have different pronouns."""
     kind = draw.pick(random, {"phrase": 0.6, "name": 0.2, "pronoun": 0.2})
     if kind == "phrase":
         subject: Table = draw.noun_phrases(random, draw.ADULTS, kinds={"single": 1}, adjective=0.3)
@@ -98,7 +98,7 @@ def _with_reason(random: Random, slots: tuple[Slot, ...], clause: Clause, tense:
 
 
 def but(random: Random) -> Pattern:
-    """Return a second main clause about the same person and thing: "…, but he does not need it"."""
+    """Draw a pattern with a second main clause about the same person and thing: "…, but he does not need it"."""
     tense = draw_tense(random, "present", "past")
     slots = _seeing(random, tense, verbs.HANDLING_VERBS, draw.THINGS)
     negated = random.random() < 0.5
@@ -110,7 +110,7 @@ def but(random: Random) -> Pattern:
 
 
 def coordination(random: Random) -> Pattern:
-    """Return two predicates of one subject."""
+    """Draw a pattern with two predicates of one subject."""
     tense = draw_tense(random, "present", "past", "perfect", "future")
     slots, clause = draw_clause(random, tense, _SHORT, negation=0)
     then = draw_predicate(random, finite(tense, False), Choice(SHORT_SHAPES, object_pronouns=(), adjective=0.15)).second()
@@ -121,7 +121,7 @@ def coordination(random: Random) -> Pattern:
 
 
 def that(random: Random) -> Pattern:
-    """Return clauses of saying and believing: dass, with the verb last."""
+    """Draw a pattern with a verb of saying or believing, and a clause with dass, whose verb is last."""
     main = random.choice(("present", "past"))
     told = ("present", "past", "perfect", "future", "modal") if main == "present" else ("past", "pluperfect", "past modal")
     tense = draw_tense(random, *told)
@@ -134,7 +134,7 @@ def that(random: Random) -> Pattern:
 
 
 def relative_subject(random: Random) -> Pattern:
-    """Return a subject with a relative clause: der, die, das by gender."""
+    """Draw a pattern in which the subject has a relative clause: der, die, das by gender."""
     subject = draw.noun_phrases(random, draw.PERSONS, subject=True, adjective=0.2)
     tense = draw_tense(random, "present", "past", "perfect", "modal")
     main = draw_predicate(random, finite("present" if tense == "modal" else tense, False), _SHORT)
@@ -149,7 +149,7 @@ def relative_subject(random: Random) -> Pattern:
 
 
 def relative_object(random: Random) -> Pattern:
-    """Return an object with a relative clause: den, die, das in the accusative, after the verb bracket."""
+    """Draw a pattern in which the object has a relative clause: den, die, das in the accusative, after the verb bracket."""
     tense = draw_tense(random, "present", "past", "perfect")
     subject, _ = draw.subjects(random, adjective=0.15)
     group, used = random.choice(
@@ -168,7 +168,7 @@ def relative_object(random: Random) -> Pattern:
 
 
 def attempt(random: Random) -> Pattern:
-    """Return the infinitive with zu, inside a separable verb: "versucht, die Tür aufzumachen"."""
+    """Draw a pattern with an infinitive with zu; zu is inside a separable verb: "versucht, die Tür aufzumachen"."""
     tense = draw_tense(random)
     subject, pronoun = draw.subjects(random, adjective=0.2)
     deed = draw_predicate(
@@ -181,7 +181,7 @@ def attempt(random: Random) -> Pattern:
 
 
 def purpose(random: Random) -> Pattern:
-    """Return clauses of purpose: um … zu."""
+    """Draw a pattern with a clause of purpose: um … zu."""
     subject, _ = draw.subjects(random, adjective=0.15)
     place = draw.places(random, direction=True, adjective=0.15)
     slots = (Slot("s", (subject,)), finite(draw_tense(random), False)(verbs.MOTION_VERBS, ""), Slot("p", (place,)))

@@ -55,7 +55,7 @@ def _deal(seed: int) -> tuple[list[int], list[tuple[_Share, int]]]:
     """Divide [0, 2^24) into segments for the patterns; no pattern gets more numbers than it has sentences.
 
     Returns:
-        The first number of each segment; and for each its share, and the offset that turns a number into a place in that share.
+        The first number of each segment; and for each segment, its share and the offset from a number to its place in it.
     """
     random = Random(seed)
     Permutation(_INDEX_BITS, random=random)  # skips the random numbers that the corpus draws for its permutation

@@ -53,7 +53,7 @@ DETERMINERS = {
     "definite mass": (("the", *_OWNERS), ()),
     "no mass": (("none",), ()),
 }
-TENSE_GROUPS = {  # group → tenses, those of them that can be negated, adverbials of time
+TENSE_GROUPS = {  # group → tenses, the tenses among them that can be negated, adverbials of time
     "present": (("present",), ("present",), words.PRESENT_TIMES),
     "past": (("past",), ("past",), words.PAST_TIMES),
     "perfect": (("perfect",), ("perfect",), words.PERFECT_TIMES),
@@ -158,5 +158,5 @@ def places(random: Random, *, direction: bool = False, adjective: float = 0.3) -
 
 
 def tops(random: Random) -> Table:
-    """Return a table of directions on, under and next to something."""
+    """Return a table of phrases for a direction: on, under or next to something."""
     return place_table(ONTO, noun_phrases(random, TOPS, kinds=_PLACE_KINDS, adjective=0.2))

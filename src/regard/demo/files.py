@@ -32,7 +32,7 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     """Open a text file for writing. The file appears under its name when it is complete; after an error, nothing is left.
 
     Raises:
-        DataError: If it cannot be written.
+        DataError: If the file cannot be written.
     """
     try:
         with disk.whole_text(path) as file:

@@ -1,8 +1,8 @@
-"""Clauses: predicates and the nouns that they fit, as two parallel templates with slots.
+"""Clauses: predicates with nouns that fit them, as two parallel templates with slots.
 
 When the corpus is built, a clause is drawn as a choice of *tables* (verbs, noun phrases, tenses); each pair then takes one row
 from each table. The German clause is stored in parts, the middle field and the words around it, so that it can be written
-verb-second, verb-first and verb-final (see `sentences`).
+verb-second, verb-first and verb-final (see `simple_sentences` and `complex_sentences`).
 """
 
 import re
@@ -23,7 +23,7 @@ _SLOT = re.compile(r"\{([a-z])\.")
 class Slot(NamedTuple):
     """A slot in a sentence, filled by one of `tables`.
 
-    If `by` is given, an attribute of the row in slot `by` chooses the table.
+    If `by` is given, the attribute `attribute` of the row in slot `by` is the index of the table.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Clause:
     pronoun: str = ""
 
     def second(self) -> "Clause":
-        """Return the same clause as the second clause of a sentence, whose slots have names in capitals."""
+        """Return this clause as the second clause of a sentence, with the names of its slots in capitals."""
         return Clause(
             capitals(self.tail),
             capitals(self.middle),
@@ -60,7 +60,7 @@ class Clause:
         return self.pronoun + " {t.de}" + self.middle.removeprefix(self.pronoun)
 
     def behind(self, subject: str) -> str:
-        """Return the middle field after a verb that precedes its subject."""
+        """Return the subject and the middle field, in the order that follows a finite verb ("[heute sieht] mich der Mann")."""
         return f"{self.pronoun} {subject}{self.middle.removeprefix(self.pronoun)}"
 
 
@@ -139,7 +139,7 @@ def _objects(random: Random, group: Group, choice: Choice) -> Slot:
 
 
 def _person(random: Random, choice: Choice, name: str, case: str) -> tuple[Slot, str]:
-    """Return a person as an object, and if it is a pronoun its field at the front of the clause, otherwise an empty string."""
+    """Return a slot for a person as an object, and the field at the front of the middle field if it is a pronoun, else ""."""
     if choice.object_pronouns and random.random() < 0.3:
         return Slot(name, (object_pronoun_table(*choice.object_pronouns),)), f" {{{name}.{case}}}"
     return _objects(random, draw.PERSONS, choice)._replace(name=name), ""
@@ -201,7 +201,7 @@ def _state(random: Random, verb: Slot, choice: Choice) -> Clause:
 
 
 def state_clause(random: Random, group: Group, verb: Slot, choice: Choice) -> Clause:
-    """Return predicates of a group of nouns: "is tired", "is very tired"."""
+    """Draw a clause that gives a state of a group of nouns: "is tired", "is very tired"."""
     state = Slot("a", (words_table(tuple((f"{word.english}|#a", f"{word.german}|#a") for word in group.states)),))
     if not choice.negated and random.random() < 0.3:
         return _clause(" {d.en} {a.en}", " {d.de} {a.de}", verb, state, Slot("d", (words_table(words.DEGREES),)))

@@ -38,7 +38,7 @@ ENGLISH_BE = {"present": ("am", "are", "is", "are", "are"), "past": ("was", "wer
 def german_present(infinitive: str, third: str) -> tuple[str, ...]:
     """Conjugate in the present: ich, du, er, wir, sie.
 
-    The third person singular has the stem of the second ("sieht": "siehst"); after a stem in -s, -ß or -z, the ending -st loses
+    The second person singular has the stem of the third ("sieht": "siehst"); after a stem in -s, -ß or -z, the ending -st loses
     its s ("isst": "isst").
     """
     if infinitive in SPECIAL_PRESENT:

@@ -23,7 +23,7 @@ class Words(NamedTuple):
 
 
 class MarkedWord(NamedTuple):
-    """One word of a marked sentence: `sure` and `possible` are its marks."""
+    """One word of a marked sentence: `possible` contains all its marks, and `sure` its marks without `~`."""
 
     text: str
     sure: frozenset[str]

@@ -1,8 +1,8 @@
 """The nouns of the built-in corpus, grouped by their roles in a sentence. The data are in `nouns.tsv`.
 
-English singular and plural, German singular and plural, gender (m, f, n). `weak` is the oblique singular of a weak noun
-(der Junge, den Jungen). An English name with a blank in it is a compound in German: "kitchen table" is "Küchentisch", and
-"door of the kitchen" is "Küchentür". Nouns that are ambiguous in German are left out: those with one form for both numbers
+A noun has its singular and plural in English and German, and its gender (m, f, n). `weak` is the accusative and dative of a
+weak noun (der Junge, den Jungen). An English name with a space is a compound in German: "kitchen table" is "Küchentisch", and
+"door of the kitchen" is "Küchentür". Nouns that are ambiguous in German are left out: nouns with one form for both numbers
 ("sheep"), with two genders, or with two German translations.
 """
 

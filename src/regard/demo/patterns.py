@@ -1,4 +1,4 @@
-"""A sentence pattern: two parallel templates, the tables that fill their slots, and its sentences by number."""
+"""A sentence pattern: two parallel templates, and tables that fill their slots. Its sentences are numbered."""
 
 import re
 from math import gcd, prod
@@ -44,14 +44,17 @@ class Pattern:
         return (self.source, self.target, self.slots)
 
     def multiplier(self, random: Random) -> int:
-        """Return a number coprime to the number of sentences, to scramble their order."""
+        """Return a random number coprime to the number of sentences, to scramble their order."""
         while True:
             number = random.randrange(1, self.size + 1)
             if gcd(number, self.size) == 1:
                 return number
 
     def rows(self, rank: int, *, marked: bool = False) -> dict[str, Any]:
-        """Return the rows that fill the slots of sentence number `rank`; the number's digits in a mixed radix choose them."""
+        """Return the rows that fill the slots of sentence number `rank`.
+
+        The digits of `rank` in a mixed radix choose the rows.
+        """
         rows: dict[str, Any] = {}
         for name, tables, by, attribute, size in self._marked if marked else self._plain:
             rank, digit = divmod(rank, size)

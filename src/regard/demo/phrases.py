@@ -28,8 +28,8 @@ _GENDERS = "mfnp"
 class NounPhrase(NamedTuple):
     """One noun phrase or pronoun: English, and German by case.
 
-    `person` is the person with which the verb agrees, `referent` the pronoun for it (index in `REFERENTS`), and `relative` its
-    relative pronoun (index in `RELATIVES`).
+    `person` is the person with which the verb agrees, `referent` the pronoun for the phrase (index in `REFERENTS`), and
+    `relative` its relative pronoun (index in the result of `relative_tables`).
     """
 
     en: str
@@ -82,13 +82,13 @@ def words_table(pairs: tuple[tuple[str, str], ...]) -> Table:
 
 @cache
 def pronoun_table(*names: str) -> Table:
-    """Return subject pronouns by name, such as "he" or "it-f"."""
+    """Return a table of subject pronouns with the given names, such as "he" or "it-f"."""
     return build_table(_pronoun(name, subject=True) for name in names)
 
 
 @cache
 def object_pronoun_table(*names: str) -> Table:
-    """Return object pronouns by name."""
+    """Return a table of object pronouns with the given names."""
     return build_table(_pronoun(name, subject=False) for name in names)
 
 
@@ -200,13 +200,13 @@ def _referent(gender: str, person: bool) -> int:
 
 @cache
 def anaphor_tables(*, subject: bool) -> tuple[Table, ...]:
-    """Return a table for each referent, which contains the referent's pronoun."""
+    """Return, for each entry of `REFERENTS`, a table that contains only this pronoun."""
     return tuple(build_table([_pronoun(name, subject=subject)]) for name in REFERENTS)
 
 
 @cache
 def relative_tables() -> tuple[Table, ...]:
-    """Return the relative pronouns, by `NounPhrase.relative`: persons m, f, n, plural, then things."""
+    """Return a table for each value of `NounPhrase.relative`: one pronoun for persons (m, f, n, plural), then for things."""
     return tuple(
         build_table([Relative(f"{who}|#r", f"{whom}|#r", *(f"{form}|#r" for form in RELATIVE[gender]))])
         for who, whom in (("who", "whom"), ("which", "which"))
@@ -216,7 +216,7 @@ def relative_tables() -> tuple[Table, ...]:
 
 @cache
 def place_table(prepositions: tuple[tuple[str, str, str], ...], *tables: Table) -> Table:
-    """Return prepositional phrases: every preposition before every noun phrase.
+    """Return a table of prepositional phrases: every preposition before every noun phrase.
 
     Args:
         prepositions: For each preposition the marked English and German text, and the German case ("acc" or "dat").

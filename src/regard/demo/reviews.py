@@ -39,8 +39,8 @@ class ReviewCorpus(NumberedCorpus):
     has half of the texts. Positive and negative texts have the same forms and differ only in the sentiment words, so length and
     form say nothing about the label.
 
-    A permutation of [0, 2^23) scrambles an index. Its lower bits choose the pattern. The whole number, scrambled again (number
-    · a + b modulo the number of texts of the pattern, at least 2^23), is the number of the text in the pattern.
+    A permutation of [0, 2^23) scrambles an index. The lower bits of the result choose the pattern. The result is then scrambled
+    again (result · a + b modulo the pattern's number of texts, which is at least 2^23), and this gives the text in the pattern.
 
     Args:
         seed: Seed of the choice and the order of the texts.

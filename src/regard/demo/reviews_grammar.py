@@ -106,7 +106,7 @@ class Outline:
 
 @cache
 def _tables(domain: str, polarity: int, special: bool) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Return the tables for each name in a template."""
+    """Return the tables of words for each name in a template."""
 
     def side(pairs: words.Pairs) -> tuple[tuple[str, ...]]:
         return (tuple(pair[polarity] for pair in pairs),)

@@ -1,4 +1,4 @@
-"""All sentence patterns with their frequencies."""
+"""Functions that draw a sentence pattern, and the weights by which one of them is chosen."""
 
 from collections.abc import Callable
 from random import Random

@@ -1,4 +1,4 @@
-"""Sentences of one clause: statements, fronted adverbials, questions, imperatives."""
+"""Patterns of sentences with one clause: statements, fronted adverbials, questions, imperatives."""
 
 from dataclasses import replace
 from random import Random
@@ -67,7 +67,7 @@ def draw_clause(
 
 
 def statement(random: Random) -> Pattern:
-    """Return statements: the verb is second, and the subject or an adverbial of time is first."""
+    """Draw a pattern of statements: the verb is second, and the subject or an adverbial of time is first."""
     tense = draw_tense(random)
     slots, clause = draw_clause(random, tense, Choice())
     if random.random() < 0.55:
@@ -79,13 +79,13 @@ def statement(random: Random) -> Pattern:
 
 
 def fronted_place(random: Random) -> Pattern:
-    """Return statements with a place first and the verb second."""
+    """Draw a pattern of statements with a place first and the verb second."""
     slots, _ = draw_clause(random, draw_tense(random, "present", "past", "perfect"), Choice(("place",)), negation=0)
     return Pattern("{p.en} {s.en} {v.en}.", "{p.de} {v.fin} {s.nom}{v.rest}.", slots)
 
 
 def there_is(random: Random) -> Pattern:
-    """Return sentences of existence: "gibt es" with the accusative."""
+    """Draw a pattern of sentences that say that something exists: "gibt es" with the accusative."""
     group = random.choice((draw.PERSONS, draw.ANIMALS, draw.THINGS, draw.TEXTS))
     table = draw.noun_phrases(random, group, kinds={"indefinite": 1}, adjective=0.6)
     existence = tuple(_THERE[person == THIRD_PLURAL] for person in range(5))
@@ -94,7 +94,7 @@ def there_is(random: Random) -> Pattern:
 
 
 def state(random: Random) -> Pattern:
-    """Return descriptions of animals and things."""
+    """Draw a pattern of statements about a state of animals or things."""
     group = random.choice(draw.STATED)
     choice = Choice(negated=random.random() < 0.2)
     subject = draw.noun_phrases(random, group, subject=True, negated=choice.negated)
@@ -105,7 +105,7 @@ def state(random: Random) -> Pattern:
 
 
 def question(random: Random) -> Pattern:
-    """Return yes-or-no questions with the verb first, and questions with why or when; many use "du".
+    """Draw a pattern of yes-or-no questions with the verb first, or of questions with why or when; many use "du".
 
     Yes-or-no questions begin with an auxiliary, a modal or a form of sein, so that no rare word is capitalised.
     """
@@ -121,7 +121,7 @@ def question(random: Random) -> Pattern:
 
 
 def question_of_state(random: Random) -> Pattern:
-    """Return questions about a state or a comparison ("is he tired?")."""
+    """Draw a pattern of questions about a state or a comparison ("is he tired?")."""
     you = random.random() < 0.4
     subject = pronoun_table("you") if you else None
     tense = "present" if you else draw_tense(random, "present", "past")
@@ -130,7 +130,7 @@ def question_of_state(random: Random) -> Pattern:
 
 
 def question_of_object(random: Random) -> Pattern:
-    """Return questions about an action: what, whom, where and where to."""
+    """Draw a pattern of questions about an action: what, whom, where and where to."""
     source, target, used = random.choice(
         (
             ("what|W", "was|W", verbs.WHAT_VERBS),
@@ -148,7 +148,7 @@ def question_of_object(random: Random) -> Pattern:
 
 
 def question_of_subject(random: Random) -> Pattern:
-    """Return questions with who."""
+    """Draw a pattern of questions with who."""
     tense = draw_tense(random)
     shapes = tuple(SHAPES) if tense in STATIVE_TENSES else DEED_SHAPES
     clause = draw_predicate(random, _third(tense), Choice(shapes))
@@ -162,7 +162,7 @@ def _third(tense: str) -> Verbs:
 
 
 def command(random: Random) -> Pattern:
-    """Return commands to a friend, some of them negated."""
+    """Draw a pattern of commands to a friend; some patterns are negated."""
     negated = random.random() < 0.25
     shapes = tuple(shape for shape in DEED_SHAPES if shape != "accusative place")
     clause = draw_predicate(random, imperative, Choice(shapes, negated, ("i", "he", "she", "we")))

@@ -16,7 +16,7 @@ from regard.demo.inflection import (
 from regard.demo.phrases import Table, build_table
 from regard.demo.verbs import Verb
 
-# tense → English words before the verb ({s} is added in the third person singular), and the German auxiliary or its past
+# tense → English words before the verb ({s} becomes s in the third person singular), and the German auxiliary or its past
 MODALS = {
     "can": ("can|#x", "können"),
     "must": ("must|#x", "müssen"),
@@ -122,7 +122,7 @@ def verb_phrase(verb: Verb, tense: str, person: int, negation: str = "") -> Verb
 
 
 def _english(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
-    """Return the auxiliary of questions and negations, the words after it (with a leading space), and the plain group."""
+    """Return the auxiliary of questions and negations, the words after it (with a leading space), and the statement's group."""
     stems, third = _stems(verb), person == THIRD
     base = f" {stems.base}|#v{stems.tail}"
     if verb.german.startswith("sein ") and tense in ENGLISH_BE:
@@ -167,7 +167,7 @@ def _german(verb: Verb, tense: str, person: int) -> tuple[str, str]:
 
 @cache
 def verb_tables(verbs: tuple[Verb, ...], tenses: tuple[str, ...], negation: str = "") -> tuple[Table, ...]:
-    """Return a table of these verbs in these tenses for every person."""
+    """Return, for each of the five persons, a table of all these verbs in all these tenses."""
     return tuple(
         build_table(verb_phrase(verb, tense, person, negation) for verb in verbs for tense in tenses) for person in range(5)
     )
@@ -175,7 +175,7 @@ def verb_tables(verbs: tuple[Verb, ...], tenses: tuple[str, ...], negation: str 
 
 @cache
 def imperative_table(verbs: tuple[Verb, ...], negation: str = "") -> Table:
-    """Return imperatives: "open", "do not open"; "mach … auf"."""
+    """Return a table of imperatives: "open", "do not open"; "mach … auf"."""
     rows = []
     for verb in verbs:
         stems = _stems(verb)
@@ -195,7 +195,7 @@ def imperative_table(verbs: tuple[Verb, ...], negation: str = "") -> Table:
 
 @cache
 def infinitive_table(verbs: tuple[Verb, ...]) -> Table:
-    """Return infinitives with to and zu: "to open", "aufzumachen"; "to see", "zu sehen"."""
+    """Return a table of infinitives with to and zu: "to open", "aufzumachen"; "to see", "zu sehen"."""
     rows = []
     for verb in verbs:
         stems = _stems(verb)

@@ -1,10 +1,11 @@
 """The verbs of the built-in corpus, grouped by the clauses that they fit. The data are in `verbs.tsv`.
 
 A verb has its English principal parts ("see saw seen"; only the base for a regular verb), the German ones as in a dictionary
-(infinitive, third person singular, past, participle), the separable prefix, and the auxiliary of the perfect. `particle` is an
-English word of the verb that corresponds to the German prefix ("get up", "aufstehen") or, if `loose`, to no German word ("look
-for", "suchen"). `preposition` is the corresponding German preposition ("wait for", "warten auf"). Verbs with the same English
-form in present and past ("read", "put") are left out, because their German tense is ambiguous.
+(infinitive, third person singular, past, participle), and the separable prefix. `being` means that the German perfect is formed
+with "sein". `particle` is an English word of the verb that corresponds to the German prefix ("get up", "aufstehen") or, if
+`loose`, to no German word ("look for", "suchen"). `preposition` is the corresponding German preposition ("wait for", "warten
+auf"). Verbs with the same English form in present and past ("read", "put") are left out, because their German tense is
+ambiguous.
 """
 
 from typing import NamedTuple

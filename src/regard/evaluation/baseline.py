@@ -25,7 +25,7 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
     """Return the most frequent label, or set of labels, of some texts.
 
     Args:
-        labels: Number of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
+        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
         names: The name of each label.
     """
     if labels.ndim == 1:

@@ -53,7 +53,7 @@ class Calibration:
             for one in self.bins
             if one.count
         ]
-        header = ["confidence", "predictions", "mean", "right", f"{'right █  sure │':<{_BAR}}"]
+        header = ["confidence", "predictions", "mean", "right", f"{'right █  mean │':<{_BAR}}"]
         return f"expected calibration error   {self.error:.4f}\n\n{table(header, rows)}"
 
 
@@ -83,7 +83,7 @@ def calibration(
 
     Args:
         probabilities: Probabilities of the labels, from 0 to 1.
-        labels: Numbers of the labels (N,), or for texts with several labels 1 or True for each label (N,C).
+        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
         num_bins: Number of bins M, ≥ 1.
 
     Raises:
@@ -114,12 +114,12 @@ def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " 
     """Find the T that minimises the negative log likelihood of p = softmax(z / T) or sigmoid(z / T).
 
     This loss is convex in 1/T, so bisection by the sign of its slope finds the only minimum. Differs from the paper: the target
-    of the correct label is 1 − 1/(n+2), and the other labels share the rest (Platt 1999, eq. 7). Without this smoothing, T
-    would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
+    of the correct label is 1 − 1/(n+2) instead of 1, and the other labels share the rest (Platt 1999, eq. 7). Without this
+    smoothing, T would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
 
     Args:
         logits: Logits of texts that were not used for training.
-        labels: Numbers of the labels (N,), or for texts with several labels 1 or True for each label (N,C).
+        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
 
     Returns:
         T; 1 if there are no texts or fewer than two labels.

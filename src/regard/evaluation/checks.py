@@ -8,7 +8,7 @@ from regard.errors import ShapeError
 
 
 def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
-    """Raise an error if arrays of label numbers differ in length, are empty, or contain an invalid number."""
+    """Raise an error if arrays of label indices differ in length, are empty, or contain an invalid index."""
     _check_lengths(caller, choices)
     for name, array in choices.items():
         if array.ndim != 1 or array.dtype.kind not in "iu":

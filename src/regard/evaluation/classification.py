@@ -12,7 +12,7 @@ from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 
 _MATRIX_LABELS = 12
-"""Maximum number of labels for which confusions are shown as a matrix; for more labels, the most frequent ones are listed."""
+"""Maximum number of labels for which confusions are shown as a matrix; with more, the most frequent confusions are listed."""
 _CONFUSIONS = 20
 
 
@@ -22,7 +22,7 @@ class LabelScores:
 
     label: str
     precision: float
-    """Share of correct texts among those predicted to have the label."""
+    """Share of the texts predicted to have the label that really have it."""
     recall: float
     """Share of the texts with the label that were predicted to have it."""
     f1: float
@@ -76,7 +76,7 @@ class SeveralScores:
     accuracy: float
     """Share of texts whose labels are all correct (subset accuracy)."""
     micro_f1: float
-    """F1 of all decisions together."""
+    """F1 over all pairs of a text and a label."""
     macro_f1: float
     """Mean F1 of all labels that occur among the true or the predicted labels."""
     labels: tuple[LabelScores, ...]
@@ -97,8 +97,8 @@ def score_labels(predicted: Int[np.ndarray, " N"], labels: Int[np.ndarray, " N"]
     """Score predictions of one label for each text.
 
     Args:
-        predicted: Numbers of labels, from 0.
-        labels: Numbers of the true labels.
+        predicted: Index of each text's predicted label, from 0.
+        labels: Index of each text's true label.
         names: The name of each label.
 
     Raises:
@@ -172,7 +172,7 @@ def negative_log_likelihood(
 
     Args:
         logits: Scores before the softmax, or before the sigmoid for texts with several labels.
-        labels: Numbers of the labels (N,), or for texts with several labels 1 or True for each label (N,C).
+        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
 
     Raises:
         ShapeError: If the shapes do not match.

@@ -1,4 +1,4 @@
-"""Tests whether the difference of two models on the same texts is significant."""
+"""Significance tests for the difference between two models on the same texts."""
 
 import math
 from collections.abc import Callable
@@ -38,13 +38,14 @@ class McNemar:
     def render(self) -> str:
         """Return one line for a terminal."""
         return (
-            f"only the first right {self.only_first:,}, only the second {self.only_second:,}: McNemar's exact p = {self.p:.4f}"
+            f"only the first right: {self.only_first:,}, only the second: {self.only_second:,}; "
+            f"McNemar's exact p = {self.p:.4f}"
         )
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """A paired bootstrap of a score of two models on the same texts."""
+    """A paired bootstrap test that compares a score of two models on the same texts."""
 
     first: float
     second: float
@@ -54,7 +55,7 @@ class Bootstrap:
     """Lower end of the 95% interval of the difference, by percentiles."""
     high: float
     p: float
-    """p-value: probability of a difference at least as large if the systems are equally good; two-sided."""
+    """p-value: probability of a difference at least as large if the models are equally good; two-sided."""
     resamples: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
     first, second = first_right.astype(bool), second_right.astype(bool)
     b, c = int((first & ~second).sum()), int((second & ~first).sum())
     n = b + c
-    # In logarithms, because 2^n overflows from n = 1,024 on.
+    # Compute in logarithms, because 2^n overflows from n = 1,024 on.
     logs = (math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) - n * math.log(2) for i in range(min(b, c) + 1))
     return McNemar(b, c, min(1.0, 2 * math.fsum(math.exp(log) for log in logs)))
 
@@ -96,10 +97,11 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
 def bootstrap_mean(
     first: Shaped[np.ndarray, " N"], second: Shaped[np.ndarray, " N"], *, resamples: int = 10_000, seed: int = 1
 ) -> Bootstrap:
-    """Compare two models' means of a score per text, such as correctness, by bootstrap.
+    """Compare the mean scores of two models by bootstrap; each text has a score, such as 1 for a correct label.
 
-    Texts are drawn with replacement, the same for both models; the interval is between the percentiles 2.5 and 97.5 of the
-    difference; p = (1 + #{|d* − d| ≥ |d|}) / (1 + resamples), where subtracting d shifts the differences to a mean of zero.
+    Texts are drawn with replacement, the same for both models. The interval lies between the percentiles 2.5 and 97.5 of the
+    samples' differences d*. With the difference d on all texts, p = (1 + #{|d* − d| ≥ |d|}) / (1 + resamples), where
+    subtracting d shifts the differences to a mean of zero.
 
     Args:
         first: The first model's score of each text.
@@ -127,7 +129,7 @@ def bootstrap_macro_f1(
     resamples: int = 10_000,
     seed: int = 1,
 ) -> Bootstrap:
-    """Compare macro F1, which is defined for a set of texts only; otherwise it works like `bootstrap_mean`.
+    """Compare the macro F1 of two models by bootstrap; it is computed for each sample. See `bootstrap_mean`.
 
     Args:
         first: 1 or True for labels that the first model predicts; one per row if texts have one label.
@@ -184,8 +186,8 @@ def _bootstrap(
 def _check_pair(caller: str, first: np.ndarray, second: np.ndarray) -> None:
     if first.ndim != 1 or first.shape != second.shape or not len(first):
         raise ShapeError(
-            f"{caller}: the first model has scores {first.shape}, the second {second.shape}, expected (N,) of the same texts, "
-            "at least one"
+            f"{caller}: the first model has scores {first.shape}, the second {second.shape}, expected (N,) for both, "
+            "with at least one text"
         )
 
 

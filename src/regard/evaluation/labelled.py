@@ -36,7 +36,7 @@ class LabelledEvaluation:
 
     scores: Scores | SeveralScores
     loss: float
-    """−log p of a text's label or labels, natural logarithm, at the model's temperature."""
+    """Mean of −log p of a text's label or labels, natural logarithm, at the model's temperature."""
     calibration: Calibration
     mistakes: tuple[Mistake, ...]
     """Mistakes, the most confident ones first."""
@@ -96,7 +96,7 @@ def evaluate_labels(
 
     Args:
         logits: Scores of the labels of each text, before temperature and softmax.
-        gold: True labels: (N,) numbers of labels, or (N,C) ones and zeros if a text may have several.
+        gold: True labels: indices (N,), or ones and zeros (N,C) if a text may have several.
         texts: The texts, to quote the mistakes.
         names: The C labels.
         temperature: Divisor of the logits.

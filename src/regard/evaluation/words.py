@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LanguageEvaluation:
-    """Scores of a language model on texts. It predicts an end symbol after each text."""
+    """Scores of a language model on texts. The model predicts an end symbol after each text."""
 
     texts: int
     tokens: int
@@ -157,11 +157,11 @@ def evaluate_translations(
 
     Args:
         translations: Translations by a model.
-        references: One for each translation.
+        references: One reference for each translation.
         log_probability: Sum of the natural log-probabilities that the model gives to the references.
         num_tokens: Number of tokens in that sum, including end symbols.
         metrics: Results of `build_metrics`.
-        decoding: Description of the search, which the result quotes.
+        decoding: Settings of the search, which the result reports.
 
     Raises:
         RequestError: If there are no translations, or the number of references differs.

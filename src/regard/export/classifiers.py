@@ -39,7 +39,7 @@ def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> li
 
 
 def describe_graph(model: TextClassifier, graph: nn.Module, *, overridable: bool) -> Graph:
-    """Return the graph of a classifier with its inputs, outputs and example.
+    """Return the graph of a classifier with its inputs, outputs and example inputs.
 
     Args:
         model: The classifier.

@@ -2,9 +2,9 @@
 
 CTranslate2 has norms before or after each part, but no scales of the residual stream. DeepNet's scales are therefore moved into
 the linear maps whose results are added to the residual stream. CTranslate2 rotates the queries and keys of self-attention as
-`regard.attention.Rotary` does, in both layouts (`rotary_interleave`) but without scaling. For such models, the maps are copied
-unchanged, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map whose result goes
-through the activation.
+`regard.attention.Rotary` does, in both layouts (`rotary_interleave`) but without scaling. For rotary models, the maps are
+copied unchanged, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map whose result
+goes through the activation.
 """
 
 import copy
@@ -58,8 +58,8 @@ SUPPORTED = {
 def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exported:
     """Write a Transformer translator in CTranslate2's format, with its tokenizers and an example program that uses them.
 
-    CTranslate2 is a fast C++ runtime for translation. Of the attention, it returns only the alignment. Before the folder is
-    created, CTranslate2 scores random pairs, and its log probabilities are compared with the model's own.
+    CTranslate2 is a fast C++ runtime for translation. Of the attention weights, it returns only the alignment. Before the
+    folder is created, CTranslate2 scores random pairs, and its log probabilities are compared with the model's own.
 
     Args:
         run: A trained translator's folder, or a loaded `Translator`.
@@ -281,7 +281,7 @@ def write_ctranslate2(
     spec.config.add_source_eos = True
     spec.config.decoder_start_token = spec.config.bos_token = START_TOKEN
     spec.config.eos_token, spec.config.unk_token = END_TOKEN, UNKNOWN_TOKEN
-    # CTranslate2 has one ε for all norms. After `unscaled`, a decoder's differs from an encoder's: scores change by some 1e-5.
+    # CTranslate2 has one ε for all norms. After `unscaled`, encoder and decoder differ in ε, so scores change by about 1e-5.
     spec.config.layer_norm_epsilon = _layers(model.encoder)[0].attention_residual.norm.eps
     spec.validate()
     spec.optimize()
@@ -290,7 +290,7 @@ def write_ctranslate2(
 
 
 def _ctranslate2_spec(model: TransformerTranslator) -> Any:
-    """Return a specification of the model's form without weights; only sinusoidal positions are filled in."""
+    """Return a specification of the architecture, without weights; only sinusoidal positions are filled in."""
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 

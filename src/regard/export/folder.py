@@ -45,7 +45,7 @@ def load_predictor(run: Any) -> Any:
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Check that no folder of the user is replaced.
+    """Check that the folder does not exist, or is an export that may be replaced.
 
     Raises:
         RequestError: If the folder exists and is not an export, or must not be replaced.
@@ -62,7 +62,7 @@ def check_packages(*names: str, extra: str) -> None:
     """Check that the packages of an extra are installed, before any work is done.
 
     Raises:
-        RequestError: If one is missing.
+        RequestError: If a package is missing.
     """
     missing = [name for name in names if find_spec(name) is None]
     if missing:
@@ -71,7 +71,7 @@ def check_packages(*names: str, extra: str) -> None:
 
 @contextlib.contextmanager
 def writing(predictor: Any, folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder with the files of a bundle except its weights, which becomes `folder` if no error is raised."""
+    """Yield a temporary folder with a bundle's files except the weights; rename it to `folder` if no error is raised."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         made = Path(temporary) / "export"

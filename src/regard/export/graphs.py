@@ -30,9 +30,9 @@ class Graph:
     example: Mapping[str, Tensor]
     """Example inputs by name. Dynamic axes should differ in length and be longer than one."""
     axes: Mapping[str, Sequence[str]]
-    """Axes of each input by letter; a letter in `dynamic` stands for any length."""
+    """Axes of each input, one letter per axis; the letters in `dynamic` are axes of any length."""
     outputs: Mapping[str, Sequence[str]]
-    """Axes of each output by letter."""
+    """Axes of each output, one letter per axis."""
     dynamic: str = "BSNT"
 
     def describe(self) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 The time that a small model's graph takes depends on its number of operations. So the classes here compute multi-head attention
 with as few operations as possible: one product gives query, key and value, the residual stream is stored as a matrix, so that a
-linear map and its bias are a single operation, and keys and values of all layers are moved together. Other attention mechanisms
-run their own code, with the same arguments and results as the classes here.
+linear map and its bias are a single operation, and the keys of all layers are one tensor, as are the values. Other attention
+mechanisms run their own code, with the same arguments and results as the classes here.
 
 Letters: B sentences, N hypotheses of a sentence, R rows (B sentences, or B·N hypotheses), T words, S source, L layers, H heads,
 E width of a head, D width of the residual stream.
@@ -35,7 +35,7 @@ def self_maps(attention: Attention) -> HeadMaps | None:
 
 
 def join_maps(linears: Sequence[nn.Linear], scales: Sequence[float] = ()) -> nn.Linear:
-    """Return one map that gives the outputs of several, each times its scale (1 if none is given), side by side."""
+    """Return one linear map whose output joins the outputs of several, each multiplied by its scale (1 by default)."""
     scales = scales or [1.0] * len(linears)
     weight = torch.cat([linear.weight * scale for linear, scale in zip(linears, scales, strict=True)])
     biases = [
@@ -48,7 +48,7 @@ def join_maps(linears: Sequence[nn.Linear], scales: Sequence[float] = ()) -> nn.
 
 
 class Turn(nn.Module):
-    """`Rotary` for heads: x ⊙ cos + swapped(x) ⊙ sin, where the two features of each pair change places.
+    """`Rotary` for heads: x ⊙ cos + swapped(x) ⊙ sin, where `swapped` exchanges the two features of each pair.
 
     Args:
         positions: The positions.
@@ -118,7 +118,7 @@ class SelfHeads(nn.Module):
         Args:
             x: (R,D).
             key: Keys of the earlier words, (R,H,T,E).
-            value: Their values, likewise.
+            value: Values of the earlier words, with the same shape.
             reweight: Function that maps the weights (R,H,1,T+1) to weights that replace them.
 
         Returns:
@@ -132,7 +132,7 @@ class SelfHeads(nn.Module):
         return self.output((weights @ value).view(x.shape)), weights, key, value
 
     def _heads(self, read: Tensor, start: int) -> Sequence[Tensor]:
-        """Return query, key and value (R,H,T,E) from all three, (R,3·H,T,E)."""
+        """Split all three, (R,3·H,T,E), into query, key and value (R,H,T,E), and rotate if positions are rotary."""
         if self.turn is None:
             return read.split(self.num_heads, 1)
         both, value = read.split((2 * self.num_heads, self.num_heads), 1)
@@ -198,7 +198,7 @@ class CrossHeads(nn.Module):
 
 
 class CrossByContract(nn.Module):
-    """Attention to the source with any mechanism without a state; see `CrossHeads`.
+    """Attention to the source with any mechanism that has no state; see `CrossHeads`.
 
     Args:
         attention: The attention.

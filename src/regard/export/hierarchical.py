@@ -63,7 +63,7 @@ class HierarchicalGraph(nn.Module):
 
 
 def _at(weights: Tensor, index: Tensor, mask: Tensor) -> Tensor:
-    """Return the weights (B,[H,]K) at an index (B,S), with zeros for padding."""
+    """Return for each token the weight, from weights (B,[H,]K), at the token's index (B,S); zero for padding."""
     if weights.ndim == 3:
         index, mask = index[:, None].expand(-1, weights.shape[1], -1), mask[:, None]
     return weights.gather(-1, index.clamp(min=0)).where(mask, 0)

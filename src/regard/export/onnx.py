@@ -82,7 +82,7 @@ def export_onnx(
             that replace the model's own, and `overridden`, which is True where the weights are replaced.
         precision: "int8" for weights of 8 bits. The loss of quality is measured, and written into the folder's `README.md`.
         check: With "int8": a file, or two files separated by a comma, on which the model and the export are scored as by
-            `regard evaluate`. If empty, it is measured how often both choose the same word or label for random tokens.
+            `regard evaluate`. If empty, the quality is how often both choose the same word or label for random tokens.
         overwrite: Whether to replace an export that is already there.
 
     Returns:
@@ -98,7 +98,7 @@ def export_onnx(
     if precision not in get_args(Precision):
         raise RequestError(f"precision is {precision!r}, expected float32 or int8")
     if check and precision == "float32":
-        raise RequestError("check measures the loss of quality by weights of 8 bits; choose precision int8, or leave check out")
+        raise RequestError("check measures the loss of quality with 8-bit weights; choose precision int8, or leave check out")
     predictor, folder = load_predictor(run), Path(folder)
     check_folder(folder, overwrite=overwrite)
     check_packages("onnx", "onnxscript", "onnxruntime", extra="onnx")
@@ -129,7 +129,7 @@ def _add_to_card(path: Path, quality: tuple[Quality, ...]) -> None:
 
 
 def _describe(graphs: list[Graph], precision: Precision) -> dict[str, Any]:
-    """Return what a program needs to know to run the graphs."""
+    """Return the facts that a program needs to run the graphs."""
     described: dict[str, Any] = {
         "opset": OPSET,
         "precision": precision,

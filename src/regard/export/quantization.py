@@ -36,7 +36,7 @@ class Quality:
 
 
 def quantize(folder: Path) -> None:
-    """Replace the weights of all graphs in a folder by 8-bit weights; vectors keep their precision."""
+    """Replace the weights of all graphs in a folder with 8-bit weights; vectors keep their precision."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -61,8 +61,8 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
     Args:
         predictor: The predictor of the model.
         folder: Folder of the graphs.
-        check: File in a format that `regard evaluate` reads; empty for the share of words or labels that are equal to the
-            original model's on random tokens.
+        check: File in a format that `regard evaluate` reads; if empty, random tokens are used, and the score is the share
+            of words or labels that are equal to the original model's.
         sizes: As for `verification.compare`.
 
     Raises:

@@ -18,7 +18,7 @@ from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import Reweight, ReweightBySite
 
 NEXT = "next_"
-"""Prefix of a step's outputs that are its next inputs."""
+"""Prefix of the outputs of a step that are inputs of the next step."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -64,12 +64,12 @@ class OnnxState:
     """Attention within the source."""
 
     def select(self, beam: Tensor) -> "OnnxState":
-        """Select the parent of each new hypothesis."""
+        """Return the state of new hypotheses; `beam` holds the number of the hypothesis that each one continues."""
         rows = np.arange(len(beam))[:, None]
         return replace(self, steps={name: array[rows, beam.numpy()] for name, array in self.steps.items()})
 
     def keep(self, rows: Tensor) -> "OnnxState":
-        """Keep these sentences only."""
+        """Return the state of the sentences `rows` only."""
         kept = rows.numpy()
         return OnnxState(
             {name: array[kept] for name, array in self.memory.items()},
@@ -100,7 +100,7 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
     def encode(
         self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: ReweightBySite | None = None
     ) -> OnnxState:
-        """Read the source."""
+        """Run the encoder on the source, and return the state before the first step."""
         _refuse_reweight(reweight)
         given = {"source": source.numpy(), "source_mask": source_mask.numpy()}
         if self._encoder is None:
@@ -114,7 +114,7 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
     def _empty(self, name: str, batch: int) -> np.ndarray:
         """Return the state before the first token of a model without an encoder.
 
-        Its dynamic axes, except the first two, are empty.
+        The dynamic axes of the state, except the first two, are empty.
         """
         sizes = [size if isinstance(size, int) else 0 for size in self._step.inputs[name]]
         return np.zeros([batch, 1, *sizes[2:]], dtype=np.float32)

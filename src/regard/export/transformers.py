@@ -36,7 +36,7 @@ class EncoderGraph(nn.Module):
         self.memory = SourceMemory(model)
 
     def forward(self, source: Tensor, source_mask: Tensor) -> tuple[Tensor, ...]:
-        """Return `key` and `value` of all layers, empty caches, and `encoder`, the weights of all layers and heads."""
+        """Return `key` and `value` of all layers, empty caches, and `encoder` (the weights of all layers and heads)."""
         model, found = self.model, []
         x = model.source_positions(model.source_embedding(source) * model.scale).flatten(0, 1)
         for own, module in zip(self.own, model.encoder.layers, strict=True):
@@ -69,7 +69,7 @@ class SourceMemory(nn.Module):
             self.head_size = maps[0].key.out_features // maps[0].num_heads
 
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values (B,L,H,S,E), or (B,L,S,D) of attention without heads."""
+        """Return keys and values (B,L,H,S,E), or (B,L,S,D) for attention without heads."""
         if self.maps is None:
             memories = [pack_memory(one) for one in self.decoder.prepare(states.view(*mask.shape, -1), mask)]
             return torch.stack([key for key, _ in memories], 1), torch.stack([value for _, value in memories], 1)
@@ -103,7 +103,7 @@ class StepGraph(nn.Module):
         override: Tensor | None = None,
         overridden: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Return log probabilities, `cross`, the weights of all layers and heads, and the next caches.
+        """Return the log probabilities, `cross`, `cross_heads`, `decoder_heads`, and the next caches.
 
         `override` (B,N,L,H,S) replaces the weights of attention to the source where `overridden` (B,N,L,H) is True.
         """
@@ -148,7 +148,7 @@ class LanguageStepGraph(nn.Module):
         override: Tensor | None = None,
         overridden: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Return log probabilities, the weights of all layers and heads, and the next caches.
+        """Return the log probabilities, `decoder_heads` (the weights of all layers and heads), and the next caches.
 
         `override` (B,N,L,H,T+1) replaces the weights where `overridden` (B,N,L,H) is True.
         """
@@ -207,7 +207,7 @@ def transformer_graphs(model: TransformerTranslator, *, overridable: bool = Fals
     example = {"tokens": torch.full((len(source), 2), 4), "source_mask": mask, "key": key, "value": value}
     memory = {"key": "BLGSD" if key.ndim == 5 else "BLSD", "value": "BLGSE" if value.ndim == 5 else "BLSE"}
     caches = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
-    example |= {"own_key": past, "own_value": past.clone()}  # two tensors, because the same tensor twice becomes one input
+    example |= {"own_key": past, "own_value": past.clone()}  # a copy, because a tensor that is given twice becomes one input
     inputs = {"tokens": "BN", "source_mask": "BS", **memory, **caches}
     if overridable:
         heads = cross_heads(model)
@@ -265,7 +265,7 @@ def self_attention_of(layer: nn.Module) -> MultiHead:
 
 
 def split_layers(memory: Tensor) -> Sequence[Tensor]:
-    """Return the keys or values of each layer: (B,H,S,E) of (B,L,H,S,E), or (B,S,D) of (B,L,S,D)."""
+    """Return the keys or values of each layer: (B,H,S,E) from (B,L,H,S,E), or (B,S,D) from (B,L,S,D)."""
     return memory.flatten(1, 2).split(memory.shape[2], 1) if memory.ndim == 5 else memory.unbind(1)
 
 

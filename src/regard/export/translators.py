@@ -110,10 +110,10 @@ class RecurrentStepGraph(nn.Module):
 
 
 def overriding(override: Tensor, overridden: Tensor) -> Reweight:
-    """Return a function that replaces a mechanism's weights by given ones.
+    """Return a function that replaces a mechanism's weights with given ones.
 
     Args:
-        override: The weights, (…,Q,S); (B,Q,S) replaces those of all heads (B,H,Q,S).
+        override: The weights, (…,Q,S); (B,Q,S) replaces the weights of all heads (B,H,Q,S).
         overridden: True for rows to replace, (…,Q).
     """
 

@@ -52,11 +52,11 @@ def compare(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: 
     Args:
         model: The model, in evaluation mode.
         folder: Folder with the graphs.
-        source_size: Number of ids of the source.
-        target_size: Number of ids of the target.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
 
     Yields:
-        The same `Comparison`, updated after each of the sizes.
+        The same `Comparison`, updated after each size.
     """
     made, exported = Comparison(), run_exported(model, folder)
     for number, sizes in enumerate(SIZES):

@@ -1,4 +1,4 @@
-"""Addresses of models on the hub, and explanations of its errors."""
+"""Addresses of models on the hub, and clear messages for errors of the hub."""
 
 import os
 import re
@@ -33,7 +33,7 @@ class Address:
         """Read `hf://user/name@revision`, in which the prefix and the revision are optional.
 
         Raises:
-            RequestError: If the text has another form.
+            RequestError: If the text does not have this form.
         """
         name, at, revision = text.removeprefix(PREFIX).partition("@")
         user, _, rest = name.partition("/")
@@ -51,7 +51,7 @@ def is_address(name: str | Path) -> bool:
 
 
 def client() -> Any:
-    """Return the hub's client, for the hub that HF_ENDPOINT names."""
+    """Return a client for the hub at the address in HF_ENDPOINT, or for the public hub if the variable is not set."""
     from huggingface_hub import HfApi
 
     from regard.version import __version__

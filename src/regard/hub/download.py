@@ -26,7 +26,7 @@ _LARGEST_TEXT = 1 << 26
 
 
 def local_folder(name: str | Path) -> Path:
-    """Return the folder of a model, which is local or, for an address on the hub, in the cache; download it if necessary.
+    """Return the folder of a model; a model on the hub is downloaded to the cache if necessary.
 
     Args:
         name: A folder, or `hf://user/name@revision`.
@@ -34,7 +34,7 @@ def local_folder(name: str | Path) -> Path:
     Raises:
         BundleError: If there is no such model or revision, it is damaged, or the hub cannot be reached and the cache has no
             copy.
-        RequestError: If the address has another form.
+        RequestError: If the address does not have this form.
     """
     return fetch(Address.parse(str(name))) if is_address(name) else Path(name)
 
@@ -50,7 +50,7 @@ def fetch(address: Address) -> Path:
         with explained(address, api.endpoint):
             info = api.model_info(address.repository, revision=address.revision, files_metadata=True)
             if not _COMMIT.fullmatch(str(info.sha)):
-                raise BundleError(f"{address}: {api.endpoint} returned no commit; expected 40 hexadecimal digits")
+                raise BundleError(f"{address}: {api.endpoint} returned no valid commit; expected 40 hexadecimal digits")
             folder = home / str(info.sha)
             if not folder.is_dir():
                 _download(api, address, info, folder)
@@ -60,7 +60,7 @@ def fetch(address: Address) -> Path:
         reference.parent.mkdir(parents=True, exist_ok=True)
         disk.write(reference, folder.name)
     except OSError:
-        pass  # the model is complete, but without a network, its revision will not be found
+        pass  # the model can still be used now; only a later call without a network will not find its revision
     return folder
 
 
@@ -110,5 +110,5 @@ def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
         try:
             disk.rename(made, folder)
         except OSError:
-            if not folder.is_dir():  # otherwise another process was first
+            if not folder.is_dir():  # if the folder exists, another process has downloaded the model
                 raise

@@ -21,8 +21,8 @@ def load(
     """Load a trained model: a translator, a classifier or a language model.
 
     Args:
-        folder: Folder of a trained model, or the address of a model on the hub, `hf://user/name@revision`; or several of them,
-            whose translators become one ensemble.
+        folder: Folder of a trained model, or the address of a model on the hub, `hf://user/name@revision`; or a list of
+            several folders or addresses, whose translators become one ensemble.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
         model: The model object, if the model was trained with the user's own class.
         attention: The mechanism, if the model was trained with the user's own mechanism.

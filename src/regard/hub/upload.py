@@ -19,7 +19,7 @@ def push(folder: str | Path, name: str, *, private: bool = False, message: str =
 
     Args:
         folder: Folder of a trained model.
-        name: Name on the hub, `user/name`; it is created if it does not exist.
+        name: Name on the hub, `user/name`; the repository is created if it does not exist.
         private: If True, a new model is visible to its owner only.
         message: Message of the commit.
 
@@ -28,7 +28,7 @@ def push(folder: str | Path, name: str, *, private: bool = False, message: str =
 
     Raises:
         BundleError: If the folder is not a trained model or is damaged, or the hub refuses it.
-        RequestError: If the name has another form, or the hub cannot be reached.
+        RequestError: If the name does not have this form, or the hub cannot be reached.
 
     Example:
         regard.push("runs/deu", "user/deu")

@@ -59,7 +59,7 @@ def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> PackedLi
 
     Args:
         linears: The map or the maps.
-        rows: Number of sentences to search for.
+        rows: Number of sentences in the search.
 
     Returns:
         The packed map. None if gradients are enabled, or if calling one of the maps computes more than x Wᵀ + b (an adapter,
@@ -83,7 +83,7 @@ def pack_matrix(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, 
     Args:
         weight: W.
         bias: b.
-        rows: Number of sentences to search for.
+        rows: Number of sentences in the search.
     """
     size = len(weight)
     if is_packing_fast(weight, rows):

@@ -62,7 +62,7 @@ class PackedModel(Seq2Seq[Any]):
         reweight: ReweightBySite | None = None,
     ) -> Any:
         state = self.model.encode(source, source_mask, record=record, reweight=reweight)
-        # Steps from the model's own state run the model's own decoder, which supports `reweight`.
+        # Steps that start from the model's own state run the model's own decoder, which supports `reweight`.
         return state if self._decoder is None or reweight else self._decoder.begin(state, source_mask)
 
     def decode(
@@ -95,14 +95,14 @@ class PackedModel(Seq2Seq[Any]):
 
 
 def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
-    """Return the packed form of a model; the model itself if gradients are enabled or it does not return the parts of its step.
+    """Return the packed form of a model; the model itself if gradients are enabled or `search_parts` returns None.
 
     The products run in autocast's dtype, or in the dtype of the weights without autocast. The packed form is for one search:
     it does not follow later changes of the weights.
 
     Args:
         model: The model, in evaluation mode.
-        sentences: Number of sentences to search for.
+        sentences: Number of sentences in the search.
     """
     parts = model.search_parts()
     if parts is None or torch.is_grad_enabled() or torch.compiler.is_compiling():

@@ -23,7 +23,7 @@ class PackedLayer(nn.Module):
 
     Args:
         weights: The weights of the layer.
-        sentences: Number of sentences to search for.
+        sentences: Number of sentences in the search.
     """
 
     def __init__(self, weights: CellWeights, sentences: int) -> None:
@@ -72,7 +72,7 @@ class PackedReadout(nn.Module):
     def forward(
         self, output: Float[Tensor, "B T H"], context: Float[Tensor, "B T Dv"], embedded: Float[Tensor, "B T E"]
     ) -> Float[Tensor, "B T R"]:
-        """Read out one step."""
+        """Return the features of one step."""
         total = self.context_map(context).to(self.dtype) + self.output_map(output)
         return torch.tanh(total if self.embedding_map is None else total + self.embedding_map(embedded))
 
@@ -101,7 +101,7 @@ def pack_recurrent(parts: RecurrentParts, sentences: int) -> PackedRecurrent:
 
     Args:
         parts: The parts of the decoder.
-        sentences: Number of sentences to search for.
+        sentences: Number of sentences in the search.
     """
     dtype = torch.promote_types(parts.layers[0].state_weight.dtype, torch.float32)
     readout = None if parts.readout_maps is None else _pack_readout(parts.readout_maps, sentences, dtype)

@@ -1,7 +1,7 @@
 """A Transformer's decoder packed for a search on a CPU: the formula of its `step`, with fewer and larger operations.
 
-* The hypotheses of a sentence share one pool of keys and values, to which each step adds those of its N words. A bias of −∞
-  hides words of other hypotheses. So nothing moves when hypotheses are reordered, and one product of the N queries with all
+* The hypotheses of a sentence share one pool of keys and values; each step adds the keys and values of its N words. A bias of
+  −∞ hides words of other hypotheses. So nothing moves when hypotheses are reordered, and one product of the N queries with all
   N·t keys takes no longer than N small products.
 * One product gives query, key and value of a word.
 * Finished sentences stay in the pool until more than a quarter has finished; then the others are copied to a new pool.
@@ -141,7 +141,7 @@ class PooledState:
     words: Pool
     """The keys and values of all words so far, (L,2,R,H,C,M,E)."""
     bias: Float[Tensor, "B N t M"]
-    """0 at a hypothesis's own past, −∞ at words of other hypotheses."""
+    """0 at a hypothesis's own words, −∞ at words of other hypotheses."""
     num_rows: int
     """The number of sentences in the pool, R."""
     alive: Int[Tensor, " B"] | None = None
@@ -192,8 +192,8 @@ class PooledState:
         """
         if request.reweights:
             raise RequestError(
-                "step got a reweight, but the state is that of a packed decoder, whose weights cannot be changed; give encode "
-                "the same reweight, so that the plain decoder runs"
+                "step got a reweight, but the state belongs to a packed decoder, which cannot replace attention weights; give "
+                "encode the same reweight, so that the model's own decoder runs"
             )
         with torch.autocast("cpu", enabled=False):
             return self._advance(x.to(self.decoder.dtype), request)
@@ -313,7 +313,7 @@ def pack_decoder(parts: DecoderParts, rows: int) -> PackedDecoder | None:
 
     Args:
         parts: The parts of the decoder.
-        rows: Number of sentences to search for.
+        rows: Number of sentences in the search.
 
     Returns:
         The packed decoder. None if a linear map computes more than x Wᵀ + b (an adapter, a hook, a subclass), or if attentions
@@ -360,7 +360,7 @@ def _pack_heads(
 
 
 def _pack_residual(residual: Residual, dtype: torch.dtype) -> PackedResidual:
-    """Return the two functions of a residual connection, without module calls where functions of PyTorch compute the same.
+    """Return the two functions of a residual connection, without module calls where a PyTorch function gives the same result.
 
     With one sentence, calling a module takes as long as computing the norm.
     """

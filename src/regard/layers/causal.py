@@ -83,7 +83,7 @@ class CausalDecoder(TransformerEncoder):
 
     Args:
         layers: One or more layers of the same width.
-        norm: Norm after the last layer, for layers that do not end with one.
+        norm: Norm after the last layer, for layers that do not end with a norm.
     """
 
     def __init__(self, layers: Sequence[CausalLayer], *, norm: nn.Module | None = None) -> None:

@@ -13,7 +13,7 @@ The backward pass is written by hand because a loop of small steps spends its ti
 gradient per step. Here the steps write into buffers that are allocated once, and a single product after the loop computes the
 weight gradient.
 
-Both cells use four slots of width H: the LSTM's gates, and for the GRU [r, z, x_n, h_n].
+Both cells store four vectors of width H per step, called slots: an LSTM's four gates, or a GRU's [r, z, x_n, h_n].
 """
 
 from typing import Literal
@@ -31,7 +31,7 @@ def tanh_(x: Tensor) -> Tensor:
 
 
 def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
-    """Compute one step by the formula, from gates (…, 3·H) and state (…, H) to the next state."""
+    """Return the next state, computed by the formula from gates (…, 3·H) and state (…, H)."""
     x_r, x_z, x_n = x_gates.chunk(3, dim=-1)
     h_r, h_z, h_n = h_gates.chunk(3, dim=-1)
     reset, update = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
@@ -40,7 +40,7 @@ def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
 
 
 def lstm_cell(x_gates: Tensor, h_gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute one step by the formula, from gates (…, 4·H) and cell state (…, H) to the next state and cell state."""
+    """Return the next state and cell state, computed by the formula from gates (…, 4·H) and cell state (…, H)."""
     ingate, forget, new, outgate = (x_gates + h_gates).chunk(4, dim=-1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(ingate) * torch.tanh(new)
     return torch.sigmoid(outgate) * torch.tanh(cell), cell
@@ -57,7 +57,7 @@ class StateMap:
         self.bias = bias.detach().to(dtype)
 
     def input_bias(self) -> Tensor:
-        """Return the part of the bias that can be added to the inputs: all except a GRU's b_hn, which r multiplies."""
+        """Return the part of the bias that can be added to the inputs: all except a GRU's b_hn, because r multiplies it."""
         if not self.is_gru:
             return self.bias
         return torch.cat((self.bias[: 2 * self.width], self.bias.new_zeros(self.width)))
@@ -73,7 +73,7 @@ class StateMap:
         torch.addmm(self.bias[both:], state, self.weight[both:].T, out=slots[:, both + self.width :])
 
     def backward(self, d_slots: Tensor) -> Tensor:
-        """Return the gradient of the state (M, H) through this map."""
+        """Return the gradient of the state (M, H) from the gradient of the slots (M, 4·H)."""
         if not self.is_gru:
             return d_slots @ self.weight
         both = 2 * self.width
@@ -106,7 +106,7 @@ class GRUTape:
         self.slots = state.new_empty(num_steps, rows, 4 * self.width)
 
     def forward(self, step: int, slots: Tensor) -> None:
-        """Write `state[step + 1]`."""
+        """Compute `state[step + 1]` from `slots`."""
         width, kept = self.width, self.slots[step]
         kept.copy_(slots)
         kept[:, : 2 * width].sigmoid_()
@@ -148,7 +148,7 @@ class LSTMTape:
         """During the backward pass, the gradient of the cell state after the current step."""
 
     def forward(self, step: int, slots: Tensor) -> None:
-        """Write `state[step + 1]` and `cell[step + 1]`."""
+        """Compute `state[step + 1]` and `cell[step + 1]` from `slots`."""
         width, kept, squashed, cell = self.width, self.slots[step], self.squashed[step], self.cell[step + 1]
         kept.copy_(slots)
         ingate, forget, new, outgate = kept.split(width, dim=1)
@@ -179,5 +179,5 @@ class LSTMTape:
 
 
 def build_tape(num_steps: int, state: Tensor, cell: Tensor | None) -> GRUTape | LSTMTape:
-    """Return the tape of an LSTM if there is a cell state, else that of a GRU."""
+    """Return an LSTM's tape if there is a cell state, else a GRU's tape."""
     return GRUTape(num_steps, state) if cell is None else LSTMTape(num_steps, state, cell)

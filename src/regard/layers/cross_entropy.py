@@ -5,8 +5,8 @@ For features f_m, the output layer's weight W and bias b, and the gold word y_m,
     z_m = W f_m + b,    nll_m = log Σ_v exp z_mv − z_m,y_m,
     loss_m = (1 − ε)·nll_m + ε·(log Σ_v exp z_mv − mean_v z_mv)
 
-with label smoothing ε (Szegedy et al. 2016). With probabilities p_m of some words as a soft target, such as those of a teacher
-(Hinton et al. 2015), the loss is
+with label smoothing ε (Szegedy et al. 2016). With probabilities p_m of some words as a soft target, such as a teacher's
+probabilities (Hinton et al. 2015), the loss is
 
     (1 − λ)·loss_m + λ·(log Σ_v exp z_mv − Σ_v p_mv z_mv).
 
@@ -31,7 +31,7 @@ CHUNK_ELEMENTS = 1 << 20
 BUFFER_ELEMENTS = 1 << 22
 """Number of gradients of logits, in the dtype of the products, that are collected for one large product."""
 GPU_ELEMENTS = 1 << 26
-"""The value of both numbers on a GPU."""
+"""The value of `CHUNK_ELEMENTS` and `BUFFER_ELEMENTS` on a GPU."""
 SMALLEST = 1e-30
 """Smallest probability whose logarithm is computed directly; float32 stores smaller ones with fewer digits or as zero."""
 ROW_ALIGNMENT = 32
@@ -52,7 +52,7 @@ class SoftTargets(NamedTuple):
 
 
 def pad_vocabulary(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> tuple[Tensor, Tensor | None]:
-    """Add unused words up to a multiple of `ALIGNMENT`; the caller cuts the logits to V."""
+    """Pad the vocabulary with unused words to a multiple of `ALIGNMENT`; the caller must cut the logits to V words."""
     missing = -weight.shape[0] % ALIGNMENT
     if not missing:
         return weight, bias
@@ -222,7 +222,7 @@ class _ChunkedPass:
         return None if d_features is None else d_features[: self.given], d_weight, d_bias
 
     def _losses(self, part: slice, place: Tensor | None, label_smoothing: float, ignore_index: int) -> Tensor:
-        """Add a chunk's losses, and return its softmax, computed in place if the dtype allows it; 0 for added words."""
+        """Add a chunk's losses to the sums, and return its softmax (0 for added words), in `place` if the dtype allows it."""
         target = self.target[part]
         counts = target != ignore_index
         logits = functional.linear(self.features[part], self.weight, self.bias)

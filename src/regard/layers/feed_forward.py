@@ -1,4 +1,4 @@
-"""The feed-forward part of a Transformer layer, which computes each position on its own."""
+"""The feed-forward part of a Transformer layer, which transforms each position separately."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ from regard.layers.scoring import build_score_tape
 
 @dataclass(frozen=True)
 class FeedbackInputs:
-    """Inputs of both loops. G is the number of gates, A the width of the scores, P that of the projected values."""
+    """Inputs of both loops. G is the number of gates, A the width of the keys, P the width of the projected values."""
 
     x_gates: Tensor
     """Contribution of the embedding to the gates, (T,B,G·H), including the input bias."""
@@ -35,7 +35,7 @@ class FeedbackInputs:
     weight_hh: Tensor
     """Weight from the state to the gates, (G·H,H)."""
     bias_hh: Tensor
-    """Bias of that map, (G·H,)."""
+    """Bias of the map from the state to the gates, (G·H,)."""
     keys: Tensor
     """Prepared keys, (B,S,A)."""
     values: Tensor
@@ -60,7 +60,7 @@ def cell_first(
 ) -> tuple[Tensor, Tensor]:
     """Run Luong's order with input feeding, with the matrices F (G·H,P) and W_h (P,H), and the bias b (P,).
 
-    It returns a_t of all steps, (T,B,P), and the weights (T,B,S).
+    The function returns a_t of all steps, (T,B,P), and the weights (T,B,S).
     """
     return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs.tensors())
 
@@ -144,7 +144,7 @@ class _CellFirst(torch.autograd.Function):
             v = None if given.score_weight is None else given.score_weight.to(exact)
             scores = build_score_tape(steps, given.keys.to(exact), given.values.to(exact), key_mask, v)
             state_map = StateMap(given.weight_hh, given.bias_hh, dtype)
-            # The new state is used for the query and for the readout, in one product.
+            # One product with the new state gives the query and the state's part of the readout.
             reads = torch.cat((given.query_weight, combine)).to(dtype)
             size = len(given.query_weight)
             fed, b = feed.to(dtype), bias.to(exact)

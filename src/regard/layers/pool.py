@@ -64,7 +64,7 @@ class Pool:
         return made
 
     def index_select(self, axis: int, index: Tensor) -> "Pool":
-        """Return a copy that keeps the given indices of another axis, with as much storage along the axis of positions.
+        """Return a copy that keeps the given indices along `axis`, with space for as many positions as before.
 
         Free space is not copied: in a large pool, copying it would double the memory that is touched.
         """

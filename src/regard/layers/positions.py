@@ -74,7 +74,10 @@ class NoPositions(nn.Module):
 
 
 def build_positions(kind: Literal["sinusoidal", "learned", "rotary"], size: int) -> nn.Module:
-    """Return the module that adds positions to embeddings. There are 512 learned vectors, more than a search has steps."""
+    """Return the module that adds positions to embeddings.
+
+    There are 512 learned vectors, more than the steps of a search with the default length limit.
+    """
     match kind:
         case "sinusoidal":
             return SinusoidalPositions(size)

@@ -27,7 +27,7 @@ State = tuple[Tensor, Tensor | None]
 """The state of a recurrent layer, and the cell state for an LSTM."""
 
 _SATURATED = 1e4
-"""A gate's value before its sigmoid, which is exactly 1 there, and 0 at the negative value, in every number format."""
+"""Number whose sigmoid is exactly 1 in every number format; the sigmoid of the negative number is exactly 0."""
 
 _SUFFIXES = ("", "_reverse")
 """Suffixes of the names of PyTorch's parameters, for the forward and the backward direction."""
@@ -103,7 +103,7 @@ class RecurrentLayer(nn.Module):
         """Build a layer with a copy of the weights of a layer of an `nn.LSTM` or `nn.GRU`; the result is batch first.
 
         Args:
-            module: The module to copy. If it has no biases, those of the copy are zero.
+            module: The module to copy. If it has no biases, the biases of the copy are zero.
             layer: Number of its layer, from 0.
 
         Raises:
@@ -168,7 +168,7 @@ class RecurrentLayer(nn.Module):
         Args:
             inputs: The sequences, padded at the end.
             mask: True at valid positions, of which each row has at least one; None if all are valid.
-            initial: The initial state (B,E), and an LSTM's cell state (B,E) or None; None for zeros.
+            initial: The initial state (B,E), and the cell state (B,E) of an LSTM or None. Both are zero if `initial` is None.
 
         Returns:
             The states (B,S,E) with concatenated directions, E = directions · H (undefined at padding), and the last state of
@@ -186,7 +186,7 @@ class RecurrentLayer(nn.Module):
         return self._read(inputs, mask, None, hold=False)[0]
 
     def _read(self, inputs: Tensor, mask: Tensor | None, initial: State | None, *, hold: bool) -> tuple[Tensor, State]:
-        """Implement `forward`. Without `hold`, the last cell state may be that after padding."""
+        """Implement `forward`. If `hold` is False, padding may change the last cell state."""
         batch, directions = len(inputs), self.num_directions
         if mask is None:
             mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
@@ -220,13 +220,13 @@ class RecurrentLayer(nn.Module):
     def _run_native(
         self, inputs: tuple[Tensor, ...], state: Tensor | None, cell: Tensor | None, padding: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the states (T,directions,B,H), and an LSTM's last cell state (B,E), in autocast's dtype inside.
+        """Return the states (T,directions,B,H), and an LSTM's last cell state (B,E); products run in autocast's dtype.
 
         Args:
             inputs: The inputs (T,B,D) of each direction.
             state: The initial state (directions,B,H).
             cell: An LSTM's initial cell state.
-            padding: True at steps (T,B) that must not change an LSTM's cell state; None if they may.
+            padding: True at steps (T,B) that must not change an LSTM's cell state; None if all steps may.
         """
         weight_ih: Tensor = self.weight_ih
         if padding is not None and cell is not None:
@@ -270,7 +270,7 @@ class RecurrentLayer(nn.Module):
 
 
 def _one_buffer(weights: list[Tensor]) -> list[Tensor]:
-    """Return the weights as parts of one buffer on a GPU, as cuDNN wants them; elsewhere, return them unchanged."""
+    """Return the weights as parts of one buffer on a GPU, as cuDNN expects; elsewhere, return them unchanged."""
     if not weights[0].is_cuda:
         return weights
     buffer = torch.cat([weight.flatten() for weight in weights]).split([weight.numel() for weight in weights])
@@ -280,7 +280,7 @@ def _one_buffer(weights: list[Tensor]) -> list[Tensor]:
 class _Reverse(torch.autograd.Function):
     """Reorder (T, B, D) by `reverse_index`, which is its own inverse.
 
-    Its gradient is also a reordering, which is faster than the sum that plain indexing needs.
+    Its gradient is also a reordering, which is faster than the sum in the gradient of plain indexing.
     """
 
     @staticmethod
@@ -345,7 +345,7 @@ class _Recurrence(torch.autograd.Function):
         steps, directions, batch, width = d_states.shape
         exact, dtype = tape.state.dtype, states.dtype
         if isinstance(tape, LSTMTape):
-            tape.d_cell = torch.zeros_like(tape.cell[0])  # backward may run twice
+            tape.d_cell = torch.zeros_like(tape.cell[0])  # reset, because backward may run twice
         d_slots = states.new_empty(steps, directions, batch, 4 * width)
         flow = tape.state.new_zeros(directions, batch, width)
         with torch.autocast(flow.device.type, enabled=False):

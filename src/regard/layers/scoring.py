@@ -9,8 +9,9 @@ Because tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}) and Σ_h v_h cancels in the so
 reciprocal per element replace the tanh, and e^{2k} is computed once for all steps. If some |k| exceeds `KEY_LIMIT`, for
 float64, and on devices other than a CPU, the tanh itself is used.
 
-Gain over autograd through the same steps, forward and backward, at 32 sentences of 30 keys, width 256, 30 steps: 2.1 additive,
-1.8 to 2 bilinear; 64 sentences of 15 keys, width 512, 15 steps: 2.2 and 1.9 (`benchmarks/log.md`).
+Speed relative to autograd through the same steps, forward and backward (`benchmarks/log.md`): with 32 sentences of 30 keys,
+width 256 and 30 steps, additive scores are 2.1 and bilinear scores 1.8 to 2 times as fast; with 64 sentences of 15 keys, width
+512 and 15 steps, 2.2 and 1.9 times.
 """
 
 from abc import ABC, abstractmethod
@@ -26,13 +27,13 @@ KEPT_ELEMENTS = 1 << 25
 
 
 class ScoreTape(ABC):
-    """Base of both scores: softmax, context of values that are projected once, and their gradients."""
+    """Base of both tapes, which computes the softmax, the context of the projected values, and their gradients."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
-        """Store `keys` (B,S,A) and `values` (B,S,P), in whose type sums are computed. Each sentence must have a valid key."""
+        """Store `keys` (B,S,A) and `values` (B,S,P); sums have their dtype. Each sentence must have a valid key."""
         batch, source, _ = keys.shape
         self.keys, self.values = keys, values
-        # Only a CPU looks at the values of the mask; on other devices, that would wait for the device.
+        # The values of the mask are read on a CPU only; elsewhere, reading them would wait for the device.
         waits = keys.device.type != "cpu"
         self.blocked = None if key_mask is None or (not waits and bool(key_mask.all())) else ~key_mask
         self.weights = keys.new_empty(num_steps, batch, source)
@@ -48,7 +49,7 @@ class ScoreTape(ABC):
         return torch.bmm(weights[:, None], self.values)[:, 0]
 
     def backward(self, step: int, d_context: Tensor, d_weights: Tensor | None) -> Tensor:
-        """Return the gradient of the query (B,A), from those of the context and of the weights."""
+        """Return the gradient of the query (B,A), from the gradients of the context and of the weights."""
         weights = self.weights[step]
         flow = torch.bmm(self.values, d_context[:, :, None])[:, :, 0]
         if d_weights is not None:
@@ -57,7 +58,7 @@ class ScoreTape(ABC):
         return self.scores_backward(step, flow.addcmul_(weights, flow.sum(dim=-1, keepdim=True), value=-1))
 
     def values_gradient(self, d_contexts: Tensor) -> Tensor:
-        """Return the gradient of the values, from those of all contexts (T,B,P)."""
+        """Return the gradient of the values, from the gradients of all contexts (T,B,P)."""
         return torch.bmm(self.weights.permute(1, 2, 0), d_contexts.transpose(0, 1))
 
     @abstractmethod
@@ -66,7 +67,7 @@ class ScoreTape(ABC):
 
     @abstractmethod
     def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
-        """Return the gradient of the query (B,A), from that of the scores."""
+        """Return the gradient of the query (B,A), from the gradient of the scores."""
 
 
 class AdditiveTape(ScoreTape):

@@ -68,7 +68,7 @@ class TransformerEncoder(nn.Module):
 
     Args:
         layers: One or more layers of the same width.
-        norm: Norm after the last layer, for layers that do not end with one.
+        norm: Norm after the last layer, for layers that do not end with a norm.
     """
 
     def __init__(self, layers: Sequence[EncoderLayer], *, norm: nn.Module | None = None) -> None:
@@ -89,7 +89,7 @@ class TransformerEncoder(nn.Module):
 
         Args:
             x: Embeddings with their positions.
-            mask: True at tokens, False at padding, to which no query attends.
+            mask: True at tokens, False at padding; no query attends to padding.
             reweight: Functions that replace the weights, by number of the layer.
             record: Numbers of the layers whose weights are returned, from 0.
 
@@ -138,7 +138,7 @@ class DecoderRequest:
         return bool(self.reweight_own or self.reweight_across)
 
     def layer(self, number: int) -> LayerRequest:
-        """Return the part for one layer."""
+        """Return the request for one layer."""
         return LayerRequest(
             number in self.own, number in self.across, self.reweight_own.get(number), self.reweight_across.get(number)
         )
@@ -146,7 +146,7 @@ class DecoderRequest:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """The weights of the recorded layers: (B,H,T,T) and (B,H,T,S); for a step, with N instead of the first T."""
+    """Weights by layer: self-attention (B,H,T,T), attention to the source (B,H,T,S); in a step, N replaces the first T."""
 
     own: dict[int, Tensor] = field(default_factory=dict)
     across: dict[int, Tensor] = field(default_factory=dict)
@@ -269,7 +269,7 @@ class TransformerDecoder(nn.Module):
 
     Args:
         layers: One or more layers of the same width.
-        norm: Norm after the last layer, for layers that do not end with one.
+        norm: Norm after the last layer, for layers that do not end with a norm.
     """
 
     def __init__(self, layers: Sequence[DecoderLayer], *, norm: nn.Module | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A model from a configuration or from a preset's name."""
+"""Build a model from a configuration or from the name of a preset."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,8 @@ def build_translator(
             if attention is not None:
                 raise ConfigError(
                     "a Transformer has an attention in every layer, and one object cannot replace all of them: build a "
-                    "regard.models.transformer.TransformerTranslator with your own layers, and give it as `model`"
+                    "regard.models.transformer.TransformerTranslator with your own layers, and pass it to "
+                    "`regard.fit` as `model`"
                 )
             return build_transformer(transformer, source_size=source_size, target_size=target_size)
         case other:

@@ -19,7 +19,7 @@ from regard.text.symbols import PAD
 AttentionMaps = dict[str, Tensor]
 """Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), or (B,H,T,S) with heads. Weights of sites that begin
 with `encoder` have the shape (…,S,S), and those of sites that begin with `decoder` (…,T,T). In the result of a step, the number
-of hypotheses N replaces the first T, and weights of `decoder…` end with one axis for the t words so far.
+of hypotheses N replaces the target length: (…,N,S), and (…,N,t) for `decoder…`, with t for the number of words so far.
 """
 
 
@@ -102,9 +102,9 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         Args:
             source: Ids of the source's tokens, padded with 0 at the end.
             source_mask: True at tokens.
-            record: Sites whose attention is recorded; those of the encoder are recorded here.
-            reweight: Functions that replace weights, by site (see `regard.reweight`). Those of the encoder are used here; give
-                the same functions to `step` and `decode`.
+            record: Sites whose attention is recorded; this method records the encoder's sites.
+            reweight: Functions that replace weights, by site (see `regard.reweight`). This method uses those for the
+                encoder's sites; give the same functions to `step` and `decode`.
 
         Raises:
             RequestError: If `reweight` names a site that the model does not have.
@@ -168,7 +168,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         """Check that all functions are for sites of this model; every `encode`, `decode` and `step` calls this.
 
         Raises:
-            RequestError: If a function is for another site.
+            RequestError: If a function is for a site that the model does not have.
         """
         if reweight is not None:
             check_reweight(reweight, self.reweightable)
@@ -182,7 +182,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
 
 
 class LinearOutputModel(Seq2Seq[State]):
-    """A model whose last layer is linear: a step computes features, and the layer turns them into scores of words."""
+    """A model whose last layer is linear: a step computes features, which this layer converts to scores of words."""
 
     output: nn.Linear
     """Linear map from features to the words."""
@@ -213,4 +213,4 @@ class LinearOutputModel(Seq2Seq[State]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, State]:
-        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
+        """Feed one word to each hypothesis, and return the features for the next word: `step` without the output layer."""

@@ -53,7 +53,7 @@ class TextClassifier(nn.Module, ABC):
             tokens: Ids of the tokens, padded at the end.
             mask: True at tokens; a row without tokens is an empty text, and gets finite scores.
             embedded: Embeddings to use instead of `embed(tokens)`, for gradients with respect to them.
-            reweight: Function that replaces the pooling weights, or functions by site. The replaced weights are used and
+            reweight: Function that replaces the pooling weights, or functions by site. The new weights are used and
                 recorded.
             record: Sites whose attention is returned.
         """
@@ -91,7 +91,7 @@ class TextClassifier(nn.Module, ABC):
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
         """Return one or more tensors of logits; training computes a loss for each of them.
 
-        By default, these are the logits of `forward`; a combined model returns those of its trained members.
+        By default, these are the logits of `forward`; a combined model returns the logits of its trained members.
         """
         return [self(tokens, mask).logits]
 

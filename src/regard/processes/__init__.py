@@ -1,1 +1,1 @@
-"""Several processes working together: ranks, and the cores of this machine."""
+"""Cooperation of several processes: ranks, communication, signals and shared files; and the number of cores."""

@@ -1,4 +1,4 @@
-"""Number of processors that this process may use, which can be smaller than that of the machine in containers and jobs."""
+"""Count the processors that this process may use; in containers and cluster jobs, the machine can have more."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
-    """Count the processors that this process may use, by its affinity and its quota of processor time.
+    """Count the processors that this process may use, according to its CPU affinity and its quota of processor time.
 
     More threads than the quota make programs slower, because waiting threads spin and use up the quota.
 
@@ -26,7 +26,7 @@ def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OW
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
     """Yield the quota of each control group that has one, in processors.
 
-    It reads version 2 of cgroups from the group of this process upwards, then version 1.
+    Quotas of cgroups version 2 come first, from the group of this process up to the root, and then those of version 1.
     """
     inner = ""
     with suppress(OSError, UnicodeDecodeError):

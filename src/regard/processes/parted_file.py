@@ -5,7 +5,9 @@
     OUT.parts/KEY/0002.begun  one byte per start of that process
     OUT.new                   all parts, before it is renamed to OUT
 
-KEY identifies the inputs of all parts, so that a new attempt reuses the parts of a failed one, but not those of other inputs.
+KEY identifies the inputs of all parts, so that a new attempt reuses only those parts of a failed attempt that have the same
+inputs.
+
 OUT itself appears only when it is complete. If OUT is a link, all these files are beside the file that it points to; if it is a
 pipe or a device, a single process writes directly to it.
 """
@@ -25,7 +27,7 @@ from regard.processes.ranks import Ranks
 
 _TOUCHED_EVERY = 2.0
 PATIENCE = 60.0
-"""Seconds without a sign of life after which the first process stops waiting for another."""
+"""Seconds that the first process waits for another process that shows no sign of life."""
 
 
 class PartedFile:
@@ -93,7 +95,7 @@ class PartedFile:
             yield file
 
     def finish(self) -> None:
-        """Join the parts once all exist, in the first process.
+        """Wait until all parts exist, and join them; only the first process does this.
 
         Raises:
             RequestError: If another process has ended without its part.
@@ -130,7 +132,7 @@ class PartedFile:
             time.sleep(0.1)
 
     def _wait_for_the_late(self) -> None:
-        """Wait until all processes have started as often as this one; a later one would miss its part and write it again."""
+        """Wait until all processes have started as often as this one; a later one would write its part again."""
         end = time.monotonic() + PATIENCE
         while any(self._attempts(rank) < self._attempts(0) for rank in range(self._ranks.world_size)):
             if time.monotonic() > end:

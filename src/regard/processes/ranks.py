@@ -1,4 +1,4 @@
-"""The rank of this process among several, which their launcher (torchrun, or SLURM's srun) sets in the environment."""
+"""The rank of this process among several, as set in the environment by their launcher (torchrun, or SLURM's srun)."""
 
 import os
 import re
@@ -30,14 +30,14 @@ class Ranks:
         return self.world_size == 1
 
     def share(self, count: int) -> tuple[int, int]:
-        """Return the range [first, last) of `count` items that belongs to this process; shares differ by at most one."""
+        """Return the range [first, last) of `count` items for this process; the sizes of all ranges differ by at most one."""
         return count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size
 
 
 def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
     """Read the launcher's variables: WORLD_SIZE, RANK, LOCAL_RANK and LOCAL_WORLD_SIZE, or those of a SLURM step.
 
-    A SLURM allocation without `srun`, or an interactive shell in it, is a single process.
+    A SLURM allocation without `srun`, or an interactive shell in it, counts as a single process.
 
     Raises:
         ConfigError: If the variables contradict each other.

@@ -89,7 +89,7 @@ class Team:
             facts: Plain data that must be equal in all processes.
 
         Raises:
-            ConfigError: If something differs; all processes raise it.
+            ConfigError: If a fact differs between processes. All processes raise this error.
         """
         theirs = self.by_first(lambda: facts)
         wrong = next((name for name in facts if facts[name] != theirs.get(name)), None)

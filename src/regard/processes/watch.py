@@ -13,7 +13,7 @@ from regard.errors import TrainingError
 from regard.processes.ranks import Ranks
 
 GRACE = 3.0
-"""Seconds in which a process can detect by itself that another has ended, and report it."""
+"""Seconds in which a process can detect by itself that another one has ended, before the watch ends it."""
 
 
 class Watch:
@@ -47,7 +47,7 @@ class Watch:
         )
 
     def leave(self, message: str, *, in_good_order: bool) -> bool:
-        """Send the final message.
+        """Send the final message to the watched processes, and wait for theirs.
 
         Args:
             message: Error message; empty if there is no error.

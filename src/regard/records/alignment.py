@@ -21,7 +21,7 @@ def alignment_error_rate(
     where the counts are summed over the sentences, and P always includes S.
 
     Args:
-        predicted: A, links (source, target): of one sentence, or a list with those of each sentence.
+        predicted: A, the links (source, target) of one sentence, or a list with the links of each sentence.
         sure: S, in the same form.
         possible: P, in the same form; equal to S by default.
 
@@ -53,7 +53,7 @@ def alignment_error_rate(
 
 
 def _sentences(links: Iterable) -> list[set[Link]]:
-    """Return a list of sentences, given one collection of pairs of numbers or a sequence of such collections."""
+    """Return the set of links of each sentence, given the links of one sentence or a list of such collections."""
     items = list(links)
     if items and isinstance(items[0], tuple) and len(items[0]) == 2 and not isinstance(items[0][0], tuple):
         return [set(items)]
@@ -71,10 +71,10 @@ def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:
     """Read a file of alignments, one sentence per line; an empty line is a sentence without links.
 
     Yields:
-        For each line the result of `parse_pharaoh`.
+        For each line, the sure links, and all links including the sure ones.
 
     Raises:
-        DataError: If the file cannot be read, or a line is not an alignment; the message names both.
+        DataError: If the file cannot be read, or a line is not an alignment; the message names the file and the line.
     """
     try:
         with open(path, encoding="utf-8-sig") as file:

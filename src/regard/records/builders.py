@@ -1,6 +1,6 @@
 """Build records from any matrix, or from the attentions of models of Hugging Face's `transformers`.
 
-The library `transformers` is not imported: an output is any object with its fields for attentions.
+The library `transformers` is not imported: an output is any object that has the same fields for attentions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -94,15 +94,15 @@ def from_huggingface(
 
     For a model with only an encoder, the sites are `encoder.i` for each layer from 0; for one with only a decoder, in which no
     token attends to later ones, they are `decoder.i`. For an encoder–decoder, or a decoder that attends to states of another
-    model, they are those of `encoder.i`, `decoder.i` and `cross.i` that the output contains. The result of `generate` with
+    model, the sites are those of `encoder.i`, `decoder.i` and `cross.i` that the output contains. The result of `generate` with
     `output_attentions=True, return_dict_in_generate=True` is accepted too, beam search included.
 
     Args:
         output: Output of the model, a dict of its fields, or the tuple `output.attentions`.
         tokens: The S tokens, including special ones and padding (`tokenizer.convert_ids_to_tokens(ids)`).
         target_tokens: The T target tokens, for an encoder–decoder. Row t belongs to the step that reads decoder input t and
-            predicts word t. With `labels`, give their tokens; for `generate`, give those of `sequences[1:]`, without padding
-            after a beam search.
+            predicts word t. If the model read `labels`, give their tokens; for `generate`, give the tokens of `sequences[1:]`,
+            without padding after a beam search.
         batch: Index of the sentence in the batch, from 0; after a beam search, index of the hypothesis in `sequences`.
         subwords: How tokens mark the beginning of a word; see `join_subwords`.
         special: Tokens that belong to no word; see `join_subwords`.
@@ -115,7 +115,7 @@ def from_huggingface(
         A record with one site per layer, (H,S,S), (H,T,T) or (H,T,S).
 
     Raises:
-        RequestError: If the output has no attentions, or has no such sentence.
+        RequestError: If the output has no attentions, or no sentence with the index `batch`.
         ShapeError: If the sizes of the attentions and the numbers of tokens differ.
     """
     fields = output if isinstance(output, Mapping) else _Attributes(output)
@@ -125,7 +125,7 @@ def from_huggingface(
     else:
         # A field may be an empty tuple, as `cross_attentions` of BERT.
         found = {family: layers for family, name in _FAMILIES.items() if (layers := fields.get(name) or ())}
-        if found.keys() <= {"cross"}:  # with cross attention, self-attention is that of the decoder, which reads the target
+        if found.keys() <= {"cross"}:  # with cross-attention, `attentions` are those of a decoder
             found = {"decoder" if found else "encoder": fields.get("attentions") or (), **found}
     rows = _rows(fields.get("beam_indices"), batch, found)
     weights: dict[str, np.ndarray] = {}
@@ -134,10 +134,10 @@ def from_huggingface(
     if not weights:
         raise RequestError(
             "from_huggingface: the output has no attentions: call the model with output_attentions=True, and load it with "
-            "attn_implementation='eager', because the fused forms compute no weights"
+            "attn_implementation='eager', because the fused implementations return no weights"
         )
     if target_tokens is None and {"decoder", "cross"} & found.keys():
-        raise RequestError("from_huggingface: the output is of an encoder–decoder: give its target_tokens, too")
+        raise RequestError("from_huggingface: the output comes from an encoder–decoder: give its target_tokens, too")
     if target_tokens is None and all_causal(weights):
         weights = {f"decoder.{site.partition('.')[2]}": layer for site, layer in weights.items()}
         tokens, target_tokens, target_is_read = (), tokens, True
@@ -166,15 +166,15 @@ class _Attributes:
 
 
 def all_causal(weights: Mapping[str, np.ndarray]) -> bool:
-    """Return whether there are several queries and none has a weight (…,Q,K) on a later key, as in a decoder."""
+    """Return whether all weights (…,Q,K) are square, with several queries, and no query attends to a later key."""
     squares = [layer for layer in weights.values() if layer.shape[-2] == layer.shape[-1] > 1]
     return len(squares) == len(weights) > 0 and not any(np.triu(layer, 1).any() for layer in squares)
 
 
 def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
-    """Return the index in the batch of each family, or one index for each step if the output is from a beam search.
+    """Return each family's index in the batch, or a list with one index per step if the output is from a beam search.
 
-    `beam_indices[hypothesis, step]` is the row from which the hypothesis was continued; it is negative after the end.
+    `beam_indices[hypothesis, step]` is the row of the batch that this step continued; it is negative after the end.
     """
     if beams is None:
         return dict.fromkeys(found, batch)
@@ -192,7 +192,7 @@ def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[st
 def _by_layer(family: str, layers: Sequence[Any], rows: int | list[int]) -> dict[str, np.ndarray]:
     """Return the weights (H,Q,K) of each layer.
 
-    The result of `generate` is ordered by step, then by layer; a step contains the queries that it computed.
+    The result of `generate` is ordered by step, then by layer; each step contains only its own queries.
     """
     if not layers or not isinstance(layers[0], Sequence):
         assert isinstance(rows, int)

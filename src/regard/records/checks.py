@@ -9,7 +9,7 @@ from regard.errors import DataError, ShapeError, nearest
 from regard.records.views import sides
 
 MAX_WORDS = 8192
-"""Maximum number of words on each side of a record from a file; views are matrices over words, so this bounds them too."""
+"""Maximum number of words on each side of a record from a file; views are matrices over words, so this limits them, too."""
 
 
 def fields(data: object, where: str, *, newest: int, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def fields(data: object, where: str, *, newest: int, known: Collection[str], nee
         needed: Names of the fields without a default.
 
     Raises:
-        DataError: If they are not the fields of a record.
+        DataError: If the data are not the fields of a record.
     """
     if not isinstance(data, dict):
         raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
@@ -101,7 +101,7 @@ def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
 
 
 def strings(name: str, values: object) -> tuple[str, ...]:
-    """Return a tuple of strings, and raise an error for anything else, such as a single string."""
+    """Return the values as a tuple of strings; raise an error for any other input, such as a single string."""
     items = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if isinstance(values, str) or not all(isinstance(x, str) for x in items):
         shown = repr(values)
@@ -110,7 +110,7 @@ def strings(name: str, values: object) -> tuple[str, ...]:
 
 
 def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[int, ...]:
-    """Return the index of each token's word, or −1."""
+    """Return the index of each token's word, −1 for special tokens, after checking the indices."""
     name = f"{side}_word_of"
     try:
         result = tuple(int(x) for x in values)

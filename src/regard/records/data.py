@@ -23,13 +23,13 @@ START = "<s>"
 
 Step = Literal["produce", "consume"]
 """Decoder step whose attention belongs to an output word: the step that predicts the word, or the next one, which reads it.
-A recurrent decoder attends to predict a word. The layers of a Transformer also attend for the word that they read, and can
-align better there (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift").
+A recurrent decoder attends to predict a word. The layers of a Transformer also process the word that they read, so the step
+that reads a word can align it better (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift").
 """
 
 FORMAT_VERSION = 3
-"""The newest version that is read and written. Version 2 adds probabilities, and 3 `target_is_read`. A record without these
-is written as version 1, for older readers.
+"""The newest version of the file format. Version 2 adds `probabilities`, and version 3 `target_is_read`. A record without these
+fields is written as version 1, for older readers.
 """
 
 NOTE = "Attention weights do not prove which words the model's output depends on."
@@ -67,8 +67,8 @@ class AttentionRecord:
     target_word_of: tuple[int, ...]
     """The same for the target."""
     weights: dict[str, np.ndarray]
-    """Weights (T,S) or (H,T,S) by site, in float32 and read-only. Sites that begin with `encoder` are (S,S), and those with
-    `decoder` (T,T); see `target_is_read`.
+    """Weights (T,S) or (H,T,S) by site, in float32 and read-only. Sites whose names begin with `encoder`
+    have (S,S) weights, with `decoder` (T,T); see `target_is_read`.
     """
     source_text: str = ""
     """The original sentence; by default its words joined by spaces."""
@@ -83,9 +83,9 @@ class AttentionRecord:
     probabilities: dict[str, float] = field(default_factory=dict)
     """Probability by label for a classification, else empty. If a text can have several labels, they need not sum to one."""
     target_is_read: bool = False
-    """Whether target token t is the one that decoder step t reads, as in records of language models, and not the one it
-    predicts. If False, column t of a `decoder` site is target token t − 1, because a step reads the previous prediction;
-    column 0 is the start symbol, which is not a word.
+    """If True, decoder step t reads target token t, as in records of language models. If False, step t predicts token t and
+    reads the previous prediction, so column t of a `decoder` site is target token t − 1; column 0 is the start symbol, which
+    is not a word.
     """
     note: str = NOTE
     """Last sentence of captions (`viz.caption`), on what the weights prove and what they do not prove."""
@@ -211,7 +211,7 @@ class AttentionRecord:
 
         Returns:
             A float32 matrix. A row sums to one minus the weight on special symbols (see `trimmed_mass`). Words without tokens
-            have zeros. With `consume`, the last token also has zeros if the record does not continue to the end symbol.
+            have zeros. With `consume`, the last token also has zeros if the record does not include the end symbol.
 
         Raises:
             RequestError: If there is no such site or head, or `consume` is not possible for the site.
@@ -287,7 +287,7 @@ class AttentionRecord:
         site = self.site(site)
         if views.sides(site) != ("target", "source"):
             raise RequestError(
-                f"links between source and output were requested for site {site!r}, which is within one of them; use "
+                f"links between source and output were requested for site {site!r}, which is within one side; use "
                 "a site from the output to the source, such as 'cross'"
             )
         return views.links(self.matrix(site, head, step=step), threshold)
@@ -299,7 +299,7 @@ class AttentionRecord:
         return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
 
     def rollout(self, family: str = "encoder") -> "AttentionRecord":
-        """Return a record with a further site `family.rollout`: attention through all layers, to draw or save like any other.
+        """Return a record with a further site `family.rollout`: attention through all layers. Use it like any other site.
 
         Args:
             family: `encoder`, `decoder`, or `cross`, which goes through decoder and encoder to the source words (see

@@ -43,7 +43,7 @@ def from_json(text: str | bytes, where: str) -> Any:
 def to_npz(fields: Fields) -> bytes:
     """Return the fields as NPZ.
 
-    `record` contains the texts as JSON bytes, and `weights.0`, … the matrices in order of the sites.
+    The array `record` contains the texts as JSON bytes; `weights.0`, … are the matrices, in the order of the sites.
     """
     texts = json.dumps({**fields, "weights": list(fields["weights"])})
     arrays = {f"weights.{number}": array for number, array in enumerate(fields["weights"].values())}
@@ -85,7 +85,7 @@ def _lists(array: np.ndarray) -> Any:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number JSON has")
+    raise ValueError(f"{constant} is not a valid number in JSON")
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: type) -> np.ndarray:

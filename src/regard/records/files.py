@@ -11,11 +11,11 @@ def load_record(path: str | Path) -> AttentionRecord:
     """Read a record from a .json or .npz file.
 
     Args:
-        path: The file, which `AttentionRecord.save` wrote.
+        path: A file that `AttentionRecord.save` wrote.
 
     Raises:
         RequestError: If the file has another ending.
-        DataError: If it cannot be read, is too large, or contains no record.
+        DataError: If the file cannot be read, is too large, or contains no record.
     """
     path = Path(path)
     ending = path.suffix.lower()

@@ -41,7 +41,7 @@ def rollout_across(
     own: Sequence[Float[np.ndarray, "*heads T T"]] | Float[np.ndarray, "L *heads T T"],
     across: Sequence[Float[np.ndarray, "*heads T S"]] | Float[np.ndarray, "L *heads T S"],
 ) -> Float[np.ndarray, "T S"]:
-    """Combine the attention of a decoder's layers with the encoder's rollout, down to the words of the source.
+    """Combine the attention of a decoder's layers with the encoder's rollout into shares of the source words.
 
     Each state of the decoder consists of shares of source words (a row of R) and of target words (a row of Q), beginning with R
     = 0 and Q = I. In layer l, with D_l its self-attention, C_l its attention to the encoder's states, E the encoder's rollout,
@@ -67,7 +67,8 @@ def rollout_across(
     """
     if len(own) != len(across):
         raise ShapeError(
-            f"rollout_across: got {len(own)} layers of self-attention and {len(across)} across, expected the same number"
+            f"rollout_across: got {len(own)} layers of self-attention and {len(across)} of cross-attention, expected the same "
+            "number"
         )
     source: np.ndarray | None = None
     for step, cross in zip(_square(own, "rollout_across"), across, strict=True):
@@ -107,7 +108,7 @@ def _layers(weights: Mapping[str, np.ndarray], family: str) -> list[np.ndarray]:
         found = ", ".join(f"{family}.{number}" for number in numbers) or f"no site {family}.0"
         raise RequestError(
             f"rollout: expected the attention of every layer of the {family} family from {family}.0 on, but the record has "
-            f"{found}; record them all"
+            f"{found}; record all layers"
         )
     return [weights[f"{family}.{number}"] for number in numbers]
 

@@ -47,7 +47,7 @@ def merge(
 def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:
     """Return the links (source, output): the largest weight of each row, or all weights that reach the threshold.
 
-    Empty rows have no links.
+    Rows without weight have no links.
     """
     if threshold is not None:
         rows, columns = np.nonzero(matrix >= threshold)
@@ -97,7 +97,7 @@ class WordView:
     special: tuple[str, ...]
     """The special tokens whose columns are not shown, each once."""
     with_special: bool
-    """Whether special tokens are shown; there may be none."""
+    """Whether special tokens are shown if there are any."""
 
 
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:

@@ -26,7 +26,7 @@ class Translations(BaseModel):
 
 
 class Classification(BaseModel):
-    """A text's label."""
+    """The label of a text, with probabilities."""
 
     label: str
     probability: float
@@ -66,7 +66,7 @@ class Records(BaseModel):
 
 
 class Error(BaseModel):
-    """An error."""
+    """Status, code and message of an error."""
 
     status: int
     code: str

@@ -1,4 +1,4 @@
-"""A bounded queue in front of a model: texts of many requests become batches of similar length."""
+"""A bounded queue in front of a model: the texts of many requests are grouped into batches of texts with similar lengths."""
 
 import asyncio
 import math

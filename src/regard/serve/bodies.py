@@ -1,4 +1,4 @@
-"""The bodies of requests, within the limits."""
+"""Schemas of the request bodies, which check the limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    model: Annotated[str, Field(max_length=200, description="Name of the model; needed if several can do this.")] | None = None
+    model: Annotated[str, Field(max_length=200, description="Name of the model; needed if several models fit.")] | None = None
     timeout: Annotated[float, Field(gt=0, description="Seconds until the answer must be complete.")] | None = None
 
 
@@ -50,11 +50,11 @@ def build_bodies(limits: Limits) -> Bodies:
         beam_size: int | None = Field(None, ge=1, le=limits.beam, description="Hypotheses kept at each step; 1 is greedy.")
         n_best: int = Field(1, ge=1, le=limits.beam, description="Number of translations of each text.")
         length_penalty: Penalty | None = Field(None, description="Higher values favour longer translations.")
-        length_reward: Penalty | None = Field(None, description="Added to the score for each token, in nats.")
+        length_reward: Penalty | None = Field(None, description="Reward added to the score for each token, in nats.")
         max_length: Count | None = Field(None, description="Maximum number of tokens of a translation.")
         min_length: Count | None = Field(None, description="Minimum number of tokens of a translation.")
         no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
-        repetition_penalty: Repeat | None = Field(None, description="Penalty of tokens that occurred before; 1 for none.")
+        repetition_penalty: Repeat | None = Field(None, description="Penalty for tokens that occurred before; 1 for none.")
         suppress_unknown: bool | None = Field(None, description="Never produce the unknown symbol.")
         replace_unknown: bool | None = Field(None, description="Replace an unknown symbol by the source word most attended to.")
         prefix: Short | None = Field(None, description="Beginning of every translation.")
@@ -81,7 +81,7 @@ def build_bodies(limits: Limits) -> Bodies:
         top_p: float | None = Field(None, gt=0, le=1, description="Sample from the top words with this total probability.")
         max_length: Count | None = Field(None, description="Maximum number of tokens that are added.")
         no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
-        repetition_penalty: Repeat | None = Field(None, description="Penalty of tokens that occurred before; 1 for none.")
+        repetition_penalty: Repeat | None = Field(None, description="Penalty for tokens that occurred before; 1 for none.")
         seed: int | None = Field(None, ge=0, lt=_LARGEST_SEED, description="Seed, which makes the result reproducible.")
 
     class Attention(Body):
@@ -101,7 +101,7 @@ def build_bodies(limits: Limits) -> Bodies:
 
 
 def refusal(error: RequestValidationError, body: type[Body] | None) -> ServiceError:
-    """Return the answer to an invalid body. Of the body, the answer quotes only the names of fields.
+    """Return the error for an invalid body. The error quotes names of the body's fields, but none of their values.
 
     Args:
         error: The error of the validation.

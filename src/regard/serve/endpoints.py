@@ -113,7 +113,7 @@ def _works(texts: Sequence[str]) -> list[Work]:
 
 
 async def _gone(request: Request) -> None:
-    """Return when the client has closed the connection."""
+    """Wait until the client closes the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class ServiceError(Exception):
-    """A request that gets no result."""
+    """An error that the service sends instead of a result."""
 
     status: int
     """HTTP status."""
@@ -28,5 +28,5 @@ class ServiceError(Exception):
 
 
 def error_body(status: int, code: str, message: str) -> dict[str, Any]:
-    """Return the body of an error's answer."""
+    """Return the body of an answer that reports an error."""
     return {"error": {"status": status, "code": code, "message": message}}

@@ -80,7 +80,7 @@ class Guard:
             self._finish(scope, answer, time.perf_counter() - start, facts)
 
     def _check(self, scope: Mapping[str, Any]) -> None:
-        """Check host, token and kind of content.
+        """Check host, token and content type.
 
         Raises:
             ServiceError: If one of the three is not as expected.
@@ -103,7 +103,7 @@ class Guard:
         """Read a body.
 
         Raises:
-            ServiceError: If it is too large, or the client takes too long.
+            ServiceError: If the body is too large, or the client takes too long.
         """
         body = bytearray()
         try:
@@ -161,7 +161,7 @@ class _Answer:
 
 
 class _Replay:
-    """A function that returns a body that was read before, and then further messages of the client."""
+    """A function that first returns a body that was already read, and then waits until the client disconnects."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body
@@ -183,7 +183,7 @@ def _host(header: str) -> str:
 
 
 def _given_token(header: str) -> bytes:
-    """Return the token of an Authorization header: a bearer token, or the password that a browser asks for."""
+    """Return the token of an Authorization header: a bearer token, or the password that a user typed into the browser."""
     scheme, _, value = header.partition(" ")
     if scheme.lower() == "bearer":
         return value.strip().encode("latin-1")

@@ -31,7 +31,7 @@ class Limits(Settings):
     samples: int = 16
     """Maximum number of samples of a prompt."""
     tokens: int = 500
-    """Maximum number of tokens of an output that a request may set."""
+    """Largest `max_length`, the maximum number of tokens of an output, that a request may set."""
     queue: int = 512
     """Maximum number of texts that wait for a model; further requests get status 429."""
     batch: int = 32
@@ -39,7 +39,7 @@ class Limits(Settings):
     window_ms: float = 5.0
     """Time in milliseconds that an idle model waits for further texts after the first one."""
     deadline_seconds: float = 30.0
-    """Maximum time in seconds until an answer is complete; then the request gets status 504."""
+    """Maximum time in seconds until an answer is complete; after that, the request gets status 504."""
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -1,4 +1,4 @@
-"""The log of the service: a line of JSON for each event. It never contains a text or an answer."""
+"""The log of the service: a line of JSON for each event. It never contains texts of users or answers."""
 
 import json
 import logging
@@ -15,8 +15,8 @@ def log(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
     """Write an event.
 
     Args:
-        event: Its name.
-        level: Its level.
+        event: Name of the event.
+        level: Level of the event, as in `logging`.
         facts: Further facts, without texts of users.
     """
     _LOGGER.log(level, event, extra={"facts": facts})
@@ -37,7 +37,7 @@ class JsonLines(logging.Formatter):
         }
         if record.name == _LOGGER.name:
             plain |= {"event": record.msg, **getattr(record, "facts", {})}
-        else:  # messages of libraries, with their format only: arguments may quote a request
+        else:  # a message of a library: only its format is written, because its arguments may quote a request
             plain |= {"event": "library", "logger": record.name, "message": str(record.msg)}
         if record.exc_info and record.exc_info[1] is not None:
             plain |= {"error": type(record.exc_info[1]).__name__, "places": places(record.exc_info[2])}

@@ -16,13 +16,13 @@ class Metrics:
             "regard_request_seconds", "Seconds until an answer is complete.", ["route"], buckets=_SECONDS, registry=registry
         )
         self.texts = Counter("regard_texts", "Texts that a model processed.", ["model"], registry=registry)
-        self.characters = Counter("regard_characters", "Characters of these texts.", ["model"], registry=registry)
+        self.characters = Counter("regard_characters", "Characters that a model processed.", ["model"], registry=registry)
         self.waiting = Gauge("regard_waiting_texts", "Texts that wait for a model.", ["model"], registry=registry)
         self.batch_texts = Histogram(
             "regard_batch_texts", "Number of texts in a batch.", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64), registry=registry
         )
         self.batch_seconds = Histogram(
-            "regard_batch_seconds", "Time of a batch.", ["model"], buckets=_SECONDS, registry=registry
+            "regard_batch_seconds", "Seconds to process a batch.", ["model"], buckets=_SECONDS, registry=registry
         )
         self.reloads = Counter("regard_reloads", "Attempts to load a newer model.", ["model", "result"], registry=registry)
 

@@ -38,7 +38,7 @@ class Served:
 
     @property
     def task(self) -> str:
-        """Name of its task."""
+        """Name of the model's task."""
         return self.predictor.config.task
 
     def describe(self) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class Models:
 
     @staticmethod
     def _is_same(served: Served) -> bool:
-        """Return whether the folder's signature is that of the loaded model."""
+        """Return whether the signature in the folder equals that of the loaded model."""
         try:
             found = json.loads(read(served.folder, SIGNATURE, largest=_LARGEST_SIGNATURE))
         except (ValueError, RecursionError) as error:

@@ -19,13 +19,13 @@ class Work:
     target: str | None = None
     """Given translation, whose attention is requested."""
     number: int = 0
-    """Number of the text, which is combined with the seed."""
+    """Number that is combined with the seed, so that each text gets its own random numbers."""
     follow: Callable[[int, str], None] | None = None
     """Function that gets the number of a sample and its text so far, after each word; called in the model's thread."""
 
     @property
     def size(self) -> int:
-        """Length, by which texts are grouped into batches."""
+        """Length in characters; texts of similar length share a batch."""
         return len(self.text) + len(self.target or "")
 
 

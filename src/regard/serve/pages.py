@@ -31,7 +31,7 @@ def home(models: Sequence[Mapping[str, Any]], note: str = "", *, waits: bool = F
     """Return a page that lists the models, each with a link to its living page.
 
     Args:
-        models: Their descriptions.
+        models: Descriptions of the models.
         note: Message to show above the list.
         waits: Whether the browser reloads the page every two seconds, because a living page is being written.
     """

@@ -23,7 +23,7 @@ async def wait(
         batcher: The model's queue.
         operation: The operation.
         works: The texts.
-        seconds: Maximum time.
+        seconds: Maximum time to wait, in seconds.
         gone: Function that returns when the client has closed the connection.
 
     Raises:
@@ -88,7 +88,7 @@ class Stream:
         """Yield server-sent events: new parts of texts, and at the end the whole result or an error.
 
         Args:
-            seconds: Maximum time.
+            seconds: Maximum time of the whole stream, in seconds.
             finish: Function that builds the last event from the results.
         """
         written: dict[tuple[int, int], str] = {}
@@ -136,7 +136,7 @@ def _late(seconds: float) -> ServiceError:
 
 
 def _explained(error: Exception) -> Exception:
-    """Return the answer for an error of a model."""
+    """Return the service's error for an error that a model raised; unexpected errors are returned unchanged."""
     if isinstance(error, RegardError):
         return ServiceError(422, "invalid_request", str(error))
     if out_of_memory(error):

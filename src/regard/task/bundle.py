@@ -33,8 +33,8 @@ class Bundle:
     report: dict[str, Any] = field(default_factory=dict)
     """Report on the data, as plain data: what was read, kept and skipped."""
     custom: Custom = ""
-    """`model` if the whole model is the user's own object, `attention` if only its mechanism is; else empty. Loading
-    then needs this object, because a configuration cannot build it.
+    """`model` if the whole model is the user's own object, `attention` if only its mechanism is; else empty. If
+    it is not empty, loading needs this object, because a configuration cannot build it.
     """
 
 
@@ -50,8 +50,8 @@ class BundleFiles:
     path: Callable[[str], Path]
     """Function that returns the path of a file by its name, for messages."""
     unsigned: Callable[[str, int], bytes | None] = lambda name, largest: None
-    """Function that returns the content of an unsigned file, which was added after training, given its name and maximum size;
-    None if the file is missing or too large."""
+    """Function of a name and a maximum size that returns the content of an unsigned file, which was added after training; the
+    result is None if the file is missing or too large."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """Checksum of each signed file."""
 
@@ -67,7 +67,7 @@ class Inventory:
 
 @dataclass(frozen=True)
 class Card:
-    """The text of a model card that depends on the task."""
+    """The parts of a model card that depend on the task."""
 
     title: str
     summary: str
@@ -83,7 +83,7 @@ class Card:
     model_rows: Sequence[tuple[str, str]]
     """Rows of the table about the model, such as its vocabulary and its labels."""
     data_rows: Sequence[tuple[str, str]]
-    """Rows of the table about the data, before those that every task has."""
+    """Rows of the table about the data, shown before the rows that every task has."""
     examples: str
     """Plural noun of the examples, such as `pairs`."""
     limits: Sequence[str]
@@ -91,7 +91,7 @@ class Card:
 
 
 class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
-    """The files of a task's models, in addition to those of all models (config.yaml, weights, report and signature).
+    """The files of a task's models, in addition to the files that every model has (settings, weights, report, signature).
 
     `PartsT` is a class for the contents of these files (tokenizers, labels, …).
     """
@@ -113,7 +113,7 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Build the model that the configuration describes, with random weights.
 
         Args:
-            config: The run.
+            config: Configuration of the run.
             parts: Output of `read_parts`.
             attention: The user's own mechanism, if the model has one.
         """
@@ -127,7 +127,7 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Build a bundle.
 
         Args:
-            config: The run.
+            config: Configuration of the run.
             model: The model, with its weights.
             parts: Output of `read_parts`.
             files: The files that were read.
@@ -148,7 +148,7 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
 
     @abstractmethod
     def render_report(self, report: dict[str, Any]) -> str:
-        """Render a report on the data from its plain data.
+        """Return the text of a report on the data, which is given as plain data.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: If the report has another form, because another version wrote it.

@@ -57,7 +57,7 @@ class Result(Protocol):
 
 
 class Commands(ABC, Generic[PredictorT]):
-    """The part of a task that gives the commands for all tasks access to its predictors.
+    """The part of a task that connects its predictors to the commands that all tasks share.
 
     The methods take the options of the command as parsed by argparse.
     """

@@ -51,7 +51,7 @@ class TaskWords:
     data: str
     """Help text of `--data.train`."""
     missing: str
-    """Noun phrase for a training file: `a file of labelled texts`."""
+    """Noun phrase for a training file, used in the error if none is named: `a file of labelled texts`."""
     use: Sequence[str] = ()
     """Commands to suggest after training, with `DIR` for the folder: `regard classify DIR "a text"`."""
     command: str = ""
@@ -71,11 +71,11 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
         name: Name in settings and on the command line.
         config_class: Class of its runs' settings.
         words: Texts about the task, for the command line and for messages.
-        files: Names of the signed files of its models, besides those that all tasks have; several sets if a model has
-            one of several sets of files.
+        files: Names of the signed files of its models, besides the files that all tasks have. If there are several sets, each
+            model has the files of one set.
         unsigned_files: Names of files that are added to a model after training, and removed with it.
         vocabulary_settings: Parts of the settings that decide the vocabulary. A run that starts from a trained model must have
-            the same.
+            the same values.
         reading_settings: Settings under `data` that decide how text is read. A run that starts from a trained model takes them
             from that model.
     """
@@ -96,7 +96,7 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     @property
     @abstractmethod
     def training(self) -> Training[ConfigT, PartsT, BundleT]:
-        """The part that makes a model trainable."""
+        """The part that prepares the data and the model for training."""
 
     @property
     @abstractmethod

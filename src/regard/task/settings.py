@@ -60,7 +60,7 @@ class UserSettings:
 
 
 class SettingsTable(ABC, Generic[ConfigT, DataT]):
-    """The settings of a task for a given amount and kind of data."""
+    """A table that chooses the settings of a task for a given amount and kind of data."""
 
     @abstractmethod
     def draft(self, data: DataT, given: UserSettings) -> Choice:

@@ -168,7 +168,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     @abstractmethod
     def sampler(self) -> BucketBatchSampler:
-        """Return the batches of an epoch."""
+        """Return the sampler that yields the batches of each epoch."""
 
     @abstractmethod
     def count(self, indices: np.ndarray) -> int:
@@ -229,7 +229,7 @@ class Start(Protocol[PartsT_co]):
 
     @property
     def custom(self) -> str:
-        """As `Bundle.custom`."""
+        """The part of the model that is the user's own object; see `Bundle.custom`."""
         ...
 
     @property
@@ -272,7 +272,7 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Check the settings and the user's own objects before any work is done.
 
         Args:
-            config: The run.
+            config: Configuration of the run.
             model: The user's own model or model function, or None.
             attention: The user's own mechanism, or None.
 
@@ -287,7 +287,7 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Read the data and build the model.
 
         Args:
-            config: The run.
+            config: Configuration of the run.
             model: The same as for `check`.
             attention: The same as for `check`.
             start: A trained model, whose vocabulary and weights the new one starts from.
@@ -295,7 +295,7 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
         """
 
     def num_folds(self, config: ConfigT) -> int:
-        """Return the number of folds of a cross-validation; 0 if the run is not one."""
+        """Return the number of folds of a cross-validation; 0 if the run is not a cross-validation."""
         return 0
 
     def with_fold(self, config: ConfigT, fold: int) -> ConfigT:

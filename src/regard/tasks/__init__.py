@@ -1,1 +1,1 @@
-"""Tasks, one folder each, with its settings, data, model, loss, validation and predictor."""
+"""The built-in tasks; each folder has the settings, training, validation, predictor and commands of one task."""

@@ -17,7 +17,7 @@ _LAYOUT = {
     "text": "column of the text",
     "label": "column of the label",
     "label_separator": "separator of the labels of a text, such as |, if a text can have several",
-    "header": "yes or no: the first line names the columns",
+    "header": "yes if the first line names the columns, else no",
     "encoding": "encoding of the file, such as cp1252",
     "allow_skipped": "maximum share of unusable lines, from 0 to 1",
 }

@@ -1,6 +1,6 @@
 """Distillation: a model learns from the word probabilities of trained models, its teachers, in addition to the gold words.
 
-At target token t, the model learns from the mean of the teachers' probabilities p(y) of its most probable words,
+At target token t, the model learns from p(y), the mean of the teachers' probabilities, for the most probable words y:
 
     loss_t = (1 − λ)·(−log q(gold)) + λ·(−Σ_y p(y) log q(y)).
 
@@ -60,7 +60,7 @@ class Teachers(Generic[BundleT]):
 
     @property
     def hashes(self) -> list[str]:
-        """Hashes of their weights."""
+        """Hash of each teacher's weights."""
         return [bundle.signature["files"][WEIGHTS] for bundle in self.bundles]
 
     def describe(self, words: "TaughtWords") -> str:
@@ -184,7 +184,7 @@ def teach(student: Student, teachers: Teachers, lengths: npt.NDArray[np.int32], 
     if student.model.vocabulary != _vocabulary(teachers.bundles[0]):
         raise ConfigError(
             f"the teacher in '{teachers.config.teachers[0]}' has another vocabulary than this run; a student must use the "
-            "vocabulary of its teachers, so it cannot start from a model with another one"
+            "vocabulary of its teachers, so it cannot start from a model with another vocabulary"
         )
     student.taught = _read_with_teachers(teachers, student.data.train, lengths, student.config, progress=progress)
     student.teachers, student.notes = teachers.config.teachers, [teachers.describe(student.taught)]
@@ -207,7 +207,7 @@ def _read_with_teachers(
         "corpus": hash_files([str(corpus.path)]),
         "teachers": teachers.hashes,
         "words": teachers.config.words,
-        "bfloat16": machine.bfloat16,
+        "precision": machine.precision,
     }
     name = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:32]
     entry = corpus.path.parent.with_name(f"teachers-{name}")
@@ -238,7 +238,7 @@ def _read_with_teachers(
 
 
 def _most_probable(models: Sequence[Seq2Seq], batch: Batch, count: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:
-    """Return the highest probabilities of an average of models, and their words, at each token of a batch except padding."""
+    """Average the models' probabilities, and return the highest ones and their words at each token except padding."""
     real = batch.target_mask.flatten().nonzero().squeeze(1)
     outputs = []
     for model in models:

@@ -1,4 +1,4 @@
-"""Objectives of models that predict words, the choice of gold words to feed, and checks of the user's own model."""
+"""Losses of models that predict words, the random choice of gold words as decoder input, and checks of the user's model."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -29,14 +29,14 @@ def objective(
     attention_loss_weight: float = 0.0,
     report: Callable[[Tensor, Tensor], None] = lambda total, count: None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Return the sum of −log p(word | earlier words, source) over the words of a batch, without padding.
+    """Return the loss for the gradient and −log p(word | earlier words, source), summed over a batch without padding.
 
     On a CPU, padding is removed before the output layer to save computation. On a GPU, the CPU would have to wait for the
     number of words, so padding is not removed, and the loss ignores it.
 
     Args:
         model: The model.
-        batch: Sentence pairs.
+        batch: Sentence pairs, or texts of a language model.
         use_gold: True where the gold word is fed; None to feed gold words only.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
         soft: Soft targets for all target tokens of the batch, one after the other without padding.
@@ -46,7 +46,7 @@ def objective(
             loss.
 
     Returns:
-        The sum with label smoothing, alignment and attention losses, for the gradient, and the sum without them, for reports.
+        The sum with label smoothing, soft targets and other losses, for the gradient; and the plain sum, for reports.
     """
     guided = isinstance(batch, GuidedBatch) and alignment_weight > 0
     state = model.encode(batch.source, batch.source_mask)
@@ -80,7 +80,7 @@ def mean_nll(
     machine: Machine,
     after_batch: Callable[[], None] = lambda: None,
 ) -> float:
-    """Return the mean of −log p per target word in nats, over batches of targets; call it without gradients."""
+    """Return the mean of −log p per target word in nats, over all batches. The caller must disable gradients."""
     total, count = 0.0, 0
     for indices in batches:
         batch = to_device(corpus.batch(indices), machine.device)
@@ -108,12 +108,14 @@ def own_model(
     """
     made = model if isinstance(model, Seq2Seq) else model(*sizes)
     if not isinstance(made, Seq2Seq):
-        raise ConfigError(f"model is a {type(made).__name__}, expected a {kind}, or a function of {sizes_name} that makes one")
+        raise ConfigError(
+            f"model is a {type(made).__name__}, expected a {kind}, or a function that builds one from {sizes_name}"
+        )
     words = made.output_weight()[0].shape[0]
     if words != sizes[-1]:
         raise ConfigError(
-            f"model predicts {words:,} words, but {vocabulary} has {sizes[-1]:,}; give fit a function of {sizes_name} that "
-            "makes the model"
+            f"model predicts {words:,} words, but {vocabulary} has {sizes[-1]:,}; give fit a function that builds the "
+            f"model from {sizes_name}"
         )
     return made
 
@@ -130,7 +132,7 @@ def alignment_loss(
 
     Reference:
         Garg, Peitz, Nallasamy, Paulik 2019, Jointly Learning to Align and Translate with Transformer Models, eq. 5.
-        Differs from the paper: the decoder does not see later words; the step that consumes a word knows it anyway.
+        Differs from the paper: the decoder does not see later words; the step that consumes a word knows this word anyway.
     """
     if step == "consume":
         weights, gold = weights[:, 1:], gold[:, :-1]

@@ -16,7 +16,7 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     """Return a list of texts.
 
     Raises:
-        RequestError: If it is a single text, or contains something that is not a text, or a text that is too long.
+        RequestError: If `texts` is a single text, or contains something that is not a text, or a text that is too long.
     """
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
@@ -35,7 +35,7 @@ def check_record(record: Collection[str]) -> list[str]:
     """Return the attention sites to record, in a list.
 
     Raises:
-        RequestError: If it is not a collection of names.
+        RequestError: If `record` is not a collection of names.
     """
     if isinstance(record, str):
         raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")

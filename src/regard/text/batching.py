@@ -44,7 +44,7 @@ class Batch:
 
 
 class BucketBatchSampler(Sampler[np.ndarray]):
-    """Batches of indices: max(longest source, longest target) × sentences ≤ `batch_tokens`.
+    """Batches of indices, in which max(longest source, longest target) × number of pairs is at most `batch_tokens`.
 
     A pair that is longer than the budget forms its own batch. Every index occurs exactly once per epoch. Processes that train
     together iterate over the same batches, and each takes its share of them (`processes.sharing`).
@@ -165,7 +165,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             return np.argsort(self._place, kind="stable").astype(np.int32), np.arange(len(self._starts) - 1)
         generator = np.random.Generator(np.random.PCG64([self.seed % 2**64, epoch]))
         place = self._place
-        if generator.integers(2):  # reverse the pairs within each length, so that other pairs share a batch
+        if generator.integers(2):  # reverse the pairs within each length, so that batches differ between epochs
             place = place - 2 * (place % self._width) + self._width - 1
         stray = generator.integers(0, _SHUFFLED, len(place), dtype=np.uint16)
         # A stable sort gives the same order on every machine.
@@ -197,7 +197,7 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
     if batch_tokens < 1:
         raise ConfigError(f"batch_tokens is {batch_tokens}; expected 1 or more, such as 4096")
     if batch_sentences < 0:
-        raise ConfigError(f"batch_sentences is {batch_sentences}; expected 0 (no bound) or more")
+        raise ConfigError(f"batch_sentences is {batch_sentences}; expected 0 or more; 0 means no limit")
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:

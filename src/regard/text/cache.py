@@ -1,7 +1,7 @@
 """A cache of prepared data, in which each entry is either complete or missing.
 
-The name of an entry is a hash of everything that affects its content. An entry is written under another name, synchronised, and
-renamed. Its manifest contains the size and hash of every file, so that a damaged entry is detected and made again.
+The name of an entry is a hash of everything that affects its content. An entry is written under another name, synchronised to
+disk, and renamed. Its manifest contains the size and hash of every file, so that a damaged entry is detected and made again.
 """
 
 import errno
@@ -92,9 +92,9 @@ def endings(paths: Sequence[str]) -> list[str]:
 
 
 def entry_name(settings: Mapping[str, Any], kinds: Collection[str], digests: Sequence[str]) -> str:
-    """Return the name of the entry, a hash of the files' bytes, the relevant settings, and versions of the software.
+    """Return the name of an entry: a hash of the files' bytes, the relevant settings, and versions of the software.
 
-    Folders and names of the files do not affect it, unless `settings` contains them.
+    Folders and names of the files do not affect the hash, unless `settings` contains them.
 
     Args:
         settings: The relevant settings, as plain data.
@@ -139,7 +139,7 @@ def workspace(cache: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, entry: Path) -> None:
-    """Rename a finished working folder to the entry. If another run has already published the entry, that one is kept.
+    """Rename a finished working folder to the entry. If another run has published the entry, the existing one is kept.
 
     Raises:
         OSError: If the disk is full.

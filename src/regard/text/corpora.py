@@ -44,7 +44,7 @@ class EncodedCorpus(MappedCorpus):
         """Number of tokens on each side, including the end symbol."""
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
-        """Return the tensors of some pairs, padded to the longest of each side.
+        """Return the tensors of some pairs, padded to the longest sentence on each side.
 
         Args:
             indices: Positions of B pairs, in [0, len(self)).
@@ -126,7 +126,12 @@ class LabelledCorpus(MappedCorpus):
 
     @classmethod
     def schema_for(cls, *, num_labels: int, multiple: bool) -> pa.Schema:
-        """Return the columns of a new corpus; `num_labels` and `multiple` (any number of labels per text) are metadata."""
+        """Return the schema of a new corpus, whose metadata store `num_labels` and `multiple`.
+
+        Args:
+            num_labels: Number of labels.
+            multiple: Whether a text may have any number of labels.
+        """
         return cls.schema.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))})
 
     def __init__(self, path: str | Path) -> None:
@@ -233,12 +238,12 @@ class TextCorpus(MappedCorpus):
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
-    """Return a batch with rows as targets. The expected output is the input one step later; each source is one end symbol.
+    """Return a batch with rows as targets. The expected output is the input shifted by one; each source is one end symbol.
 
     Args:
         flat: Array that contains the rows.
         starts: Index at which each row begins, (B,).
-        lengths: Number of predicted tokens of each row, (B,), one less than its tokens.
+        lengths: Number of predicted tokens of each row, (B,), which is one less than the row's number of tokens.
         index: Identifiers of the rows, (B,).
     """
     steps = np.arange(lengths.max(initial=1))

@@ -88,7 +88,7 @@ class MappedFile:
         """The whole file as one int32 array.
 
         Raises:
-            DataError: If another program has written to it since it was opened.
+            DataError: If another program has written to the file since it was opened.
         """
         if self._look() != self._state:
             raise DataError(f"{self._path}: has changed while it was in use; do not change the cache, and resume the run")
@@ -102,7 +102,7 @@ class MappedFile:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def rows(self, name: str) -> tuple[Offsets, Ids]:
-        """Return the index at which each row of a column of numbers begins in `flat`, and its length."""
+        """Return the index in `flat` at which each row of a column of numbers begins, and the length of each row."""
         starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
         for batch in self._batches:
             column = batch.column(name)
@@ -114,7 +114,7 @@ class MappedFile:
         return np.concatenate(starts), np.concatenate(lengths)
 
     def texts(self, names: Sequence[str], indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], ...]:
-        """Return the texts of some rows in columns of text, in the order of `indices`.
+        """Return the texts of some rows, one list for each of the named columns, in the order of `indices`.
 
         Raises:
             IndexError: If a position is out of range.

@@ -47,7 +47,7 @@ CHUNK_ROWS = 4096
 
 
 class Prepared(Protocol):
-    """The result of a preparation. Each kind of data adds what its training needs."""
+    """The result of a preparation. Each kind of data adds the fields that its training needs."""
 
     @property
     def report(self) -> PreparationReport:
@@ -203,7 +203,7 @@ class DataSchema(ABC, Generic[C, S, P]):
         """
 
     def save(self, folder: Path, selection: Selection[S]) -> None:
-        """Write further data that `load` needs."""
+        """Write further files that `load` needs."""
 
     @abstractmethod
     def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> P:
@@ -391,8 +391,8 @@ def _held_out_notes(report: PreparationReport, dev_size: int) -> list[str]:
         ]
     return [
         f"{counted(held_out, report.unit)} held out, not {dev_size:,} (data.dev_size), because at most one in "
-        f"{LARGEST_DEV_PART} may be held out, and these must share {report.apart} with training; to validate on a file of your "
-        "own, set data.dev"
+        f"{LARGEST_DEV_PART} may be held out, and held-out {report.unit}s must share {report.apart} with training; to validate "
+        "on a file of your own, set data.dev"
     ]
 
 

@@ -8,7 +8,7 @@ from regard.plurals import counted
 from regard.text.files.report import ReadingReport
 
 WARN_OVERLAP = 0.1
-"""Minimum share of dev examples that are also in the training data for a warning."""
+"""A warning is given if at least this share of the dev examples is also in the training data."""
 
 
 def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
@@ -37,7 +37,7 @@ class PreparationReport:
     unit: ClassVar[str]
     """Name of an example, in the singular: `pair` or `text`."""
     apart: ClassVar[str]
-    """The parts that held-out and training examples never share, for messages, such as `no text`."""
+    """The part that held-out and training examples share, for messages, such as `no text`."""
 
     train: ReadingReport
     dev: ReadingReport | None
@@ -152,8 +152,8 @@ class PairReport(PreparationReport):
         if not self.overlap or not self.overlap.sources + self.overlap.targets:
             return []
         found = (
-            f"  also in the training data: {self.overlap.pairs:,} of the dev pairs, the sources of {self.overlap.sources:,} "
-            f"and the targets of {self.overlap.targets:,}"
+            f"  also in the training data: {self.overlap.pairs:,} of the dev pairs, {self.overlap.sources:,} of the dev "
+            f"sources and {self.overlap.targets:,} of the dev targets"
         )
         return [found, *warn_of_overlap(self.overlap.pairs, self.dev_pairs, "pairs")]
 

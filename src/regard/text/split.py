@@ -1,7 +1,7 @@
 """Split pairs into training and dev pairs, so that no dev sentence is in the training data.
 
-Pairs are given by the hashes of their two sides, because hashes of five million pairs take megabytes, and their strings
-gigabytes.
+Pairs are given by the hashes of their two sides, because hashes of five million pairs take megabytes, and the strings
+of these pairs take gigabytes.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ LARGEST_DEV_PART = 10
 
 @dataclass(frozen=True)
 class Split:
-    """Positions of pairs, in ascending order; every position is in exactly one of the three."""
+    """Positions of pairs, in ascending order; every position is in exactly one of the three arrays."""
 
     train: Indices
     dev: Indices
@@ -30,7 +30,7 @@ class Split:
 def hash_texts(texts: Sequence[str]) -> Hashes:
     """Return 64-bit hashes of texts, which can be compared within this process only.
 
-    The hash is Python's SipHash, which is computed once per string. It has a secret key, so no file can cause collisions on
+    The hash is Python's SipHash, which is computed once per string. It has a secret key, so nobody can cause collisions on
     purpose. With ten million different texts, the probability of any collision is below 1 in 300,000. Only equality of hashes
     is used, not their order or value, so results do not depend on the key.
     """
@@ -38,7 +38,7 @@ def hash_texts(texts: Sequence[str]) -> Hashes:
 
 
 def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
-    """Return 64-bit hashes of pairs, computed from those of their sides with the finalizer of MurmurHash3."""
+    """Return 64-bit hashes of pairs, computed from the hashes of the sides by the finalizer of MurmurHash3."""
     mixed = source.astype(np.uint64)
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed ^= mixed >> np.uint64(33)
@@ -88,17 +88,17 @@ def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
 
 
 def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int, seed: int) -> Split:
-    """Choose the pairs to train on and those to validate on.
+    """Choose the pairs to train on and the pairs to validate on.
 
-    If there are more pairs than `max_pairs`, the first `max_pairs` are for training, and dev pairs are drawn from the others
-    that share neither source nor target with training. Otherwise, dev pairs are drawn in whole groups of `find_components`.
+    If there are more pairs than `max_pairs`, the first `max_pairs` are for training. Of the others, pairs that share neither
+    source nor target with training can be drawn for dev. Otherwise, dev pairs are drawn in whole groups of `find_components`.
     Groups larger than a tenth of `dev_size` are used only if necessary, because a large group consists of variants of a few
     sentences and is not representative.
 
     Args:
         source: Hashes of the sources, in the file's order.
         target: Hashes of the targets.
-        dev_size: Number of pairs to hold out, but at most a tenth of all pairs or of `max_pairs`.
+        dev_size: Number of pairs to hold out; at most a tenth of all pairs, or of `max_pairs` if there are more pairs.
         max_pairs: Maximum number of training pairs; 0 for no limit.
         seed: Seed. The draw is a pure function of the seed and the groups of equal hashes.
     """

@@ -34,7 +34,7 @@ class Callback:
 
 
 class Validation(Callback):
-    """A callback that validates the model when it is due, and stores the weights that the final model may use."""
+    """A callback that validates the model when a validation is due, and stores the weights that the final model may use."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Validation(Callback):
             run: The run.
             updater: The updater of the run.
             validator: Validator of the model; None without dev examples: then each validation counts as an improvement.
-            signals: Signals, which interrupt a validation; it is repeated when the run is resumed.
+            signals: Signals; a signal interrupts a validation, which is repeated when the run is resumed.
             reporter: Reporter that shows scores and samples.
             logs: Logs, which get a row at each validation and every `LOGGED_EVERY` updates.
             save_bundle: Function that writes the current model with its scores.
@@ -135,7 +135,7 @@ class Checkpointing(Callback):
         self._run, self._updater, self._signals = run, updater, signals
 
     def start(self) -> None:
-        """Handle a signal before the first update, and store a repeated validation."""
+        """Write a checkpoint if there was a signal before the first update, or a repeated validation ended the run."""
         if self._signals.received or self._run.progress.finished:
             self._save()
 

@@ -66,7 +66,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
     To avoid that for the checkpoint, set `training.average_last` to 1 or more.
 
     Args:
-        config: The run.
+        config: Configuration of the run.
         progress: Whether to report on standard error.
 
     Returns:
@@ -74,7 +74,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
 
     Raises:
         ConfigError: If `data.folds` is 0, or `out` is empty or already contains folds; also as for `fit`.
-        Interrupted: As for `fit`; `resume_folds` continues.
+        Interrupted: As for `fit`; `resume_folds` continues the cross-validation.
     """
     _check_alone()
     num_folds = find_task(config.task).training.num_folds(config)
@@ -85,7 +85,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
             f"out is '{config.out}', which already holds folds; name another folder, continue with "
             f"`regard resume {config.out}`, or set overwrite to true to replace them"
         )
-    for fold in range(1, num_folds + 1):  # all folders, before the first fold is trained, which may take hours
+    for fold in range(1, num_folds + 1):  # checked before the first fold is trained for hours
         RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)
     return _run(config, lambda own: fit(own, progress=progress))
 

@@ -20,7 +20,7 @@ class Update:
 
     batches: list[Any]
     weights: list[float]
-    """Factor of each loss: 1, or 0 if this process has no data and only takes part in the exchange."""
+    """Factor of each loss: 1, or 0 if this process has no data and only takes part in the exchange of gradients."""
     count: int
     """Number of losses in the batches of all processes."""
     joint: int
@@ -49,7 +49,7 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 class UpdateLoader:
     """Iterable of the updates of the current epoch; each iteration is one epoch, or the rest of it.
 
-    The position is that of the run (`Progress`), which counts updates that were made, and not batches that were read.
+    Iteration starts at the position of the run (`Progress`), which counts the batches of completed updates.
     """
 
     def __init__(self, task: Trainable, sampler: BucketBatchSampler, progress: Progress, ranks: Ranks = Ranks()) -> None:  # noqa: B008 (frozen)

@@ -44,7 +44,7 @@ def _measure(run: Run) -> float:
     """Return the mean time of an update, in seconds."""
     trial, training = copy.copy(run.task), run.config.training
     trial.model = copy.deepcopy(run.model).train()
-    optimizer = build_optimizer(trial.model, training, bfloat16=run.machine.bfloat16)
+    optimizer = build_optimizer(trial.model, training, bfloat16=run.machine.precision == "bfloat16")
     seed_step(run.config.seed, 0)
     taken: list[float] = []
     begin = time.perf_counter()

@@ -24,7 +24,7 @@ def parse_facts(data: bytes) -> dict[str, Any]:
     """Return the facts in the content of run.json.
 
     Raises:
-        ValueError: If it is damaged, or a fact has another type or name than those that a run writes.
+        ValueError: If the file is damaged, or a fact does not have the form that a run writes.
     """
     facts = json.loads(data)
     if not isinstance(facts, dict) or "config" not in facts:

@@ -56,7 +56,7 @@ def fit(
             vocabulary sizes for a translator, the vocabulary size and the number of labels for a classifier, or the vocabulary
             size for a language model.
         attention: Your own mechanism, as an object. For a translator, an `Attention` for the configured decoder, whose queries
-            have the width of the decoder (`model.decoder.hidden_size`) and whose keys have that of the encoder's states
+            have the width of the decoder (`model.decoder.hidden_size`) and whose keys have the width of the encoder's states
             (`model.encoder.states_size`); for a classifier, a pooling of its states.
         start_from: Folder of a trained model. Training starts from its weights and uses its vocabulary.
         progress: Whether to report on standard error.
@@ -74,7 +74,7 @@ def fit(
     config = with_start(config, start_from)
     check_config(config)
     if model is not None and attention is not None:
-        raise ConfigError("fit was given a model and an attention; put the attention into the model, and give that alone")
+        raise ConfigError("fit was given a model and an attention; put the attention into the model, and give only the model")
     find_task(config.task).training.check(config, model, attention)
     config = replace(config, out=config.out or _default_out(config))
     with joined() as team:
@@ -110,14 +110,14 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
         further = {"started_from": dict(task.started_from), "estimated": dict(task.estimated)}
         facts = {**versions(), **made_of, **machine.to_dict(), **further}
         with folder.held():
-            # Again, because another run may have used the folder while the data were prepared.
+            # Checked again, because another run may have used the folder while the data were prepared.
             folder.check_free(overwrite=overwrite)
             folder.start(task.config, facts, start.pack() if start else None)
             return _train(run, sampler, reporter)
 
 
 def _is_plain(config: RunConfig) -> bool:
-    """Return True if neither the model nor the training was configured."""
+    """Return True if the model and the training have only default settings."""
     plain = type(config)()
     return config.model == plain.model and config.training == plain.training
 
@@ -335,7 +335,7 @@ def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _memory_explained() -> Iterator[None]:
-    """Raise an error that names settings to lower if there is not enough memory for parts that cannot be split."""
+    """Raise an error that names settings to lower if memory is short, for computations that cannot be split."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

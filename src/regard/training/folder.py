@@ -65,7 +65,7 @@ class RunFolder:
 
         Raises:
             ConfigError: If it contains a run and `overwrite` is False, contains other files, is a file, or cannot be written;
-                or if a folder has the name of a file of the run, or the other way round.
+                or if a run would write a file where a folder is, or a folder where a file is.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"out is '{self.path}', which is a file; name a folder")
@@ -91,7 +91,7 @@ class RunFolder:
         started.
         """
         if (self.checkpoints / _REPLACING).exists():
-            return True  # files of the previous run may be removed, and other files were there before
+            return True  # an interrupted run was replacing another one here, so the folder was checked before
         if any(path not in (self.checkpoints, self.logs) or not path.is_dir() for path in self.path.iterdir()):
             return False
         if self.logs.exists() and any(self.logs.iterdir()):
@@ -164,7 +164,7 @@ class RunFolder:
         Args:
             config: The settings.
             facts: Further facts that affect the result.
-            model: The trained model that the run starts from, as the result of `Start.pack`.
+            model: The trained model that the run starts from, as returned by `StartFiles.pack`; None if there is none.
 
         Raises:
             TrainingError: If the folder cannot be written.
@@ -229,8 +229,8 @@ class RunFolder:
             facts |= before  # a change was interrupted before config.yaml was written, so the old settings are still valid
         if digest != facts["config"]:
             raise BundleError(
-                f"cannot resume '{self.path}': checkpoints/config.yaml was edited or damaged: it is not the one that the run "
-                f"began with; {_COPY_OR_ANEW}"
+                f"cannot resume '{self.path}': checkpoints/config.yaml was edited or damaged: it differs from the file that "
+                f"the run wrote; {_COPY_OR_ANEW}"
             )
         return read_config(path), facts
 
@@ -270,7 +270,8 @@ class RunFolder:
 
         Args:
             state: Content of the checkpoint.
-            keep: The validations whose weights it needs; weights that neither checkpoint needs are deleted.
+            keep: Updates of the validations whose weights the checkpoint needs. Weights that neither the last nor the previous
+                checkpoint needs are deleted.
         """
         kept = sorted(keep)
         last, previous = self.checkpoints / _LAST, self.checkpoints / _PREVIOUS
@@ -299,7 +300,8 @@ class RunFolder:
         """Read the last checkpoint, or the previous one if it is damaged.
 
         Returns:
-            Its state, or None if the run has no checkpoint yet; and an error message about the last one, if it is damaged.
+            The state, or None if the run has no checkpoint yet; and a message about the last checkpoint if it is damaged, or an
+            empty string.
 
         Raises:
             BundleError: If there are checkpoints and all are damaged.
@@ -379,7 +381,7 @@ def write_error(path: Path, error: OSError) -> TrainingError:
 
 
 def _precedes_a_run(path: Path) -> bool:
-    """Return whether a run writes this file among its checkpoints before it writes its settings."""
+    """Return whether this file of the checkpoint folder is one that a run writes before its settings."""
     if path.name not in _BEFORE_IT_BEGAN or not path.is_file():
         return False
     if path.name != "run.json":

@@ -8,7 +8,7 @@ from regard.errors import ConfigError, nearest
 from regard.layers.positions import LearnedPositions
 
 EMBEDDINGS = "embeddings"
-"""Name for all tables of vectors: those of tokens, n-grams and positions."""
+"""Name that stands for all embedding tables in `model.freeze`: those of tokens, n-grams and positions."""
 _TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions)
 _SHOWN = 12
 

@@ -1,4 +1,4 @@
-"""Batches split into microbatches that fit into memory; their gradients add up to that of the whole batch."""
+"""Split batches into microbatches that fit into memory; their gradients add up to the gradient of the whole batch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ def check_splittable(batches: Sequence[Any], count: int, error: BaseException, *
     """Check that batches can be split further, and that this is the only process.
 
     Raises:
-        TrainingError: If they cannot be split further, or there are several processes.
+        TrainingError: If the batches cannot be split further, or there are several processes.
     """
     if not alone:
         raise TrainingError(

@@ -62,7 +62,7 @@ def _build_adam(
 
 
 def _tables(model: nn.Module) -> set[int]:
-    """Return the identities of weights with an axis for words, positions or labels.
+    """Return the `id` of each weight that has an axis for words, positions or labels.
 
     The weight of an embedding may also be that of an output layer.
     """

@@ -136,7 +136,7 @@ class Pace:
         self._from = progress.step, progress.count, progress.seconds
 
     def describe(self, run: Run) -> str:
-        """Return `8,300 target tokens/s, 1:05 left`."""
+        """Return the speed and the remaining time, such as `8,300 target tokens/s, 1:05 left`."""
         progress, (step, count, seconds) = run.progress, self._from
         passed, made = progress.seconds - seconds, progress.step - step
         if not made or passed <= 0:
@@ -146,7 +146,7 @@ class Pace:
 
 
 def clock_time(seconds: float) -> str:
-    """Return `1:05`, or with hours `2:01:05`."""
+    """Return a time as minutes and seconds, `1:05`, or with hours, `2:01:05`."""
     minutes, rest = divmod(max(round(seconds), 0), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

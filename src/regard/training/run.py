@@ -16,6 +16,7 @@ from regard.processes.team import Team
 from regard.task import Trainable
 from regard.training.folder import RunFolder
 from regard.training.logs import Row
+from regard.training.loss_scale import LossScale
 from regard.training.optimizer import MovingAverage, build_optimizer
 from regard.training.schedule import Change, Plateau, learning_rate_factor, planned_steps
 
@@ -54,7 +55,7 @@ class Progress:
     pieces: int = 1
     """Number of parts into which each batch is split, so that it fits into memory."""
     validation_due: bool = False
-    """Whether the weights after this update must still be validated."""
+    """Whether the current weights must still be validated."""
     finished: bool = False
     validations: int = 0
     bad_validations: int = 0
@@ -75,7 +76,7 @@ class Clock:
         self._progress, self._last = progress, time.perf_counter()
 
     def lap(self, name: Literal["seconds", "validation_seconds"] | None) -> None:
-        """Add the time since the last lap to `name`; None discards it."""
+        """Add the time since the last call to the field `name` of the progress; None discards this time."""
         now = time.perf_counter()
         if name is not None:
             setattr(self._progress, name, getattr(self._progress, name) + now - self._last)
@@ -101,7 +102,8 @@ class Run:
         self.team = team or Team()
         training = self.config.training
         self.model = task.model.to(machine.device)
-        self.optimizer = build_optimizer(self.model, training, bfloat16=machine.bfloat16)
+        self.optimizer = build_optimizer(self.model, training, bfloat16=machine.precision == "bfloat16")
+        self.loss_scale = LossScale(machine.device) if machine.precision == "float16" else None
         self.moving_average = MovingAverage(self.model, training.ema_decay) if training.ema_decay else None
         self.plateau = Plateau()
         self.progress = Progress()
@@ -197,7 +199,7 @@ class Run:
     def state_dict(self) -> dict[str, Any]:
         """Return all data for an exact resume, as tensors and plain values.
 
-        No random state is included, because the random numbers of an update are a function of the seed and its number.
+        No random state is included, because the random numbers of an update depend only on the seed and the update's number.
         """
         return {
             "format": CHECKPOINT_FORMAT,
@@ -208,6 +210,7 @@ class Run:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "moving_average": self.moving_average.averages if self.moving_average else None,
+            "loss_scale": self.loss_scale.state_dict() if self.loss_scale else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -227,6 +230,8 @@ class Run:
             self.optimizer.load_state_dict(state["optimizer"])
             if self.moving_average is not None:
                 self.moving_average.load(state["moving_average"])
+            if self.loss_scale is not None and state.get("loss_scale"):  # a run may continue in another number format
+                self.loss_scale.load_state_dict(state["loss_scale"])
             self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise BundleError(
@@ -237,12 +242,13 @@ class Run:
         self.history = list(state["history"])
 
     def _check_form(self, state: dict[str, Any], own: dict[str, Any]) -> None:
-        """Check the parts of a checkpoint, which may come from anywhere, before one of them is used.
+        """Check the parts of a checkpoint, which is not trusted, before one of them is used.
 
         Raises:
             ValueError: If a part is missing, or of another type or shape than this run's.
         """
         parts = ("progress", "plateau", "history", "model", *(["moving_average"] if own["moving_average"] else []))
+        parts += ("loss_scale",) if own["loss_scale"] and state.get("loss_scale") else ()
         wrong = [misfit(state.get(name), own[name], name) for name in parts]
         wrong += [misfit(row, {}, "history") for row in state["history"]] if not any(wrong) else []
         if any(wrong):
@@ -271,7 +277,7 @@ class Run:
         """Read weights of this model that were kept.
 
         Raises:
-            BundleError: If they are missing, damaged, or another model's.
+            BundleError: If the weights are missing, damaged, or belong to another model.
         """
         found = self.folder.load_weights(step)
         if wrong := misfit(found, self.model.state_dict(), "weights"):

@@ -67,14 +67,14 @@ class Change:
     step: int
     """Number of updates before the change."""
     rate: float | None
-    """Learning rate of the last update before the change, if any."""
+    """Learning rate of the last update before the change; None if there was no update."""
     resets_plateau: bool = False
     """Whether the learning rate or its schedule was set, so that earlier reductions by a plateau no longer apply."""
 
     def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
-        """Return the number of updates over which the rate rises to the new schedule's.
+        """Return the number of updates over which the learning rate rises to that of the new schedule.
 
-        These are the schedule's warm-up steps (100 if it has none), but at most a tenth of the remaining updates.
+        It is the number of the schedule's warm-up steps (100 if it has none), but at most a tenth of the remaining updates.
         """
         return max(1, min(schedule.warmup_steps or 100, (total - self.step) // 10))
 

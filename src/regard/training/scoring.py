@@ -19,7 +19,7 @@ def score_by_folds(task: Trainable, train: Callable[[RunConfig], Any], reporter:
 
     Args:
         task: The run without held-out examples.
-        train: Function that trains a model without output and returns its predictor.
+        train: Function that trains a model without printing anything, and returns its predictor.
         reporter: Reporter of the progress.
 
     Returns:

@@ -25,8 +25,8 @@ _CHANGEABLE = ("freeze", "alignment_layer", "alignment_head")
 def fine_tuning_layer(folder: str | Path) -> Layer:
     """Return the default settings of a run that starts from a trained model.
 
-    Model, tokenizers and decoding come from the trained model. Its run also gives the batches, the optimizer and the
-    regularization. The learning rate is a quarter of the old one; it rises over 20 updates and then falls linearly to zero over
+    The settings of model, tokenizers, decoding, batches, optimizer and regularization are those of the trained model's
+    run. The learning rate is a quarter of the old one; it rises over 20 updates and then falls linearly to zero over
     20 epochs.
 
     Args:

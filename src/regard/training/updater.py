@@ -71,15 +71,16 @@ class Updater:
         ]
         seed_step(run.config.seed, step, run.team.ranks.rank)
         mean = update.count / run.team.size  # gradients are averaged over processes, but their sum is needed
+        scale = 1.0 if run.loss_scale is None else run.loss_scale.factor
         self._recent.zero_()
         try:
             for number, (part, weight) in enumerate(parts, 1):
                 with self._gradients_kept(number < len(parts)):
                     with run.machine.autocast():
                         loss, nll = self._loss_of(part, step, run.total_steps)
-                    # If a loss is not finite, the shared gradient is not finite either, so checking the gradient is enough.
+                    # The factor NaN makes the shared gradient not finite if a loss is not, so checking the gradient is enough.
                     sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
-                    (loss * sound * weight / mean).backward()
+                    (loss * sound * weight / mean * scale).backward()
                 self._recent += nll * weight
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
@@ -101,20 +102,23 @@ class Updater:
         )
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
-        """Return a context that, if `kept`, does not average gradients over processes, because those of more batches follow."""
+        """Return a context; if `kept`, it does not average gradients over processes, because more batches will add theirs."""
         return self._loss_of.no_sync() if kept and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _step(self, step: int, count: int) -> None:
         run, training = self._run, self._run.config.training
+        gradients = [weight.grad for weight in run.model.parameters() if weight.grad is not None]
+        if run.loss_scale is not None:
+            run.loss_scale.divide(gradients)
         if training.clip_norm:
             norm = nn.utils.clip_grad_norm_(run.model.parameters(), training.clip_norm)
         else:
-            norm = nn.utils.get_total_norm([weight.grad for weight in run.model.parameters() if weight.grad is not None])
+            norm = nn.utils.get_total_norm(gradients)
         wrong = ~norm.isfinite()
         # The optimizer skips the update itself, without waiting for a GPU.
         run.optimizer.found_inf = wrong.float()  # type: ignore[attr-defined]
         self._loss += torch.where(wrong, 0.0, self._recent)
-        self._skipped += wrong
+        self._skipped += wrong if run.loss_scale is None else run.loss_scale.update(wrong)
         self._not_counted += wrong * count
         for group in run.optimizer.param_groups:
             group["lr"] = run.learning_rate(step)
@@ -182,7 +186,7 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
     """Return an error that says what is not finite, when, and what to try."""
     training, step = run.config.training, run.progress.step
     clip = "a lower training.clip_norm" if training.clip_norm else "training.clip_norm 1.0 (clipping is off)"
-    precision = ", training.precision float32 (now bfloat16)" if run.machine.bfloat16 else ""
+    precision = f", training.precision float32 (now {run.machine.precision})" if run.machine.precision != "float32" else ""
     kept = (
         f"the last good checkpoint is kept in {run.folder.checkpoints}"
         if run.folder.has_checkpoint()

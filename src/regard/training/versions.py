@@ -52,7 +52,7 @@ def symbols_of(corpus: Any) -> str:
     The hash is empty if the files cannot be read.
 
     Args:
-        corpus: Encoded examples, in the folder of their tokenizers.
+        corpus: Encoded examples, whose file is in the same folder as their tokenizers.
     """
     try:
         files = json.loads((Path(corpus.path).parent / MANIFEST).read_text(encoding="utf-8"))

@@ -31,7 +31,7 @@ _TOLERANCE = 0.02
 
 
 def kind_of(record: AttentionRecord, site: str) -> Kind:
-    """Return what the attention at a site is used for."""
+    """Return the kind of attention at a site, which decides what the caption says."""
     if sides(site) == ("source", "source"):
         return "encoder"
     if sides(site) == ("target", "target"):
@@ -47,7 +47,7 @@ def write(
     Args:
         record: The record that is drawn.
         sites: The sites that are drawn, all of one kind.
-        views: Views of these sites that are drawn.
+        views: The views of these sites, as they are drawn.
         head: The head that is drawn; None for all heads of a grid, or for the mean over heads.
         grid: Whether the picture has a map with its own title for each site and head.
     """
@@ -79,7 +79,7 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
 
 
 def hides(views: Sequence[WordView]) -> list[str]:
-    """Return sentences that say how much weight is not drawn, and the sums of rows if they are not one."""
+    """Return sentences that say how much weight is not drawn, and the sums of the rows if these differ from 1."""
     shares = np.concatenate([view.hidden[view.totals > 0] for view in views])
     totals = np.concatenate([view.totals[view.totals > 0] for view in views])
     if not len(shares):

@@ -1,4 +1,4 @@
-"""The colours of weights: white (or the paper's colour) is zero, and equal steps of weight are equal steps of lightness.
+"""The colours of weights: zero has the colour of the background, and equal steps of weight are equal steps of lightness.
 
 The ramps are computed in OKLab, whose first axis is perceived lightness. Lightness is linear in the value, and hue and chroma
 are interpolated between the anchor colours. Pictures, pages and terminals share these definitions.
@@ -40,7 +40,7 @@ def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
 
     Args:
         anchors: `#rrggbb`, in order of lightness.
-        steps: Number of colours, at least 2; the first and last are the outer anchors.
+        steps: Number of colours, at least 2; the first and last colours are the first and last anchors.
 
     Returns:
         sRGB values from 0 to 1, whose lightness is linear in the step.
@@ -57,20 +57,20 @@ def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
 
 
 def ink(colour: Float[np.ndarray, " 3"]) -> str:
-    """Return black or white, the colour with the higher contrast; it is at least 4.58, and WCAG requires 4.5."""
+    """Return black or white, whichever has the higher contrast: at least 4.58, where WCAG requires 4.5."""
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "#ffffff"
 
 
 def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
-    """Return `#rrggbb`."""
+    """Return a colour as `#rrggbb`."""
     return "#" + "".join(f"{round(255 * float(x)):02x}" for x in colour)
 
 
 def full_scale(*matrices: np.ndarray) -> float:
     """Return the weight that gets the darkest colour: the smallest of 1, 0.5, 0.2, 0.1, … that is not below any weight.
 
-    It is a round number, so that pictures of similar sentences have similar colours; the colour bar shows it.
+    This weight is a round number, so that pictures of similar sentences have similar colours; the colour bar shows it.
     """
     top = max((float(np.abs(matrix).max()) for matrix in matrices if matrix.size), default=0.0)
     if top <= 0:

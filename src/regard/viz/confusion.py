@@ -2,8 +2,8 @@
 
 Rows are true labels, columns are predicted labels, and colours show the shares of a row.
 
-With few labels, cells contain counts. With many, letters are smaller and there are no counts; with very many, there are no
-names. The most frequent confusions are listed below in all cases.
+With few labels, cells contain counts. With many labels, letters are smaller and counts are left out; with very many, names are
+left out, too. The most frequent confusions are always listed below.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from regard.viz.numbers import percent
 from regard.viz.picture import EDGE, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 6.5, 0.14), (120, 5.5, 0.1), (250, 4.5, 0.08))
-"""Font size in points and side of a cell in inches, by the maximum number of labels. Beyond the last, names are left out."""
+"""Font size in points and side of a cell in inches, by the maximum number of labels. With more labels, names are left out."""
 _ROOMY, _WIDEST = 6, 1.2
-"""Maximum number of labels for cells so wide that names are horizontal above them, and the width of such a cell in inches."""
+"""Maximum number of labels for which cells are widened to fit horizontal names, and their maximum width in inches."""
 _FIGURES_FROM, _NAMELESS, _LARGEST = 0.29, 250, 20.0
 _CAPTION = (
     "The colours of a row show, for the texts with this true label, the share of each predicted label. They do not show why "
@@ -118,7 +118,7 @@ def _checked(counts: Any, names: Sequence[str]) -> np.ndarray:
             f"each of the {len(names)} names"
         )
     if result.dtype.kind not in "iu" or (result < 0).any():
-        raise RequestError(f"confusion matrix: counts must be whole numbers from 0, got {result.dtype} from {result.min()}")
+        raise RequestError(f"confusion matrix: counts must be whole numbers from 0, got {result.dtype}, minimum {result.min()}")
     return result
 
 

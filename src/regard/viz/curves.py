@@ -36,7 +36,7 @@ LABELS = {
     "train_perplexity": "perplexity of training",
     "dev_perplexity": "perplexity of dev",
 }
-"""Titles of the panels by column; other columns have their names as titles. BLEU and chrF of `metrics.csv` are greedy."""
+"""Titles of the panels by column; other columns have their names as titles. Runs log BLEU and chrF of greedy search."""
 _PERCENT = frozenset(("accuracy", "gold_probability"))
 _LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity"))
 _NOT_A_SCORE = frozenset(
@@ -76,7 +76,7 @@ class Panel:
         return LABELS.get(self.name, self.name.replace("_", " "))
 
     def best(self, line: Series) -> int | None:
-        """Return the row of the best value; None for a column in which no value is better than another."""
+        """Return the row of the best value; None for columns without better or worse values, such as the learning rate."""
         if self.name in ("learning_rate", "gold_probability") or line.column == "train_nll" or not len(line.y):
             return None
         return int(line.y.argmin() if self.name in _LESS_IS_BETTER else line.y.argmax())
@@ -96,8 +96,8 @@ def draw(
     Args:
         runs: Columns of each run by its name in the legend: `{"runs/a": {"step": [50, 100], "train_nll": [6.1, 5.2]}}`.
         path: File to write the picture to, as .png, .svg or .pdf. If None, no file is written.
-        by: Horizontal axis: `update` (column `step`), `epoch` (with fractions if the rows allow it), or `minute` of training
-            (column `seconds`).
+        by: Horizontal axis: `update` (column `step`), `epoch` (`step` divided by the updates per epoch), or `minute` of
+            training (column `seconds`).
         columns: Columns to draw; `loss` means both losses. If empty, the loss and every score of the dev set are drawn.
         title: Title of the picture.
         dpi: Pixels per inch.
@@ -106,8 +106,8 @@ def draw(
         The picture, which a notebook shows.
 
     Raises:
-        RequestError: If there is no run or no number to draw, a column is unknown or not as long as `step`, or the file's
-            ending is not one of these.
+        RequestError: If there is no run or no number to draw, a column is unknown or not as long as `step`, or the file has
+            another ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("picture of curves", path, dpi)
@@ -121,13 +121,13 @@ def draw(
 
 
 def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[str] = ()) -> list[Panel]:
-    """Divide the columns of runs into panels with lines, without values that are missing or not finite.
+    """Build panels with lines from the columns of runs; values that are missing or not finite are skipped.
 
     Raises:
         RequestError: As for `draw`.
     """
     if not runs:
-        raise RequestError("curves: no run was given, expected columns of at least one")
+        raise RequestError("curves: no run was given, expected the columns of at least one run")
     if by not in get_args(By):
         raise RequestError(f"curves: by is {by!r:.60}, expected one of: {', '.join(get_args(By))}")
     arrays = [_arrays(name, run) for name, run in runs.items()]
@@ -174,7 +174,7 @@ def _places(name: str, run: Mapping[str, np.ndarray], by: By) -> np.ndarray:
         raise RequestError(f"curves: {name!r:.80} has no column '{column}', which curves by {by} need; draw them by update")
     if by == "minute":
         return run["seconds"] / 60
-    # Every epoch has the same number of updates: step / epoch in the last row of an epoch, and less in other rows.
+    # Every epoch has the same number of updates. In the last row of an epoch, step / epoch is this number; before, it is less.
     with np.errstate(divide="ignore", invalid="ignore"):
         least = step / run["epoch"]
     length = np.ceil(np.max(least[np.isfinite(least)], initial=1.0) - 1e-9)

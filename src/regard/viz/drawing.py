@@ -24,9 +24,9 @@ def draw(
     Args:
         record: The record.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        site: Site to draw; by default `cross`, `pool`, or the only site. Sites within the words of a classification are drawn
-            as heatmaps. A common prefix of several sites, such as `encoder` or `cross.*`, gives a grid of all their heads; this
-            is also the default if all sites have one prefix.
+        site: Site to draw; by default `cross`, `pool`, or the only site. In a classification, sites of attention among the
+            words are drawn as heatmaps. A common prefix of several sites, such as `encoder` or `cross.*`, gives a grid of all
+            their heads; this is also the default if all sites share a prefix.
         head: Head to draw, from 0; by default the mean over heads.
         title: Text at the top; for a classification, the default is the label and its probability.
         special: If True, special tokens such as [CLS] and the end of the sentence are drawn like words.
@@ -39,7 +39,7 @@ def draw(
     site = _only_family(record) if site is None and head is None else site
     asked: dict[str, Any] = {"title": title, "special": special, "caption": caption}
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
-        return grid.draw(record, path, family=site, **asked)  # `cross` may also be a site, the mean of others
+        return grid.draw(record, path, family=site, **asked)  # `cross` may also be a site: the mean of the others
     if record.is_classification and sides(record.site(site)) == ("target", "source"):
         return words.draw(record, path, site=site, head=head, **asked)
     return heatmap.draw(record, path, site=site, head=head, **asked)

@@ -9,7 +9,7 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
 MAIN = "DejaVu Sans"
-"""Font of matplotlib, which is available everywhere: Latin, Greek, Cyrillic, Hebrew, Arabic and more."""
+"""Font that matplotlib includes, so it is always available: Latin, Greek, Cyrillic, Hebrew, Arabic and more."""
 
 _PREFERRED = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
@@ -28,7 +28,7 @@ def _characters(path: str, index: int) -> frozenset[int]:
     try:
         font = FT2Font(path, face_index=index) if index else FT2Font(path)
         return frozenset(font.get_charmap())
-    except (OSError, RuntimeError, TypeError):  # broken, not scalable, or further faces that this matplotlib does not support
+    except (OSError, RuntimeError, TypeError):  # broken or not scalable, or this matplotlib reads only the first face
         return frozenset()
 
 
@@ -44,7 +44,7 @@ def _installed() -> dict[str, tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def _add_new_fonts() -> None:
-    """Add fonts that were installed after Matplotlib built its list of fonts; only a new version of it renews the list."""
+    """Add fonts that were installed after Matplotlib built its list of fonts; only a new Matplotlib version rebuilds it."""
     known = {entry.fname for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(font_manager.findSystemFonts()) - known):
         with suppress(OSError, RuntimeError, ValueError, NotImplementedError):  # broken fonts, and unsupported formats

@@ -1,4 +1,4 @@
-"""The page in a frame, in which a notebook shows a record: its style and script stay inside, and nothing is cut off.
+"""The frame in which a notebook shows a record's page: the page's style and script stay inside, and nothing is cut off.
 
 A frame cannot grow by itself, and it cannot see whether the notebook around it is dark. The page in it reports its height to a
 script beside the frame. The script gives the frame this height, and answers with the notebook's theme, which it reads from the
@@ -37,7 +37,7 @@ def embed(record: AttentionRecord) -> str:
 
 
 def _estimate(record: AttentionRecord) -> int:
-    """Return the estimated height in pixels of a page that is 600 pixels wide; it is rather too large than too small."""
+    """Return the estimated height in pixels of a page that is 600 pixels wide; it tends to be too large."""
     first = page._sites(record)[0]
     height = 110 + _text(page.heading(record)) + _text(record.note) * 2
     if record.is_classification:

@@ -1,6 +1,6 @@
 // Beside the frames, once in a notebook: sets the height of each frame, and tells the frame whether the notebook is dark.
 if (window.regardFrames) {
-  window.regardFrames(); // there is a further frame
+  window.regardFrames(); // a further frame was added
 } else {
   const frames = () => [...document.querySelectorAll("iframe.regard-record")];
   const channels = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
@@ -25,7 +25,7 @@ if (window.regardFrames) {
         tell(frame);
       }
   });
-  // A notebook changes its theme by an attribute, and some load its colours afterwards.
+  // A notebook changes its theme through an attribute, and some notebooks load the colours later.
   const changed = new MutationObserver(() => [0, 300, 1500].forEach((wait) => setTimeout(tellAll, wait)));
   for (const each of [document.documentElement, document.body]) changed.observe(each, { attributes: true });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tellAll);

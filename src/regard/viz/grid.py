@@ -1,7 +1,7 @@
 """All layers and heads of one kind of attention in one picture, with a row per layer and a column per head.
 
-All maps have the same words, so words are written at the outer edges only, and every map has a name. All share one scale. Cells
-are as large as readable letters, so forty words on a side are readable; the picture grows with layers and heads.
+All maps have the same words, so words are written at the outer edges only, and every map has a name. All maps share one colour
+scale. Cells are as large as readable letters, so forty words on a side are readable; the picture grows with layers and heads.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from regard.viz.labels import label, runs_right_to_left
 from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084), (160, 4.5, 0.076))
-"""Font size in points and side of a cell in inches, by the maximum number of words on a side. With more words, none is
-written.
+"""Font size in points and side of a cell in inches, by the maximum number of words on a side. With more words, no word
+is written.
 """
 _LARGEST = 60.0
-"""Maximum length in inches of all maps in a row or column. If cells with words would be longer, no word is written."""
+"""Maximum length in inches of all maps in a row or column. If maps with words would be longer, no word is written."""
 _WORDLESS_SIDE, _WORDLESS_ROW, _WORDLESS_CELL = 8.0, 40.0, 2 / 150
-"""Without words: lengths in inches of the longest map, of all maps in a row or column, and of the smallest cell."""
+"""For maps without words, in inches: maximum length of a map, usual length of a row or column of maps, minimum cell side."""
 _TITLE, _TITLE_LINE = 11.0, 0.22
 _GAP, _NAME, _NAME_ROOM, _LEAST, _MIN_WIDTH = 0.14, 7.5, 0.19, 0.9, 3.6
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_ROOM = 1.8, 0.1, 0.4
@@ -142,7 +142,7 @@ def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordVie
 
 
 def _heads(record: AttentionRecord, site: str, special: bool) -> list[tuple[str, WordView]]:
-    """Return each head of a site with its name; the whole site if it has no heads."""
+    """Return the name and the view of each head of a site, or of the whole site if it has no heads."""
     heads, name = record.num_heads(site), label(site, 30)
     if heads is None:
         return [(name, record.view(site, special=special))]

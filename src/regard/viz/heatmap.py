@@ -27,7 +27,7 @@ _MIN_WIDTH = 4.4
 _TITLE, _TITLE_LINE = 11.0, 0.22
 _MAX_VALUES, _MAX_VECTOR_CELLS = 260, 2_500
 _MOST_PLACES = 3
-"""Maximum number of decimal places of weights in cells. Longer numbers would not fit, so then only colours are shown."""
+"""Maximum number of decimal places of weights in cells. Longer numbers would not fit, so cells then have only colours."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def draw(
         dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Returns:
-        The figure. Weights are not normalised, even if rows do not sum to one; the caption says how much is not drawn. Columns
-        run from right to left if their words do.
+        The figure. Weights are not normalised, even if rows do not sum to one; the caption says how much weight is not drawn.
+        Columns run from right to left if their words do.
 
     Raises:
         RequestError: If there is no such site, head or ending.

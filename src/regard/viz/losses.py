@@ -1,4 +1,4 @@
-"""Bars that show how much probability a prediction loses without the most attended, random, or most important words."""
+"""Bars that show how much probability a prediction loses if the most attended, random, or most important words are removed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def draw(
     """Draw one group of bars for each way of removing words.
 
     Args:
-        losses: Loss of probability by order of the words (at most three), for each way of removing them.
+        losses: For each way of removing words, the loss of probability by the order of removal (at most three orders).
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
         title: Text above the bars.
         notes: Sentences below the bars.
@@ -33,7 +33,7 @@ def draw(
         dpi: Pixels per inch.
 
     Raises:
-        RequestError: If the file's ending is not one of these.
+        RequestError: If the file has another ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("picture of faithfulness", path, dpi)

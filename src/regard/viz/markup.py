@@ -1,4 +1,4 @@
-"""Helpers for the parts of a page: escaped text, classes for shades, and the legend."""
+"""Helpers for the parts of a page: escaped text, CSS classes for shades, and the legend."""
 
 import html
 import json
@@ -34,7 +34,7 @@ def text(words: str, limit: int = 5000) -> str:
 
 
 def caption(shown: Sequence[str], rest: Sequence[str]) -> str:
-    """Return the text below a drawing: sentences about the shown view, which the script replaces, and about all views."""
+    """Return the text below a drawing: first sentences about the shown view, which the script updates, then about all views."""
     return f'<p class="note"><span class="told">{_sentences(shown)}</span> {_sentences(rest)}</p>\n'
 
 
@@ -43,27 +43,27 @@ def _sentences(sentences: Sequence[str]) -> str:
 
 
 def script_data(data: object) -> str:
-    """Return a script element with JSON that cannot end the element."""
+    """Return a script element with data as JSON, in which no text can close the element."""
     content = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json">{content}</script>\n'
 
 
 def facts(items: Iterable[tuple[str, str]]) -> str:
-    """Return a list of names and values; empty without items."""
+    """Return an HTML list of names and values; empty if there are no items."""
     rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(value)}</dd>' for name, value in items)
     return f"<dl>{rows}</dl>\n" if rows else ""
 
 
 def shade(share: float) -> str:
-    """Return the class of a weight that is this share of the full scale, from −1 to 1."""
+    """Return the CSS class of a weight, given as a share of the full scale from −1 to 1."""
     return f"{'b' if share < 0 else 'a'}{int(min(1.0, abs(share)) * LEVELS + 0.5)}"
 
 
 @lru_cache
 def palette() -> str:
-    """Return a style class for each shade (`a` of positive weights, `b` of negative), in light and dark colours.
+    """Return a CSS class for each shade (`a…` for positive weights, `b…` for negative), in light and dark colours.
 
-    The page's colour scheme chooses between them. Browsers that don't know `light-dark` show the light ones.
+    The page's colour scheme chooses between them. Browsers that don't support `light-dark` show the light colours.
     """
 
     def classes(letter: str, light: Sequence[str], dark: Sequence[str]) -> str:

@@ -9,10 +9,10 @@ FEWEST, MOST = 2, 12
 
 
 def decimals(scale: float) -> int:
-    """Return the number of decimal places for weights up to a scale, so that the largest has at least two significant digits.
+    """Return the number of decimal places that shows the largest weight with at least two significant digits.
 
     Args:
-        scale: The largest weight; 0 without weights.
+        scale: The largest weight; 0 if there are no weights.
     """
     if scale >= 100:
         return 0

@@ -1,4 +1,4 @@
-"""The part of a page with matrices: two lines of words that shade each other, and a grid with a value in each cell."""
+"""The part of a page with matrices: two lines of words, where a selected word shades the other line, and a grid of values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from regard.viz.markup import LEVELS, Options, legend, script_data, shade, text
 from regard.viz.numbers import decimals, fixed, greatest, tick, units
 
 _NAMES = {"source": "source", "target": "output", "read": "output"}
-"""Names of the axes; `read` are the words that a decoder reads, if they differ from those it writes."""
+"""Names of the axes; `read` stands for the words that a decoder reads, if they differ from the words that it writes."""
 
 
 def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, with_note: bool = True) -> str:
@@ -97,7 +97,7 @@ def _sentences(view: dict[str, Any], words: dict[str, list[str]]) -> str:
             f'<p class="sentence {kind}"><span class="name">{_NAMES[view[kind]]}</span>'
             f'<span class="words" dir="auto">{spans}</span></p>\n'
         )
-    return "".join(reversed(lines))  # the source first, as it is read
+    return "".join(reversed(lines))  # the source comes first, in reading order
 
 
 def _table(view: dict[str, Any], data: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-// Classifications: the words of a text on the colours of their weights.
+// Classifications: the words of a text, coloured by their weights.
 for (const article of document.querySelectorAll(".classified")) {
   const script = article.querySelector(":scope > script");
   if (!script) continue;

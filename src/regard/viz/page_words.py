@@ -1,4 +1,4 @@
-"""The part of a page with a classification: words with the colours of their weights, and a bar for each label."""
+"""The part of a page with a classification: words coloured by their weights, and a bar for each label."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ MOST_LABELS = 20
 
 
 def body(record: AttentionRecord, sites: Sequence[str], options: Options) -> str:
-    """Return the HTML of label, words and probabilities, followed by the sites within the words as matrices.
+    """Return the HTML of label, words and probabilities, followed by matrices of the attention among the words.
 
     Args:
         record: A classification.
@@ -82,7 +82,7 @@ def _weight(view: dict[str, Any], cell: int) -> float:
 
 
 def value(view: dict[str, Any], cell: int) -> str:
-    """Return a weight as a number, in the same form as the script."""
+    """Return a weight as text, in the same format as the script."""
     return fixed(_weight(view, cell), view["places"])
 
 

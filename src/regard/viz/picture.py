@@ -78,7 +78,7 @@ class Picture(Figure):
             super().draw(renderer)
 
     def resize(self, width: float, height: float, dpi: float) -> None:
-        """Set the size in inches, and the pixels per inch within the limit for files."""
+        """Set the size in inches, and the pixels per inch, reduced if a side would have more than 30,000 pixels."""
         self.set_size_inches(width, height)
         self.set_dpi(min(dpi, _MAX_PIXELS / max(width, height)))
 
@@ -88,7 +88,7 @@ class Picture(Figure):
         return left / whole, 1 - (top + height) / tall, width / whole, height / tall
 
     def write(self, text: str, left: float, top: float, **style: Any) -> None:
-        """Write text at a position in inches from the top left corner; it is never read as mathematics.
+        """Write text at a position in inches from the top left corner; `$` never begins a formula.
 
         Without `va`, `top` is the top of tall Latin letters. Letters of other scripts have the same baseline.
         """
@@ -112,7 +112,7 @@ class Picture(Figure):
             self.write(line, left, EDGE + number * step, ha=side, fontsize=size)
 
     def measure(self, texts: Sequence[str], size: float) -> list[float]:
-        """Return the widths in inches."""
+        """Return the width of each text in inches."""
         renderer = self.canvas.get_renderer()  # type: ignore[attr-defined]
         artist = self.text(0, 0, "", fontsize=size, parse_math=False)
         widths = []
@@ -151,7 +151,7 @@ def check(what: str, path: str | Path | None, dpi: float) -> str:
     """Return the ending of the file to write; "" for no file.
 
     Raises:
-        RequestError: If it is not the ending of a picture, or `dpi` is out of range.
+        RequestError: If pictures cannot have this ending, or `dpi` is out of range.
     """
     ending = "" if path is None else Path(path).suffix.lower()
     if path is not None and ending not in PICTURES:
@@ -162,14 +162,14 @@ def check(what: str, path: str | Path | None, dpi: float) -> str:
 
 
 def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str], list[str]]:
-    """Return the font families for the texts, and small print about missing characters, for which a warning is also raised."""
+    """Return the font families for the texts, and small print about missing characters; warn about these characters, too."""
     families, missing = fonts.families(texts)
     if not missing or ending == ".svg":  # an SVG contains text, which is drawn with the viewer's fonts
         return families, []
     shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
     text = (
         f"No installed font has {len(missing)} of the characters; boxes are drawn in their place. "
-        "Install one that does (Noto Sans CJK has Chinese, Japanese and Korean), or save as .svg or .html."
+        "Install a font that has them (Noto Sans CJK has Chinese, Japanese and Korean), or save as .svg or .html."
     )
     warnings.warn(f"{what}: {text} Missing: {shown}", fonts.FontWarning, stacklevel=4)
     return families, [text]
@@ -177,7 +177,7 @@ def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str],
 
 @contextmanager
 def blank(families: Sequence[str]) -> Iterator[Picture]:
-    """Yield an empty picture, with the style for drawing while the context is open."""
+    """Yield an empty picture; the style for drawing is set while the context is open."""
     with matplotlib.rc_context({**_STYLE, "font.family": list(families)}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `find_fonts` warns once, with advice
         picture = Picture(facecolor="white")
@@ -194,7 +194,7 @@ def _encode(picture: Picture, ending: str) -> bytes:
 
 
 def colours(values: np.ndarray, scale: float) -> tuple[ListedColormap, Normalize]:
-    """Return the colours from zero to the full scale, and those below zero if there are negative values."""
+    """Return the colour map and its range: from zero to `scale`, or from −`scale` if there are negative values."""
     positive = colour.ramp(colour.LIGHT, 256)
     if (values >= 0).all():
         return ListedColormap(positive, "regard"), Normalize(0, scale)
@@ -207,7 +207,7 @@ def draw_empty(what: str, lines: Sequence[str], path: str | Path | None, title: 
 
     Args:
         what: The kind of picture, for warnings.
-        lines: The reason, in large letters, followed by lines of small print.
+        lines: The reason, which is written in large letters, followed by lines of small print.
         path: File to write; None for no file.
         title: Text at the top.
         dpi: Pixels per inch.
@@ -236,7 +236,7 @@ def draw_bar(
     lying: bool = False,
     form: Callable[[float], str] = tick,
 ) -> None:
-    """Draw the colour bar in a box of inches."""
+    """Draw the colour bar in a box: left, top, width and height in inches."""
     axes = picture.add_axes(picture.box(*box))
     bar = picture.colorbar(mappable, cax=axes, orientation="horizontal" if lying else "vertical")
     bar.set_ticks(np.linspace(*mappable.get_clim(), ticks).tolist())

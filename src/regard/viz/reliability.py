@@ -20,7 +20,7 @@ from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL, SMALL_LINE, Pictur
 _WIDTH, _SIDE, _COUNTS, _LEFT, _NAME_ROOM = 4.6, 3.4, 0.75, 0.62, 0.27
 _CAPTION = (
     "Blue: the share of correct predictions among predictions with similar confidence. Red: the gap between this share and "
-    "their mean confidence (dots). Bars that end on the dashed line are calibrated: at confidence 0.8, 80% are correct. "
+    "the mean confidence (dots). Bars that end on the dashed line are calibrated: at confidence 0.8, 80% are correct. "
     "Below: the number of predictions. Calibration on these texts does not prove calibration on others."
 )
 _BLUE, _GAP_COLOUR = colour.LIGHT[2], colour.LIGHT_NEGATIVE[2]
@@ -39,7 +39,7 @@ def draw(
     caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
-    """Draw the bins of a calibration.
+    """Draw the accuracy, the mean confidence and the size of each bin of predictions.
 
         expected calibration error = Σ_m counts_m / N · |accuracy_m − confidence_m|
 
@@ -49,7 +49,7 @@ def draw(
         accuracy: (M) Share of correct predictions in each bin; any number for an empty bin.
         counts: (M) Number of predictions in each bin.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        title: Text before the error.
+        title: Text before the calibration error.
         counted: Singular noun for a prediction: "text", or "decision" if there is one for each label of a text.
         lowest: The lowest possible confidence, such as 0.5 for two labels, at which the axis begins. If None, it begins before
             the first bin with predictions.
@@ -58,8 +58,8 @@ def draw(
 
     Raises:
         ShapeError: If the numbers of bins differ.
-        RequestError: If the edges do not increase from 0 to 1, a share or `lowest` is out of range, or the file's ending is
-            not one of these.
+        RequestError: If the edges do not increase from 0 to 1, a share or `lowest` is out of range, or the file has another
+            ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("reliability diagram", path, dpi)
@@ -91,7 +91,7 @@ def draw(
 
 
 def _axis_begin(edges: np.ndarray, counts: np.ndarray, lowest: float | None) -> float:
-    """Return the beginning of the confidence axis: a multiple of 0.1 before all predictions, so that little of it is empty."""
+    """Return the beginning of the confidence axis: a multiple of 0.1 below all predictions, to leave little empty space."""
     filled = np.flatnonzero(counts > 0)
     begin = float(edges[filled[0]]) if len(filled) else 0.0
     if lowest is not None and (not len(filled) or edges[filled[0] + 1] > lowest):
@@ -111,7 +111,7 @@ def _checked(*arrays: Any) -> tuple[np.ndarray, ...]:
     filled = counts > 0
     confidence, accuracy = (np.where(filled, array, 0.0) for array in (confidence, accuracy))
     if not all(((array >= 0) & (array <= 1 + 1e-6)).all() for array in (confidence, accuracy)) or not (counts >= 0).all():
-        raise RequestError("reliability diagram: confidence and accuracy must be from 0 to 1, and counts from 0")
+        raise RequestError("reliability diagram: confidence and accuracy must be from 0 to 1, and counts at least 0")
     return edges, confidence, accuracy, counts
 
 

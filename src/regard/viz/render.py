@@ -20,7 +20,7 @@ def write(
     special: bool = False,
     caption: bool = True,
 ) -> None:
-    """Write a picture or a page, by the file's ending."""
+    """Write a picture or a page, depending on the file's ending."""
     if path.suffix.lower() == PAGE:
         disk.save(path, page.render(record, special=special, caption=caption))
     else:

@@ -28,7 +28,7 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
 
 
 def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, str]]:
-    """Return the words with the most weight and their weights, in descending order, without those that are rounded to zero."""
+    """Return the words with the most weight and their weights, in descending order; weights rounded to zero are left out."""
     places = decimals(greatest(weights))
     order = np.argsort(-np.abs(weights), kind="stable")[:count]
     found = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
@@ -52,5 +52,5 @@ def other_labels(record: AttentionRecord) -> list[str]:
 
 
 def further_labels(number: int, before: str = "") -> str:
-    """Return a clause on the labels that a list of the most probable leaves out; empty if it leaves out none."""
+    """Return a clause with the number of labels that a list leaves out, such as "and 3 less probable labels"; empty for 0."""
     return f"{before}and {counted(number, 'less probable label')}" if number > 0 else ""

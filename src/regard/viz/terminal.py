@@ -63,7 +63,7 @@ def render(
 
 
 def _print_matrix(view: WordView, site: str, console: Console) -> None:
-    """Print words and weights in hundredths, in blocks of columns that fit, with a line that explains the digits."""
+    """Print words and weights in hundredths, in blocks of columns that fit the console, and a line that explains the digits."""
     matrix = view.matrix
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     room = console.width - 1  # a full line would make some terminals wrap

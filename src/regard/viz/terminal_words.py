@@ -1,4 +1,4 @@
-"""A classification in a terminal: words with the colours of their weights, or with numbers if there are no colours."""
+"""A classification in a terminal: words coloured by their weights, or with numbers if there are no colours."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ _FIGURES = 8
 
 
 def render(record: AttentionRecord, console: Console, view: WordView, prints: Sequence[str]) -> None:
-    """Print label, words, probabilities and captions; see `terminal.render`."""
+    """Print the label, the words, the probabilities and the captions; see `terminal.render`."""
     weights = view.matrix.sum(axis=0, dtype=np.float64) / max(1, len(view.matrix))
     words = [label(word) for word in view.columns]
     console.print(Text(headline(record, with_probability=False), style="bold"))
@@ -39,7 +39,7 @@ def _coloured(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 
 def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
-    """Return the words, with the largest weights underlined if possible and followed by their numbers."""
+    """Return the words; those with the largest weights are underlined and followed by their weight."""
     top = greatest(weights)
     least, places = 0.1 * top, decimals(top)
     marked = [index for index in np.argsort(-np.abs(weights), kind="stable")[:_FIGURES] if abs(weights[index]) >= least > 0]

@@ -52,7 +52,7 @@ def draw(
     caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
-    """Draw the source words with the colours of their weights.
+    """Draw the source words, coloured by their weights.
 
     Args:
         record: The record.

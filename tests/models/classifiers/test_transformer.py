@@ -145,7 +145,7 @@ def test_the_configuration_is_followed():
 def test_refusals():
     model = build(SMALL)
     parts = {"mapping": model.mapping, "positions": model.positions, "encoder": model.encoder}
-    with pytest.raises(ConfigError, match="the pooling reads states 5 wide, and the encoder's are 20 wide"):
+    with pytest.raises(ConfigError, match="the pooling reads states of width 5, but the encoder's states have width 20"):
         TransformerClassifier(model.embedding, pooling=AttentionPooling(5), num_labels=2, **parts)
     with pytest.raises(ConfigError, match=r"TransformerClassifier\(num_labels=0\): num_labels must be 1 or more"):
         TransformerClassifier(model.embedding, pooling=model.pooling, num_labels=0, **parts)

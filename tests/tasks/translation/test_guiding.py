@@ -134,10 +134,10 @@ def test_score_is_force_without_attention(echo):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prefix": ["one"]}, "translate: got 2 texts and 1 of prefix, expected the same number of each"),
-        ({"prefix": []}, "translate: got 2 texts and 0 of prefix"),
-        ({"constraints": []}, "translate: got 2 texts and 0 of constraints"),
-        ({"constraints": [["one"]]}, "translate: got 2 texts and 1 of constraints"),
+        ({"prefix": ["one"]}, "translate: got 2 texts, but the length of prefix is 1; expected one item for each text"),
+        ({"prefix": []}, "translate: got 2 texts, but the length of prefix is 0"),
+        ({"constraints": []}, "translate: got 2 texts, but the length of constraints is 0"),
+        ({"constraints": [["one"]]}, "translate: got 2 texts, but the length of constraints is 1"),
         ({"constraints": ["one", "two"]}, r"constraints: got one text, expected a list of texts: write \['one'\]"),
         ({"constraints": [["one"], [" "]]}, "translate: a constraint of text 1 is empty"),
         ({"sampling": Sampling(), "beam_size": 3}, "translate: sampling does not search: leave beam_size and n_best out"),

@@ -103,7 +103,7 @@ def test_a_file_that_is_largely_unusable_stops_with_advice(tmp_path):
         pairs(path)
     message = str(caught.value)
     assert "412 of 600 lines (69%) are unusable, but data.allow_skipped allows 10%" in message
-    assert "x.tsv has lines in UTF-8 and lines in Windows-1252: convert the latter to UTF-8." in message
+    assert "x.tsv has lines in UTF-8 and lines in Windows-1252: convert all lines to UTF-8." in message
     assert "set data.encoding" not in message
     assert "set data.allow_skipped to 0.69 to use the other lines" in message
     assert "skipped 412: not valid UTF-8" in message
@@ -283,7 +283,7 @@ def test_json_objects_around_the_rows(tmp_path, content, message, indent):
 
 def test_json_objects_on_several_lines(tmp_path):
     path = write(tmp_path, "\n".join(json.dumps(row, indent=2) for row in ROWS), "x.jsonl")
-    with pytest.raises(DataError, match=r"expected one object per line; write them so: `jq -c \. x\.jsonl > lines\.jsonl`"):
+    with pytest.raises(DataError, match=r"one object per line; convert the file with `jq -c \. x\.jsonl > lines\.jsonl`"):
         pairs(path)
 
 

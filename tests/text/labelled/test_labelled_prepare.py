@@ -177,7 +177,7 @@ def test_several_labels(tmp_path):
     assert prepared.dev.labels.sum(axis=0).tolist() == [6, 4, 2, 0]
     np.testing.assert_array_equal(prepared.dev.batch([3, 1]).label.numpy(), prepared.dev.labels[[3, 1]])
     path.write_text('{"text": "a", "label": []}\n{"text": "b", "label": []}')
-    assert "no text has a label; the column 'label' holds none" in fail(LabelledDataConfig(train=(str(path),)))
+    assert "no text has a label; the column 'label' holds no label" in fail(LabelledDataConfig(train=(str(path),)))
 
 
 def test_labels_that_cannot_be_learned(data, tmp_path):

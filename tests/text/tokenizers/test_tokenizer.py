@@ -319,7 +319,10 @@ def test_no_text_is_refused():
     [
         (WordsConfig(min_count=0), "the tokenizer's min_count is 0; expected 1 or more"),
         (WordsConfig(max_size=-1), "the tokenizer's max_size is -1; expected 0 or more"),
-        (BPEConfig(size=4), "the tokenizer's size is 4; it has to hold 4 special symbols and some subwords, such as 8000"),
+        (
+            BPEConfig(size=4),
+            "the tokenizer's size is 4; expected a larger one, such as 8000, for 4 special symbols and some subwords",
+        ),
     ],
 )
 def test_bounds_out_of_range_are_refused(config, message):

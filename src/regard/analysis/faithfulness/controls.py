@@ -38,7 +38,7 @@ def permuted_distance(
         seed: Seed of the permutations.
 
     Returns:
-        Total variation distances, from 0 to 1.
+        For each text, the median total variation distance, from 0 to 1.
 
     Reference:
         Jain and Wallace 2019, Attention is not Explanation, algorithm 2.

@@ -12,7 +12,7 @@ SHARES = (1, 5, 10, 20, 50)
 
 
 class Deletions:
-    """Texts with deleted words. Equal texts are kept once, and all are run together."""
+    """Texts with deleted words. Equal texts are stored once, and the model runs on all texts together."""
 
     def __init__(self, probe: Probe, texts: Sequence[WordedText]) -> None:
         self._probe = probe
@@ -39,7 +39,7 @@ def num_deleted(words: int, share: int) -> int:
 
 
 def rank(importance: Float[np.ndarray, " W"], generator: np.random.Generator) -> Int[np.ndarray, " W"]:
-    """Return the words from the most to the least important; words of equal importance are in random order."""
+    """Return the indices of the words, the most important first; words of equal importance are in random order."""
     return np.lexsort((generator.random(len(importance)), -importance))
 
 
@@ -60,7 +60,7 @@ def erase(
     Args:
         probe: The model.
         texts: N texts of at least one word.
-        orders: R orders of the words of each text, the most important first.
+        orders: R lists with an order of the words for each text: word indices, the most important word first.
 
     Returns:
         Comprehensiveness and sufficiency, each (R,N,K) for the K shares, from −1 to 1.

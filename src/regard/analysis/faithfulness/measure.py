@@ -75,7 +75,7 @@ def examine(
     permutations: int = 100,
     seed: int = 1,
 ) -> Faithfulness:
-    """Measure a model that reads ids; see `measure_faithfulness`.
+    """Measure the faithfulness of a model on tokenised texts; see `measure_faithfulness`.
 
     Args:
         probe: The model.
@@ -125,12 +125,12 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
     attention, predictions, probes = [], [], [probe_of(one) for one in classifiers]
     for number, (classifier, probe) in enumerate(zip(classifiers, probes, strict=True)):
         if classifier.labels.names != classifiers[0].labels.names:
-            raise RequestError(f"faithfulness: model {number + 1} of the seeds knows other labels than the first")
+            raise RequestError(f"faithfulness: model {number + 1} has other labels than model 1")
         worded = worded_texts(classifier, texts)
         rows = probe.attention([text.ids for text in worded])
         attention.append([text.sum_words(row) for text, row in zip(worded, rows, strict=True)])
         if [len(one) for one in attention[-1]] != [len(one) for one in attention[0]]:
-            raise RequestError(f"faithfulness: model {number + 1} of the seeds finds other words in the texts than the first")
+            raise RequestError(f"faithfulness: model {number + 1} splits the texts into other words than model 1")
         predictions.append(probe.probabilities([text.ids for text in worded]))
     pairs = list(combinations(range(len(classifiers)), 2))
     apart = np.array([[divergence(attention[a][i], attention[b][i]) for a, b in pairs] for i in range(len(texts))]).mean(1)

@@ -25,11 +25,11 @@ class WordedText:
     ids: np.ndarray
     """Token ids (S,)."""
     word_of: np.ndarray
-    """Index (S,) of the word of each token, from 0; −1 for tokens that belong to no word. These are never deleted."""
+    """Index (S,) of the word of each token, from 0; −1 for tokens that belong to no word, which are never deleted."""
 
     def __post_init__(self) -> None:
         if self.ids.shape != self.word_of.shape or self.ids.ndim != 1:
-            raise ShapeError(f"WordedText: ids are {self.ids.shape}, word_of {self.word_of.shape}, expected (S,) of both")
+            raise ShapeError(f"WordedText: ids are {self.ids.shape}, word_of {self.word_of.shape}, expected (S,) for both")
 
     @property
     def num_words(self) -> int:
@@ -37,7 +37,7 @@ class WordedText:
         return int(self.word_of.max(initial=-1)) + 1
 
     def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
-        """Return the ids of the tokens that belong to the given words or to no word; one unknown token if there is none."""
+        """Return the ids of the tokens that belong to the given words or to no word; if none are left, one unknown token."""
         kept = self.ids[(self.word_of < 0) | words[self.word_of]]
         return kept if len(kept) else np.array([UNKNOWN], self.ids.dtype)
 
@@ -108,7 +108,7 @@ class Probe:
 
     @torch.inference_mode()
     def attention(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the pooling weights of each text's tokens, (S,). For several heads, it returns their mean."""
+        """Return the pooling weights of each text's tokens, (S,), averaged over heads."""
         found: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
             weights = self.model(tokens, mask, record=("pool",)).attention["pool"].double()
@@ -143,7 +143,7 @@ class Probe:
     def distance(self, first: Float[np.ndarray, "*#N C"], second: Float[np.ndarray, "*#N C"]) -> Float[np.ndarray, "*#N"]:
         """Return the total variation distance of two predictions, ½ Σ |p − q|.
 
-        For texts with several labels, it is the mean of |p − q|.
+        For texts with several labels, the distance is the mean of |p − q| over labels.
         """
         gaps = abs(first - second)
         return gaps.mean(-1) if self.several else gaps.sum(-1) / 2

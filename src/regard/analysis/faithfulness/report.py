@@ -17,8 +17,8 @@ CERTAIN = 0.05
 VISIBLE = 0.005
 """A difference must also be at least this large, so that two digits show it."""
 _MOST, _SOME = 0.5, 0.2
-"""Thresholds between the verdicts "only a little more", "among those", and "are those": the effect of the most attended words,
-as a share of the effect of the best order tried, both beyond the effect of random words.
+"""Thresholds between the verdicts "only a little more", "among those", and "are those": the effect of the most attended words
+as a share of the effect of the best order tried, after subtracting the effect of random words from both.
 """
 _STEADY = 0.02
 """A change of predictions counts as small below this share."""
@@ -61,7 +61,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Comparison of a model with the same model with equal weights on all tokens."""
+    """Comparison of a model's own attention with equal weights on all tokens."""
 
     accuracy: float
     """Share of texts labelled correctly with the model's own attention; if texts have several labels, all must be right."""
@@ -149,15 +149,15 @@ class Faithfulness:
         rows = [
             ["Kendall τ with leave-one-out", *_cells(self.leave_one_out)],
             ["Kendall τ with gradient × input", *_cells(self.gradient)],
-            ["distance under permuted weights", *_cells(self.permuted)],
-            ["distance under uniform weights", f"{self.uniform.distance:.3f}", "", ""],
+            ["total variation distance under permuted weights", *_cells(self.permuted)],
+            ["total variation distance under uniform weights", f"{self.uniform.distance:.3f}", "", ""],
             [self.uniform.score_name, f"{100 * self.uniform.accuracy:.2f}%", "", ""],
             [f"{self.uniform.score_name} under uniform weights", f"{100 * self.uniform.uniform_accuracy:.2f}%", "", ""],
         ]
         if self.seeds is not None:
             rows += [
                 [f"attention of {self.seeds.models} seeds (JS divergence)", *_cells(self.seeds.attention)],
-                [f"predictions of {self.seeds.models} seeds (distance)", *_cells(self.seeds.predictions)],
+                [f"predictions of {self.seeds.models} seeds (total variation)", *_cells(self.seeds.predictions)],
             ]
         return table(["", "mean", "± sd", "texts"], rows, widest=48)
 

@@ -39,7 +39,7 @@ class Removal:
     attention: float
     """Loss without the token that the step attends to most."""
     random: float
-    """Loss without a random token, which is the mean over all tokens."""
+    """Expected loss without a random token: the mean over all tokens."""
     best: float
     """Loss without the token whose removal costs most."""
     p: float
@@ -58,11 +58,11 @@ class TranslationFaithfulness:
     erased: Removal
     """The token stays in the source, but attention to it is erased in all layers and steps."""
     leave_one_out: float
-    """Mean Kendall τ of attention with the distances that deleting each token causes."""
+    """Mean Kendall τ of attention with the change of the prediction when each token is deleted."""
     gradient: float
     """Mean Kendall τ of attention with |gradient × input|; NaN if the model has no `source_embedding`."""
     uniform: float
-    """Mean total variation distance of the next token's distribution under equal weights."""
+    """Mean total variation distance between the next token's distributions with the model's own and with equal weights."""
     uniform_changed: float
     """Share of steps whose most probable token changes under equal weights."""
     permuted: float
@@ -94,7 +94,7 @@ class TranslationFaithfulness:
         return losses.draw(bars, path, title=title, notes=(_MEANING, self.sentence), caption=caption, dpi=dpi)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers; NaN becomes None."""
+        """Return all numbers and the sentence as plain data; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()} | {"sentence": self.sentence}
 
     def render(self) -> str:
@@ -106,8 +106,8 @@ class TranslationFaithfulness:
         rest = [
             ["Kendall τ with leave-one-out", f"{self.leave_one_out:.3f}"],
             ["Kendall τ with gradient × input", "none" if np.isnan(self.gradient) else f"{self.gradient:.3f}"],
-            ["distance under permuted weights", f"{self.permuted:.3f}"],
-            ["distance under equal weights", f"{self.uniform:.3f}"],
+            ["total variation distance under permuted weights", f"{self.permuted:.3f}"],
+            ["total variation distance under equal weights", f"{self.uniform:.3f}"],
             ["next tokens that change under equal weights", f"{self.uniform_changed:.1%}"],
         ]
         first, second = table(["probability lost", *_COLUMNS], rows, widest=48), table(["", "mean"], rest, widest=48)
@@ -166,7 +166,7 @@ def measure_translation_faithfulness(
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean of the values that are not NaN, or NaN without such a value."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     there = [value for value in values if value == value]
     return float(np.mean(there)) if there else float("nan")
 
@@ -265,7 +265,7 @@ def _leaf_of(embedding: nn.Module) -> Iterator[list[Tensor]]:
 
 
 def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
-    """Erase column b in row b of the batch, and rescale the others."""
+    """In row b of the batch, erase column b and rescale the other weights."""
     rows = torch.arange(len(weights), device=weights.device)
     kept = weights.clone()
     kept[rows, ..., rows] = 0
@@ -273,7 +273,7 @@ def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
 
 
 def _permute(orders: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Permute the weights of row b by order b, the same in all heads and steps."""
+    """Return a function that permutes the weights of row b by order b, the same in all heads and steps."""
 
     def change(weights: Tensor, mask: Tensor) -> Tensor:
         shape = (len(orders), *[1] * (weights.ndim - 2), orders.shape[1])

@@ -2,21 +2,21 @@
 
     s_ij = Σ_h v_h tanh(q_ih + k_jh)                       in code: `attention.additive.plain_additive_scores`
 
-Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), with E = e^{2q} and F = e^{2k} computed once for each row,
+Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), E = e^{2q} and F = e^{2k} are computed once for each row, and then
 
     t_ijh = 1 − 2 / (1 + E_ih F_jh)
 
-needs one multiply-add and one division for each element, and the processor computes many elements at a time. The work is done
+takes one multiply-add and one division for each element, and the processor computes many elements at a time. The work is done
 in place, in blocks that fit into the cache, so memory grows with B·Q·K only, in the backward pass too. If |q| or |k| is so
 large that E·F could overflow, E or F is NaN on purpose, and a block that contains a NaN uses tanh itself. So saturated inputs,
 and large inputs of opposite signs that cancel, give the same results as tanh. In callers compiled by `torch.compile`,
 `kernels.additive_compiled` computes large sizes.
 
-Gain over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 7 to 13 and 2.6 to 5 in float32, 3.2 to 3.9 and
-1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10, 10 and 6 (`benchmarks/log.md`).
+Speed-up over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 7 to 13 and 2.6 to 5 in float32, 3.2 to
+3.9 and 1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10, 10 and 6 (`benchmarks/log.md`).
 
-For inputs of ordinary size, the error against float64 is that of the plain form. It is an absolute error of about ε·|v| for
-each element, whereas tanh of a tiny input has a relative error.
+For inputs of ordinary size, the error against float64 equals that of the plain form. It is an absolute error of about ε·|v|
+for each element, whereas tanh of a tiny input has a relative error.
 """
 
 import math
@@ -52,7 +52,7 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return the plain form's scores, computed in blocks of E and F. Half types are computed in float32, also under autocast.
+    """Return the same scores as the plain form, computed in blocks. Half types are computed in float32, also under autocast.
 
     Args:
         query: Projected queries.
@@ -103,7 +103,7 @@ def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -
 
 
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
-    """Return e^{2x} in float32 for half types, with NaN where a product of two exponentials could overflow.
+    """Return e^{2x} (in float32 for half types), with NaN where a product of two exponentials could overflow.
 
     The result has no gradient.
     """
@@ -111,10 +111,10 @@ def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
 
 
 def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | None:
-    """Return `exponential(key)` for keys that are used by one query after another; None if single queries use the plain form.
+    """Return `exponential(key)` for keys that are used by one query after another; None if it would not save time.
 
-    Gain over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with gradients
-    1.6 and 1.2. For 32 sentences: 2.4 to 2.8 and 1.5 to 1.9; with gradients, the steps use the plain form.
+    Speed-up over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with
+    gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 and 1.5 to 1.9; with gradients, the steps use the plain form.
     """
     pays = not torch.compiler.is_exporting() and key.device.type == "cpu" and key.numel() >= _small(key)
     return exponential(key) if pays else None
@@ -142,7 +142,7 @@ def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index
     """Yield the indices of query, key and scores, block by block.
 
     A block is either one sentence with many queries and keys: (n,H), (1,k,H), (n,k); or one query and all keys of many
-    sentences: (n,H), (n,K,H), (n,K). The second is faster for single steps of a decoder and for many short sentences.
+    sentences: (n,H), (n,K,H), (n,K). The second form is faster for single steps of a decoder and for many short sentences.
     """
     (batch, queries, width), keys = query.shape, key.shape[1]
     if not batch * queries * keys * width:
@@ -164,7 +164,7 @@ def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index
 
 
 class _Blocks:
-    """tanh(q_i + k_j) for one block after another, in reused memory."""
+    """Computation of tanh(q_i + k_j) for one block after another, in reused memory."""
 
     def __init__(self, query: Tensor, key: Tensor, key_exponential: Tensor | None) -> None:
         self.query, self.key = query, key
@@ -286,7 +286,7 @@ _scores.register_autograd(_differentiate, setup_context=_setup)
 
 
 class _Differentiable(torch.autograd.Function):
-    """The scores for `torch.func`, which does not use the gradients of custom operators."""
+    """Autograd function of the scores, for `torch.func`, which does not use the gradients of custom operators."""
 
     generate_vmap_rule = True
 
@@ -299,7 +299,7 @@ class _Differentiable(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """The gradient, which `torch.func` can use but not differentiate again."""
+    """Autograd function of the gradients; `torch.func` can use it, but cannot differentiate it again."""
 
     generate_vmap_rule = True
 

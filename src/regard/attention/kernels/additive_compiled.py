@@ -4,13 +4,14 @@ With E = e^{2q}, F = e^{2k} and d_h = 1 + E_h F_h,
 
     s = Σ_h v_h − 2 Σ_h v_h / d_h,    two fractions over one denominator: v₁/d₁ + v₂/d₂ = (v₁ d₂ + v₂ d₁) / (d₁ d₂),
 
-which halves the number of divisions. d is limited to 2³⁰, so that the product of two stays finite; beyond that, tanh is ±1 in
-float32. With r = 1/d, all gradients follow from two sums over the keys, or, for the gradient of the keys, over the queries:
+which halves the number of divisions. d is limited to 2³⁰, so that the product of two denominators stays finite; for larger d,
+tanh is ±1 in float32. With r = 1/d, all gradients follow from two sums over the keys, or, for the gradient of the keys, over
+the queries:
 
     Σ_j g_ij r_ijh   and   Σ_j g_ij r_ijh (1 − r_ijh).
 
-Gain over the blocks of `kernels.additive` in a compiled caller, forward and with gradients, at B,Q,K,H = 32,30,30,256: 2.5
-to 3 and 2.8 to 3.2; at 4,512,512,256: 4.8 and 4.4. Over the formula with a tanh, compiled by PyTorch: 6 and 5, 16 and 20
+Speed-up over the blocks of `kernels.additive` in a compiled caller, forward and with gradients, at B,Q,K,H = 32,30,30,256:
+2.5 to 3 and 2.8 to 3.2; at 4,512,512,256: 4.8 and 4.4. Over the formula with a tanh, compiled by PyTorch: 6 and 5, 16 and 20
 (`benchmarks/log.md`).
 
 E and F overflow in float32 beyond |x| = 43. If `in_range` finds such an input, `kernels.additive` computes the scores.
@@ -78,7 +79,7 @@ def gradients(
     key_exponential: Float[Tensor, "B K H"] | None,
     needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients for query, key and score weight; those not needed are empty tensors."""
+    """Return the gradients for query, key and score weight; gradients that are not needed are empty."""
     e, f = _exponential(query), _exponential(key) if key_exponential is None else key_exponential
     v, g = 4 * score_weight.float(), grad.float().contiguous()
     grad_q, grad_k, grad_v = v.new_empty(3, 0).unbind()
@@ -115,6 +116,7 @@ def _row_sums(e: Tensor, f: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 @cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     # fullgraph=True: PyTorch raises an error instead of falling back to eager operations with their (B,Q,K,H) tensors.
-    # Dynamic sizes, because each compilation takes seconds. A multiply-add may be one instruction, which rounds only once.
+    # dynamic=True: new sizes need no new compilation, which would take seconds. The option allows the compiler to use one
+    # instruction for a multiply-add, which rounds only once.
     options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
     return torch.no_grad()(torch.compile(function, fullgraph=True, dynamic=True, options=options))

@@ -5,10 +5,10 @@
 The forward pass never stores the (B,Q,K,H) tensor, and it stores the (B,Q,K) tensor only if weights are needed. The backward
 pass computes the weights again from q and k, for one slab of queries at a time. `SLAB` limits the size of a slab, so memory
 does not grow with Q·K. No atomic additions are used, so equal inputs give identical results. `additive_triton_kernels`
-contains the arithmetic; docs/explanation/kernels.md derives its least possible cost.
+contains the arithmetic; docs/explanation/kernels.md derives the minimum cost.
 
-All inputs are computed in float32. The kernels were checked under Triton's interpreter and compiled for NVIDIA's
-compute capability 8.0 and 9.0; they have not been run or timed on a GPU.
+Scores and softmax are computed in float32 for all input types. The kernels were checked under Triton's interpreter and compiled
+for NVIDIA's compute capability 8.0 and 9.0; they have not been run or timed on a GPU.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ _HALF = (torch.float16, torch.bfloat16)
 def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Return whether the kernels are turned on and support this device, these types and these sizes.
 
-    They have not run on a GPU, so they are off unless the environment variable REGARD_TRITON is 1. They support NVIDIA GPUs
-    from compute capability 8.0 on, and float32 or half types.
+    The kernels have not run on a GPU, so they are off unless the environment variable REGARD_TRITON is 1. They support NVIDIA
+    GPUs from compute capability 8.0 on, and float32 or half types.
     """
     if not _INSTALLED or os.environ.get("REGARD_TRITON") != "1" or query.device.type != "cuda":
         return False
@@ -97,7 +97,7 @@ class _Side:
     rows: Tensor
     """e^{2·given} (B,N',H') float32, zero in the padding."""
     pairs: Tensor
-    """The same numbers as (B,H'/2,N',2): two neighbouring features, which share a reciprocal."""
+    """The numbers of `rows` as (B,H'/2,N',2): each pair holds two neighbouring features, which share a reciprocal."""
     highest: Tensor
     """max_h 2·given (B,N') float32, −∞ in the padding. The kernels use it to check that exponentials stay in range."""
     block: int
@@ -116,7 +116,7 @@ class _Side:
 
 
 class _Problem:
-    """Arguments that all kernels need: both sides, v, masks and sizes."""
+    """Arguments that all kernels need: queries, keys, v, masks and sizes."""
 
     def __init__(
         self, query: Tensor, key: Tensor, score_weight: Tensor, key_mask: Tensor | None, attn_mask: Tensor | None
@@ -174,7 +174,7 @@ def _attend(
             q.block, k.block, _block(value_size, 32 if value.dtype == torch.float32 else 64), problem.native,
             num_stages=1,  # needs at most 96 KB of shared memory, which every GPU from 8.0 on has
         )  # fmt: skip
-    if need_weights:  # so far, they are scores, −∞ where masked
+    if need_weights:  # until here, `weights` holds the scores, −∞ where masked
         weights.sub_(log_sum[..., None]).exp_()
     return context, weights, log_sum
 
@@ -215,7 +215,7 @@ def _backward(
 
 
 def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
-    """Compute the weights of some queries again, (B,n,K)."""
+    """Compute the weights (B,n,K) of the queries in `rows` again."""
     q, k, count = problem.query, problem.key, rows.stop - rows.start
     weights = q.rows.new_empty(problem.batch, count, problem.keys)
     grid = (problem.batch * _blocks(count, q.block) * _blocks(problem.keys, k.block),)
@@ -229,7 +229,7 @@ def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
 def _gradient(
     problem: _Problem, own: _Side, other: _Side, start: int, grad_scores: Tensor, grad: Tensor, *, with_weight: bool
 ) -> Tensor:
-    """Add to `grad`, the gradient of one side, and return that of the score weight if `with_weight`, else zeros.
+    """Add the gradient of one side to `grad`; return the gradient of the score weight if `with_weight`, else zeros.
 
     `grad_scores` is (B,other,own).
     """
@@ -266,7 +266,7 @@ def _on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
 
 
 def _block(size: int, most: int) -> int:
-    """Return the next power of two for `size`, at least 16 (Triton's minimum for matrix products) and at most `most`."""
+    """Return `size` rounded up to a power of two, at least 16 (Triton's minimum for matrix products) and at most `most`."""
     return min(most, max(16, 1 << (size - 1).bit_length()))
 
 
@@ -331,7 +331,7 @@ _attend.register_autograd(_differentiate, setup_context=_setup)
 
 
 class _Differentiable(torch.autograd.Function):
-    """The fused attention for `torch.func`, which does not use the gradients of custom operators."""
+    """Autograd function of the fused attention, for `torch.func`, which does not use the gradients of custom operators."""
 
     generate_vmap_rule = True
 
@@ -344,7 +344,7 @@ class _Differentiable(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """The gradient, which `torch.func` can use but not differentiate again."""
+    """Autograd function of the gradients; `torch.func` can use it, but cannot differentiate it again."""
 
     generate_vmap_rule = True
 

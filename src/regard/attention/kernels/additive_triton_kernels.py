@@ -1,12 +1,12 @@
-"""The Triton kernels of `additive_triton`. No other module imports triton, and this one is imported lazily.
+"""The Triton kernels of `additive_triton`, which imports this module only when it runs a kernel, because it needs triton.
 
 With r_ijh = 1 / (1 + e^{2 q_ih} e^{2 k_jh}), tanh(q_ih + k_jh) = 1 − 2 r_ijh. A score needs only −2 Σ_h v_h r_ijh, because the
 rest, Σ_h v_h, is the same for every key and cancels in the softmax.
 
 Two elements share one reciprocal: a / x + b / y = (a y + b x) / (x y), so an element costs three multiply-adds and half a
-reciprocal. A block is computed this way if its products do not overflow in float32
-(`_in_range`), and as r = 1 / (1 + e^{2 (q + k)}) otherwise: there the sum comes first, so large numbers of opposite signs
-cancel, and infinity gives 0.
+reciprocal. A block is computed this way if its products do not overflow in float32 (`_in_range`), and as r = 1 / (1 +
+e^{2 (q + k)}) otherwise. The second form computes q + k first, so large numbers of opposite signs cancel, and an exponential
+that overflows gives r = 0.
 
 `no_type_check` switches shape checkers off, because Triton compiles the source code of these functions.
 """
@@ -21,15 +21,15 @@ PAIR_LIMIT = tl.constexpr(43.0)
 is not a subnormal number, which the hardware rounds to zero.
 """
 SIDE_LIMIT = tl.constexpr(69.0)
-"""Largest exponent of one side. If the other side's exponential is so small that it is rounded to zero (below e^{−87}), it
-would not have changed 1 + E·F.
+"""Largest exponent of one side. If the other side's exponential is rounded to zero (below e^{−87}), E·F would have been
+too small to change 1 + E·F.
 """
 
 
 @triton.jit
 @no_type_check
 def _reciprocal(x, NATIVE: tl.constexpr):
-    """Return 1 / x for x in [1, 2^126]. It is one instruction on NVIDIA GPUs; a division for the whole range takes several."""
+    """Return 1 / x for x in [1, 2^126]. On NVIDIA GPUs, this is one instruction; a general division takes several."""
     if NATIVE:
         result = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
     else:
@@ -108,11 +108,11 @@ def attend(
     HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr, KEEP_SCORES: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Compute the context of one block of queries, over blocks of keys, with a softmax that rescales its earlier sums.
+    """Compute the context of one block of queries, over blocks of keys, with an online softmax, which rescales earlier sums.
 
     `context` (B,Q,D) float32 starts as zeros and collects the sums, one piece of D at a time, so that any D fits. No other
-    program changes its rows. `log_sum` (B,Q) is the logarithm of the softmax's denominator, 0 for a row with nothing to attend
-    to.
+    program writes to the same rows. `log_sum` (B,Q) is the logarithm of the softmax's denominator, 0 for a row without allowed
+    keys.
     """
     num_blocks = PADDED_Q // BLOCK_Q
     b = (tl.program_id(0) // num_blocks).to(tl.int64)
@@ -190,7 +190,7 @@ def recompute_weights(
 @triton.jit
 @no_type_check
 def _add_exactly(sums, weight_sums, own_tile, given_at, g_at, count, own_count, H, n_ok, width_ok):
-    """Add both sums of `gradient` over `count` rows whose exponentials overflow in float32, from the inputs themselves."""
+    """Add both sums of `gradient` over `count` rows, computed from the inputs, because their exponentials may overflow."""
     for _ in range(count):
         g = tl.load(g_at, mask=n_ok, other=0.0)
         other_row = tl.load(given_at, mask=width_ok, other=0.0).to(tl.float32)
@@ -209,11 +209,11 @@ def gradient(
     own_start, other_start, own_count, other_count, OWN, OTHER, H, PADDED_OWN, PADDED_OTHER, PADDED_H,
     WITH_WEIGHT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_H: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Add 4 v_h Σ_m g_mn r (1 − r) to grad_own_nh, and store −2 Σ_nm g_mn r of each block, for the score weight.
+    """Add 4 v_h Σ_m g_mn r (1 − r) to grad_own_nh, and store −2 Σ_nm g_mn r of each block, for the gradient of v.
 
     Query and key are symmetric in r, so one kernel computes both gradients: "own" is the side whose gradient is computed,
-    "other" the side of the sum, and g (B,other,own) the gradient of the scores. Each program writes its own part of the result,
-    so there are no atomic additions, and the order of the sums never changes.
+    "other" is the side that is summed over, and g (B,other,own) is the gradient of the scores. Each program writes its own part
+    of the result, so there are no atomic additions, and the order of the sums never changes.
     """
     h_blocks, n_blocks = PADDED_H // BLOCK_H, tl.cdiv(own_count, BLOCK_N)
     program = tl.program_id(0)

@@ -1,6 +1,6 @@
 """The gated delta rule by chunks: products of matrices and one triangular system within each chunk, and a loop over chunks.
 
-With the matrix S before a chunk, its keys K, values V, rates β, and c_t = log (α_1 … α_t) from the chunk's first position:
+For a chunk with keys K, values V and rates β, the matrix S before it, and c_t = log (α_1 … α_t) from its first position on:
 
     L_ti = β_t exp(c_t − c_i) k_t·k_i (i < t),    U = (I + L)⁻¹ diag(β) (V − diag(exp c) K S)
     found = diag(exp c) Q S + (exp(c_t − c_i) q_t·k_i)_{i ≤ t} U,    S ← exp(c_C) S + (diag(exp(c_C − c)) K)ᵀ U
@@ -44,7 +44,7 @@ def scan_chunks(
     """Return S_tᵀ q_t for each position, and the last S.
 
     Args:
-        query: The queries; None if only the last S is needed, and then the first result is None.
+        query: The queries; None if only the last S is needed; the first result is then None.
         key: The keys, of length one or zero.
         value: The values.
         gates: log α and β of each position; zero for keys that do not exist.
@@ -60,7 +60,7 @@ def scan_chunks(
     decay, kept = faded.exp()[..., None], (faded[..., -1:] - faded).exp()[..., None]
     within = strictly_lower(faded)
     system = rate * within * (k @ k.mT)
-    # One system for both right-hand sides: diag(β) V, and diag(β exp c) K, which S multiplies in the loop.
+    # Solve for both right-hand sides at once: diag(β) V, and diag(β exp c) K, whose solution is multiplied by S in the loop.
     both = solve_unit_lower(system, rate * torch.cat([v, decay * k], -1), left=True)
     new, old = both.split([v.shape[-1], k.shape[-1]], -1)
     if query is not None:

@@ -1,13 +1,13 @@
-"""Weights and context of several heads without gradient; the weights are the only large tensor.
+"""Compute weights and context of several heads without gradients; the weights are the only large tensor.
 
     weights = softmax(scale · q kᵀ + bias) over the allowed keys,    context = weights v
 
-`heads_attention` computes some heads of one sentence at a time. So queries, keys and values are not copied (a product over
-batch and heads at once would copy them first), scores become weights in place, and the second product reads the weights from
-the cache.
+`heads_attention` computes some heads of one sentence at a time. Therefore, queries, keys and values are not copied (a product
+over batch and heads at once would copy them first), scores become weights in place, and the second product reads the weights
+from the cache.
 
-Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
-1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights it is not faster, and in bfloat16 it is slower
+Speed-up of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
+1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights, this form is not faster, and in bfloat16 it is slower
 (`benchmarks/log.md`).
 """
 
@@ -29,7 +29,7 @@ BLOCK = 1 << 20
 
 
 def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> bool:
-    """Return whether this path is faster: on a CPU, without gradient, for large float32 weights, and not under a compiler."""
+    """Return whether this path is faster: on a CPU, without gradients or a compiler, for many float32 or float64 weights."""
     if torch.compiler.is_compiling() or is_transformed():
         return False
     given = [query, key, value] if bias is None else [query, key, value, bias]
@@ -44,9 +44,9 @@ def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
 def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
     """Return whether two products are faster than PyTorch's fused kernel: for half types on a CPU, up to LARGE weights.
 
-    Gain in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
+    Speed-up in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
     128,4,1,30; 2.5 and 4.6 at 16,4,128,128; 2 and 2.3 at 4,4,384,384. For one head of 256: 5 and 10 at 128,1,1,30; 3.3
-    and 3 at 4,1,512,512. With a mask, the forward gains are 1.6 to 1.8. With more weights than LARGE, two products
+    and 3 at 4,1,512,512. With a mask, the forward speed-ups are 1.6 to 1.8. With more weights than LARGE, two products
     are slower (0.4 and 0.7 at 4,8,512,512).
     """
     return query.device.type == "cpu" and query.dtype.itemsize == 2 and query.shape[:-1].numel() * keys <= LARGE
@@ -83,6 +83,6 @@ def _heads(
             block.masked_fill_(~mask.expand_as(weights)[at], -torch.inf)
         torch.softmax(block, -1, out=block)
         if mask is not None:
-            block.masked_fill_(~mask.expand_as(weights)[at], 0)  # a row without allowed keys was 0/0, which is NaN
+            block.masked_fill_(~mask.expand_as(weights)[at], 0)  # the softmax of a row without allowed keys is NaN
         torch.bmm(block, value[at], out=context[at])
     return context, weights

@@ -6,8 +6,8 @@ The products over 1, 2, 4, … keys are computed for all queries at once. Then e
 from 1, 2, 4, … keys before it. The result is exact up to rounding for any probabilities, because it uses only sums and products
 of numbers in [0, 1].
 
-Gain over the recurrence, forward and with gradients: 3.7 and 3.3 to 5 at B,Q,K = 32,30,30; 1.9 and 1.9 for a decoder's step at
-128,1,30; 30 forward at 4,128,512 (`benchmarks/log.md`).
+Speed-up over the recurrence, forward and with gradients: 3.7 and 3.3 to 5 at B,Q,K = 32,30,30; 1.9 and 1.9 for a decoder's step
+at 128,1,30; 30 forward at 4,128,512 (`benchmarks/log.md`).
 """
 
 import torch
@@ -22,7 +22,7 @@ EXPORTED_KEYS = 1 << 16
 def scanned_alignments(
     stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return α (B,Q,K) from the probabilities p to stop and 1 − p to continue, and α of the previous query."""
+    """Return α (B,Q,K) from the probabilities p of stopping and 1 − p of continuing, and from α of the previous query."""
     products = _products(go_on)
     alignments = []
     for i in range(stop.shape[1]):
@@ -35,9 +35,9 @@ def scanned_alignments(
 
 
 def _products(go_on: Float[Tensor, "B Q K"]) -> list[tuple[int, Tensor]]:
-    """Return the product of the s factors before each key, for s = 1, 2, 4, … < K; zero for the first s keys, which have fewer.
+    """Return the product of the s factors before each key, s = 1, 2, 4, … < K; zero for keys with fewer factors before them.
 
-    If `torch.export` runs with a dynamic K, the steps are those of `EXPORTED_KEYS`; surplus steps add zeros.
+    If `torch.export` runs with a dynamic K, s goes up to `EXPORTED_KEYS`; surplus steps add zeros.
     """
     keys = go_on.shape[2]
     limit, reach, product = keys if isinstance(keys, int) else EXPORTED_KEYS, 1, _shift(go_on, 1)

@@ -1,8 +1,8 @@
-"""Softmax over few keys. On a CPU, PyTorch's own is ten times as slow per weight if a row has fewer keys than a SIMD vector.
+"""Softmax over few keys. On a CPU, PyTorch's own takes ten times as long per weight if a row is shorter than a SIMD vector.
 
-Gain in float32, forward and with gradients: 4.2 to 5.2 and 2.8 for 32·30 rows of 10 keys, 1.6 to 1.9 and 1.1 for 128 rows
-of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16, padding is slower with gradients (a gain of 0.6 to
-0.9), so half types are not padded.
+Speed-up in float32, forward and with gradients: 4.2 to 5.2 and 2.8 for 32·30 rows of 10 keys, 1.6 to 1.9 and 1.1 for 128 rows
+of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16, padding is slower with gradients (a speed-up of 0.6
+to 0.9), so half types are not padded.
 """
 
 import torch
@@ -19,7 +19,7 @@ def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None)
 
     Args:
         scores: Any real numbers, in any floating type.
-        dtype: Type of the computation and of the result; None for that of the scores.
+        dtype: Type of the computation and of the result; None for the type of the scores.
     """
     missing = LANES - scores.shape[-1]
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()

@@ -130,10 +130,10 @@ def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
 
     Args:
         tokenizer: The tokenizer.
-        read: Name of the text that the page splits with it, for a message; empty if it only joins words.
+        read: Name of the text that the page splits with this tokenizer, for errors; empty if the page only joins words.
 
     Raises:
-        RequestError: If it splits text by spaCy's rules, which don't run in a browser.
+        RequestError: If the tokenizer splits text by spaCy's rules, which don't run in a browser.
     """
     if read and tokenizer.kind == "spacy":
         raise RequestError(

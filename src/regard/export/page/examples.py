@@ -13,7 +13,7 @@ TUTORIAL = "she kissed him ."
 not know all its words.
 """
 _MOST_TOKENS = 1.5
-"""Maximum number of tokens per English word of a subword vocabulary that counts as learned from English text."""
+"""A subword vocabulary counts as learned from English text if it needs at most this many tokens per English word."""
 SENTENCES = (
     "My brother has not closed the old window.",
     "Although the boys sang in the garden, she slept.",

@@ -110,7 +110,7 @@ def build_document(data: Mapping[str, Any], blobs: Mapping[str, bytes], *, title
 
 
 def _json(data: Mapping[str, Any]) -> str:
-    """Return JSON that cannot end the script element around it."""
+    """Return JSON in which no text can close the script element around it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

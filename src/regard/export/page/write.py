@@ -32,14 +32,14 @@ class Page:
 def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), title: str = "", overwrite: bool = False) -> Page:
     """Write a page on which anyone can use a trained model, inspect its attention and change it.
 
-    The page is one HTML file of about 5 MB and 1.3 times the size of the model. It contains the model and a runtime, opens in a
-    browser with a double click, and makes no network requests. With several models, the page compares them on the same text.
+    The page is one HTML file of about 5 MB plus 1.3 times the size of the model. It contains the model and a runtime, opens in
+    a browser with a double click, and makes no network requests. With several models, the page compares them on the same text.
 
     Args:
         runs: A trained model's folder, a loaded `Translator`, `Classifier` or `LanguageModel`, or up to four of them, all of
             one task.
         path: File to write; its name ends in `.html`.
-        examples: Example texts on the page, which opens with the first. If empty, the page has built-in English texts whose
+        examples: Example texts; the page opens with the first. If empty, the page has built-in English texts whose
             words the model knows.
         title: Title of the page; empty for a title from the models' names.
         overwrite: Whether to replace a file that is already there.
@@ -78,7 +78,7 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
 
 
 def _check(path: Path, runs: Sequence[Any], examples: Sequence[str], *, overwrite: bool) -> None:
-    """Check what can be checked before a model is loaded."""
+    """Check the arguments before a model is loaded."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise RequestError(f"the page's file is {path}, expected a name that ends in .html, for example {path.stem}.html")
     if path.exists() and not overwrite:

@@ -1,9 +1,9 @@
 """A bag of words and n-grams with attention pooling.
 
-The vector of a word is the sum of its own vector and those of the n-grams that end with it: in "not dull", the vector of "dull"
-includes that of "not dull". So attention stays a distribution over words, and a word whose meaning is changed by the words
-before it ("not good", "looked good") gets the weight for this context. If an n-gram's vector were added to its other words too,
-"is" in "is dull" would get attention that belongs to "dull". Words affect the labels only through the weighted sum.
+The state of a word is the sum of its word vector and the vectors of the n-grams that end with it: in "not dull", the state of
+"dull" includes the vector of "not dull". So attention stays a distribution over words, and a word whose meaning is changed by
+the words before it ("not good", "looked good") gets the weight for this context. If an n-gram's vector were added to its other
+words too, "is" in "is dull" would get attention that belongs to "dull". Words affect the labels only through the weighted sum.
 """
 
 import math
@@ -25,19 +25,19 @@ from regard.text.symbols import PAD
 
 _MULTIPLIERS = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))  # odd numbers, from xxHash and the golden ratio
 _INITIAL_NORM = 0.5
-_COUNTED_NORM = 0.05  # small compared with log-count ratios, which are of the order of one
-_COUNTED_SCALE = 3.0  # scale of the initial logits, which are averages of ratios, few of which are large
+_COUNTED_NORM = 0.05  # small compared with log-count ratios, whose magnitude is about 1
+_COUNTED_SCALE = 3.0  # scale of the initial logits, which are averages of ratios; few ratios are large
 
 
 class BagClassifier(PooledClassifier):
-    """h_s = E[x_s] + Σ_n G[hash(x_{s−n+1} … x_s)]; logits = W Σ_s weight_s h_s + b, with the weights of the pooling of h.
+    """h_s = E[x_s] + Σ_n G[hash(x_{s−n+1} … x_s)]; logits = W Σ_s weight_s h_s + b; the pooling computes the weights from h.
 
     The length n of the n-grams goes from 2 to `max_ngram`.
 
     Shapes: E (V,D), G (buckets,D), W (C,D).
 
     Reference: Joulin et al. 2017 for hashed n-grams; Wang, Manning 2012 for the benefit of pairs of words.
-    Differs from the papers: attention instead of the mean, and n-grams belong to their last words.
+    Differs from the papers: attention instead of the mean, and each n-gram is added to its last word only.
 
     Args:
         config: Settings of the model.
@@ -64,7 +64,7 @@ class BagClassifier(PooledClassifier):
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Add each word's vector and those of the n-grams that end with it. N-grams that contain padding are left out."""
+        """Return each word's vector plus the vectors of the n-grams that end with it; n-grams with padding are left out."""
         embedded: Tensor = self.embedding(tokens)
         for rows, real in self._ngrams(tokens):
             vectors = self.ngram_embedding(rows).where(real.unsqueeze(-1), 0)
@@ -72,7 +72,7 @@ class BagClassifier(PooledClassifier):
         return embedded
 
     def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield for each n the n-grams' rows of the table (B, S − n + 1), and which of them contain no padding."""
+        """Yield for each n the table rows of the n-grams (B, S − n + 1), and a mask of the n-grams without padding."""
         for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
             windows = tokens.unfold(1, size, 1)
             yield ngram_rows(windows, num_rows=self.ngram_embedding.num_embeddings), (windows != PAD).all(dim=2)
@@ -126,7 +126,7 @@ class BagClassifier(PooledClassifier):
 def count_texts(
     counts: Float[Tensor, "R C"], rows: Int[Tensor, "B K"], real: Bool[Tensor, "B K"], gold: Float[Tensor, "B C"]
 ) -> None:
-    """Add the labels of the texts to the counts of the rows that occur in them; a row counts once per text."""
+    """Add the labels of the texts in which a row occurs to this row's counts; a row counts once per text."""
     text = torch.arange(len(rows), device=rows.device)[:, None].expand_as(rows)
     once = torch.stack((text[real], rows[real])).unique(dim=1)
     counts.index_add_(0, once[1], gold[once[0]])
@@ -142,14 +142,14 @@ def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, 
 
 
 def ngram_rows(ngrams: Int[Tensor, "B S N"], *, num_rows: int) -> Int[Tensor, "B S"]:
-    """Return the row of an n-gram in the table."""
+    """Return the row of each n-gram in the table."""
     return hash_ngrams(ngrams).remainder(num_rows)
 
 
 def hash_ngrams(ngrams: Int[Tensor, "B S N"]) -> Int[Tensor, "B S"]:
     """Return a hash of the sequence of words and its length.
 
-    Integer products wrap around 64 bits, the same on every device.
+    Integer products overflow 64 bits in the same way on every device.
     """
     state = torch.full_like(ngrams[..., 0], ngrams.shape[2])
     for position in range(ngrams.shape[2]):

@@ -21,7 +21,7 @@ from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import build_transformer_classifier
 from regard.models.text_classifier import TextClassifier
 
-RECURRENT_SHARE = 0.25  # total share in a combined classifier; small, as recurrent members make more errors with few texts
+RECURRENT_SHARE = 0.25  # total share of the recurrent members; small, as they make more errors with few texts
 
 
 def build_classifier(
@@ -59,8 +59,8 @@ def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
     wanted, given = (own.size, own.output_size), (pooling.size, pooling.output_size)
     if given != wanted:
         raise ConfigError(
-            f"the pooling takes states of width {given[0]} and gives {given[1]}, but this {type(model).__name__} needs "
-            f"{wanted[0]} and {wanted[1]}"
+            f"the pooling reads states of width {given[0]} and returns width {given[1]}, but this {type(model).__name__} needs "
+            f"widths {wanted[0]} and {wanted[1]}"
         )
     model.pooling = pooling
 

@@ -50,8 +50,8 @@ class CountedClassifier(TextClassifier):
     The sum is written as attention, with directions weighted by magnitude, weight_s = |e_s| / Σ_j |e_j|:
     Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So the weight of a word is its share of all evidence, for any label.
 
-    N-grams are hashed into the buckets of T. Each bucket belongs to one n-gram; its other n-grams have no evidence. (If
-    n-grams shared buckets, with as many buckets as n-grams, the accuracy would be one point lower.)
+    N-grams are hashed into the buckets of T. Each bucket belongs to one n-gram; the other n-grams that fall into it have
+    no evidence. (If n-grams shared buckets, with as many buckets as n-grams, the accuracy would be one point lower.)
 
     Shapes: T (V + buckets, C), b (C,).
 
@@ -108,7 +108,7 @@ class CountedClassifier(TextClassifier):
         return Classified(context[:, :-1] + self.bias, {"pool": weights} if "pool" in record else {})
 
     def _rows(self, tokens: Int[Tensor, "B S"]) -> tuple[Int[Tensor, "B S N"], Bool[Tensor, "B S N"]]:
-        """Return the rows of the n-grams that end at each token, and which of them count."""
+        """Return the table rows of the n-grams that end at each token, and a mask of those that have evidence."""
         rows, real = [tokens], [tokens != PAD]
         for size, hashes, whole in self._ngrams(tokens):
             buckets, before = hashes.remainder(self.num_buckets), (size - 1, 0)
@@ -118,7 +118,7 @@ class CountedClassifier(TextClassifier):
         return stacked, counting & _first_of_each(stacked.masked_fill(~counting, -1))
 
     def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield for each n from 2 on: n, the n-grams' hashes (B, S − n + 1), and which of them contain no padding."""
+        """Yield for each n from 2 on: n, the n-grams' hashes (B, S − n + 1), and a mask of the n-grams without padding."""
         for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
             windows = tokens.unfold(1, size, 1)
             yield size, hash_ngrams(windows), (windows != PAD).all(dim=2)
@@ -185,7 +185,7 @@ class CountedClassifier(TextClassifier):
         ordered = hashes[counts.argsort(stable=True)].cpu().numpy()
         before = self.keys.cpu().numpy()
         keys = before.copy()
-        keys[ordered % self.num_buckets] = ordered  # NumPy keeps the last value of several with the same index
+        keys[ordered % self.num_buckets] = ordered  # for an index that occurs several times, NumPy keeps the last value
         self.keys.copy_(torch.from_numpy(np.where(before == 0, keys, before)))
 
     def _read(self, examples: Iterable[Example]) -> "tuple[_Texts, Int[Tensor, ' R']]":
@@ -242,7 +242,7 @@ def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
 
 
 class _Texts(NamedTuple):
-    """All training texts: the rows that occur in each, concatenated."""
+    """All training texts; `rows` concatenates the table rows that occur in each text."""
 
     rows: Tensor
     starts: Tensor

@@ -24,8 +24,8 @@ class HierarchicalClassifier(TextClassifier):
 
     A sentence ends after one or more tokens that end sentences, or when it has `max_sentence` tokens. Each site has one
     value for each token: `"word"` is its weight in its sentence, `"sentence"` is the weight of its sentence, and `"pool"` is
-    their product, its weight in the document. If the pooling has heads, `"pool"` uses the mean of the word heads, because each
-    sentence head reads the outputs of all word heads.
+    the product of both, its weight in the document. If the pooling has heads, `"pool"` uses the mean of the word heads, because
+    each sentence head reads the outputs of all word heads.
 
     Reference: Yang et al. 2016, eqs. 1–11.
     Differs from the paper: sentences are found by tokens, and dropout is added.
@@ -123,9 +123,12 @@ class SentenceLayout:
     """True at sentences, (B,N)."""
 
     def at_tokens(self, mask: Tensor, word_weights: Tensor, sentence_weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return for each token (B,[H,]S) the weight of the word, from (M,[H,]W), and of its sentence, from (B,[H,]N).
+        """Return two weights of each token, (B,[H,]S): its weight in its sentence, and the weight of its sentence.
 
-        The results have the order of the tokens.
+        Args:
+            mask: True at tokens, (B,S).
+            word_weights: Weights of the words of each sentence, (M,[H,]W).
+            sentence_weights: Weights of the sentences of each text, (B,[H,]N).
         """
         sizes = self.word_mask.sum(dim=1)  # words of each sentence, in the order of the text
         found = [
@@ -137,7 +140,7 @@ class SentenceLayout:
 
 
 def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_sentence: int) -> SentenceLayout:
-    """Split texts after each run of tokens that end sentences, and sentences into parts of `max_sentence` tokens.
+    """Split texts after each run of tokens that end sentences, and longer sentences after every `max_sentence` tokens.
 
     Args:
         ends: True at tokens that end sentences.
@@ -152,7 +155,7 @@ def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_s
     starts = (offset % max_sentence == 0) & mask
     first = starts.flatten().nonzero()[:, 0]
     counts, lengths = starts.sum(dim=1), mask.sum(dim=1)
-    # A sentence ends where the next one of its text begins; the last one ends with the text.
+    # A sentence ends where the next sentence of the same text begins; the last sentence ends with the text.
     row = first // max(size, 1)
     after = torch.cat((first[1:], first.new_full((min(1, len(first)),), mask.numel())))
     length = torch.minimum(after, row * size + lengths[row]) - first

@@ -19,7 +19,7 @@ from regard.shapes import check_shape
 
 
 class TransformerClassifier(TextClassifier):
-    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, where M is used only for word vectors of another width.
+    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, where M is the identity if no word vectors are given.
 
     Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
 
@@ -56,8 +56,8 @@ class TransformerClassifier(TextClassifier):
         super().__init__()
         if pooling.size != encoder.size:
             raise ConfigError(
-                f"TransformerClassifier: the pooling reads states {pooling.size} wide, and the encoder's are {encoder.size} "
-                "wide: make both the same"
+                f"TransformerClassifier: the pooling reads states of width {pooling.size}, but the encoder's states have width "
+                f"{encoder.size}: make both the same"
             )
         if num_labels < 1:
             raise ConfigError(f"TransformerClassifier(num_labels={num_labels}): num_labels must be 1 or more")

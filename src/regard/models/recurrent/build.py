@@ -114,8 +114,8 @@ def build_bridge(config: RecurrentConfig, encoder: RecurrentEncoder) -> Bridge:
             if encoder.size != hidden:
                 raise ConfigError(
                     f"bridge: copy starts the decoder ({hidden} wide) from the encoder's last state ({encoder.size} wide): "
-                    "make model.decoder.hidden_size equal to model.encoder.hidden_size (twice that with two directions), or "
-                    "set model.bridge to linear"
+                    "make model.decoder.hidden_size equal to model.encoder.hidden_size (twice that width if the "
+                    "encoder is bidirectional), or set model.bridge to linear"
                 )
             return CopyBridge(num_layers=layers, lstm=lstm)
         case "linear":

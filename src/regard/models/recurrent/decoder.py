@@ -126,7 +126,7 @@ class RecurrentDecoder(nn.Module, ABC):
         Args:
             embedded: Embeddings of the words.
             state: Initial state, or the state of the previous step.
-            real: False at padding of the target, which no loss includes; None if there is no padding.
+            real: False at padding of the target, which losses leave out; None if there is no padding.
             reweight: Function that replaces the attention weights; see `Attention.attend`.
             need_weights: Whether to return the weights.
 
@@ -145,7 +145,7 @@ class RecurrentDecoder(nn.Module, ABC):
     ) -> Decoded:
         """Read a whole target, one step at a time.
 
-        All faster implementations give the same results. The arguments are those of `step`.
+        A faster override must give the same results. The arguments are those of `step`.
 
         `reweight` may depend on the step.
         """
@@ -170,7 +170,7 @@ class RecurrentDecoder(nn.Module, ABC):
         return None
 
     def _parts(self) -> RecurrentParts | None:
-        """Return the parts if no layer's step has been replaced."""
+        """Return the parts, or None if a layer's step has been replaced."""
         weights = [self._layer(depth).step_weights() for depth in range(len(self.layers))]
         known = tuple(each for each in weights if each is not None)
         if len(known) < len(weights):
@@ -211,7 +211,7 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None,
         need_weights: bool,
     ) -> tuple[AttentionOutput, RecurrentState]:
-        """Compute the attention of each hypothesis. Hypotheses are queries of one call, unless each has its own state."""
+        """Compute the attention of each hypothesis. All are queries of one call, unless the attention is stateful."""
         batch, count, _ = query.shape
         memory, mask = state.memory, self._loss_mask(real, state.memory)
         if not self.attention.stateful:
@@ -239,7 +239,7 @@ class RecurrentDecoder(nn.Module, ABC):
     def _loop_scores(self, state: RecurrentState, reweight: Reweight | None) -> LinearScore | None:
         """Return the weights of the score if the hand-written loop (`regard.layers.feedback`) can be used, else None.
 
-        It can be used for one layer and one hypothesis if no weights are observed or replaced.
+        The loop can be used for one layer and one hypothesis if no weights are observed or replaced.
         """
         if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None or self.attention.observed:
             return None
@@ -416,7 +416,7 @@ class InputFeedingDecoder(RecurrentDecoder):
 
 
 def _mean_loss(outputs: Sequence[AttentionOutput], real: Tensor | None) -> Tensor | None:
-    """Return the mean over all words, from the means over the words of each step."""
+    """Return the mean loss over all words, computed from the mean losses of the steps."""
     losses = [output.loss for output in outputs if output.loss is not None]
     if not losses:
         return None

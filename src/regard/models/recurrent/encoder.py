@@ -80,7 +80,7 @@ class CopyBridge(Bridge):
 
 
 class LinearBridge(Bridge):
-    """tanh(W s + b) of the encoder's last state s, with other rows of W for each layer's state and cell state."""
+    """tanh(W s + b) of the encoder's last state s, with separate rows of W for each layer's state and cell state."""
 
     def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class LinearBridge(Bridge):
         self.map = nn.Linear(size, hidden_size * num_layers * (1 + lstm))
 
     def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
-        """Return the vectors from which the decoder computes its first state, (B,D)."""
+        """Return the vectors (B,D) from which the bridge computes the decoder's first state."""
         return finals[-1][0]
 
     def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:

@@ -35,7 +35,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
     ) -> None:
-        """Compose the parts; the caller ties weights. Both dropouts are for the decoder: its embeddings and its features."""
+        """Compose the parts; the caller ties weights. The two dropouts apply to the decoder's embeddings and its features."""
         super().__init__()
         self.source_embedding, self.encoder, self.bridge = source_embedding, encoder, bridge
         self.target_embedding, self.decoder, self.output = target_embedding, decoder, output
@@ -89,7 +89,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, RecurrentState]:
-        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
+        """Feed one word to each hypothesis, and return the features for the next word: `step` without the output layer."""
         self.check_reweight(reweight)
         change = for_steps(for_site(reweight, "cross"), state.length)
         embedded = self.embedding_dropout(self.target_embedding(tokens))
@@ -111,7 +111,7 @@ def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, t
     """
     if tie != "none" and readout_size != target.embedding_dim:
         raise ConfigError(
-            f"tie_embeddings: {tie} makes the output layer the target embedding, whose width is {target.embedding_dim}, but "
+            f"tie_embeddings: {tie} uses the target embedding as output layer; its width is {target.embedding_dim}, but "
             f"the readout is {readout_size} wide: set model.embedding_size to {readout_size}, or tie_embeddings to none"
         )
     if tie == "all" and source.num_embeddings != target.num_embeddings:

@@ -9,7 +9,7 @@ from regard.attention.multihead import MultiHead
 
 
 def norm_weights(attention: MultiHead, memory: HeadMemory, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B Q K"]:
-    """Return ‖Σ_h α_h,qk f_h(x_k)‖ over its sum over k,    f_h(x) = W_o,h (W_v,h x + b_v,h)
+    """Return ‖Σ_h α_h,qk f_h(x_k)‖ divided by its sum over k,    f_h(x) = W_o,h (W_v,h x + b_v,h)
 
     A key with a large weight contributes little if its vector is short, as is common for punctuation and the end symbol.
 

@@ -69,7 +69,7 @@ class TransformerState(Protocol):
 
 @dataclass(frozen=True)
 class CachedState:
-    """A state with a key–value cache for each layer, which the plain step reads and returns."""
+    """A state with a key–value cache for each layer; the decoder's `step` reads the caches and returns new ones."""
 
     memories: tuple[Memory, ...]
     """The source, prepared once for each layer; shared by all hypotheses of a sentence."""
@@ -135,7 +135,7 @@ def decoder_request(
         across: Layers whose attention to the source is recorded.
         reweight: Functions that replace weights, by site.
         num_layers: Number of layers.
-        steps: The steps of the target that the decoder reads.
+        steps: Steps of the target that the decoder computes.
     """
     if not reweight:
         return DecoderRequest(own, across)

@@ -1,4 +1,4 @@
-"""The step of Transformer models."""
+"""The decoding step that all Transformer models share."""
 
 from abc import abstractmethod
 from collections.abc import Collection
@@ -27,7 +27,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
-        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
+        """Feed one word to each hypothesis, and return the features for the next word: `step` without the output layer."""
         self.check_reweight(reweight)
         # The axis of hypotheses takes the place of the target's positions; all hypotheses are at the same position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
@@ -39,7 +39,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     def _request(
         self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
     ) -> DecoderRequest:
-        """Return the weights that the decoder's layers record and replace at some steps."""
+        """Return the request that names the weights to record and to replace at the given steps."""
 
     @abstractmethod
     def _embed(self, tokens: Tensor, start: int) -> Tensor:

@@ -26,10 +26,10 @@ class TransformerTranslator(TransformerModel):
     """p(target | source), computed by a decoder that attends to its earlier words and, in every layer, to the encoder's states.
 
     Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S) for each layer from 0, and `cross` (B,T,S), the
-    mean of the heads of one layer, or one of its heads. The default is the mean of the last layer but one, which is closest to
-    an alignment (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) is layer i's attention to the source, weighted by the norms
-    of the values (see `norms.norm_weights`). Row t belongs to the step that predicts word t, and column t of `decoder.i` to the
-    word that this step reads.
+    mean of the heads of one layer, or one of its heads. The default is the mean of the heads of the last layer but one, whose
+    weights are closest to an alignment (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) is layer i's attention to the source,
+    weighted by the norms of the values (see `norms.norm_weights`). Row t belongs to the step that predicts word t, and column t
+    of `decoder.i` to the word that this step reads.
 
     Reference: Vaswani et al. 2017; embeddings times √D, and tied, as in its section 3.4 and in Press and Wolf 2017.
     """
@@ -161,7 +161,7 @@ class TransformerTranslator(TransformerModel):
         maps = {**_named("cross", found.across), **_named("decoder", found.own), **state.encoder}
         if "cross" in record:
             weights, head = found.across[self.alignment_layer], self.alignment_head
-            if weights.ndim == 4:  # a mechanism without heads already has this form
+            if weights.ndim == 4:  # without heads, the weights are already (B,T,S)
                 weights = weights.mean(1) if head is None else weights[:, head]
             maps["cross"] = weights
         for number in _numbers("norm", record):

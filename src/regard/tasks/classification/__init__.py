@@ -56,28 +56,28 @@ class ClassificationTask(Task[ClassificationConfig, "ClassifierParts", "Classifi
 
     @property
     def settings_table(self) -> ClassificationTable:
-        """The table in `choice`."""
+        """The table that chooses settings of classifiers."""
         from regard.tasks.classification.choice import ClassificationTable
 
         return ClassificationTable()
 
     @property
     def training(self) -> ClassificationTraining:
-        """The class in `training`."""
+        """The part that prepares classifiers for training."""
         from regard.tasks.classification.training import ClassificationTraining
 
         return ClassificationTraining()
 
     @property
     def bundle_format(self) -> ClassificationFormat:
-        """The class in `bundle`."""
+        """The part that saves and loads classifiers."""
         from regard.tasks.classification.bundle import ClassificationFormat
 
         return ClassificationFormat()
 
     @property
     def commands(self) -> ClassificationCommands:
-        """The class in `commands`."""
+        """The part that connects classifiers to the command line."""
         from regard.tasks.classification.commands import ClassificationCommands
 
         return ClassificationCommands()

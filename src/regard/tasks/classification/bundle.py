@@ -169,7 +169,7 @@ def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
 
 
 def _wrong_temperature(value: Any) -> str:
-    if isinstance(value, int | float) and 0.001 <= value <= 1000:  # fitted ones are between 0.05 and 20
+    if isinstance(value, int | float) and 0.001 <= value <= 1000:  # fitted temperatures are between 0.05 and 20
         return ""
     return f"temperature is {value!r:.60}, expected a number from 0.001 to 1,000"
 

@@ -43,7 +43,7 @@ class ClassificationCommands(Commands["Classifier"]):
         return Look(result.text, result.attention)  # the probabilities are printed below the words
 
     def evaluate(self, predictor: Classifier, options: Namespace) -> LabelledEvaluation:
-        """Score the labels of labelled texts."""
+        """Score the classifier on labelled texts."""
         if options.confusion and predictor.labels.multiple:
             raise RequestError("evaluate: --confusion needs texts with one label each; this model can give a text several")
         texts, labels, report = read_given_texts(options, predictor)
@@ -58,7 +58,7 @@ class ClassificationCommands(Commands["Classifier"]):
             _draw_reliability(predictor, result, options.reliability, caption=options.caption)
 
     def compare(self, first: Classifier, second: Classifier, options: Namespace) -> ClassifierComparison:
-        """Compare accuracy and macro F1 of some texts."""
+        """Compare the accuracy and macro F1 of two classifiers on the same texts."""
         from regard.tasks.classification.comparison import compare_classifiers
 
         texts, labels, report = read_given_texts(options, first)
@@ -117,7 +117,7 @@ def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[s
         The texts, the labels of each, and the report.
 
     Raises:
-        DataError: If they cannot be read, or a label is unknown to the model.
+        DataError: If the texts cannot be read, or a label is unknown to the model.
     """
     from regard.text.files.columns import MissingColumnError
 

@@ -27,7 +27,7 @@ class ClassifierComparison:
 
     @property
     def conclusion(self) -> str:
-        """One sentence, from McNemar's exact test of accuracy and the bootstrap of macro F1."""
+        """One sentence that says which one is better, by McNemar's exact test of accuracy and the bootstrap of macro F1."""
         points = f"{100 * self.accuracy.difference:+.2f} points of accuracy, {describe_p(self.mcnemar.p)}"
         if self.mcnemar.p < CERTAIN:
             better = self.names[self.accuracy.difference > 0]
@@ -58,7 +58,7 @@ class ClassifierComparison:
         ]
         header = [counted(self.texts, "text"), *(shorten(name, 24) for name in self.names), "difference", "95% interval", "p"]
         split = (
-            f"only the first right: {self.mcnemar.only_first:,}, only the second: {self.mcnemar.only_second:,}, "
+            f"only the first is correct: {self.mcnemar.only_first:,}, only the second is: {self.mcnemar.only_second:,}, "
             f"McNemar's exact test: {describe_p(self.mcnemar.p)}"
         )
         return f"{table(header, rows)}\n\n{split}\n\n{self.conclusion}"
@@ -123,5 +123,5 @@ def _decide(classifier: Classifier, texts: Sequence[str], progress: bool) -> np.
 
 
 def _indicators(chosen: np.ndarray, size: int) -> np.ndarray:
-    """Convert numbers of labels (N,) to one-hot rows; rows of several labels stay unchanged."""
+    """Convert label indices (N,) to one-hot rows (N,C); rows for several labels (N,C) stay unchanged."""
     return np.eye(size, dtype=bool)[chosen] if chosen.ndim == 1 else chosen.astype(bool)

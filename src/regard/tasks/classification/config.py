@@ -63,7 +63,7 @@ class ClassificationConfig(RunConfig):
         if data.folds and data.dev:
             yield (
                 "data.folds",
-                "data.folds holds out a part of data.train, and data.dev names other texts to validate on; give one",
+                "data.folds holds out a part of data.train, and data.dev names other texts to validate on; set only one",
             )
         if isinstance(model, TransformerClassifierConfig):
             yield from transformer_misfits(model, model.embedding_size, "model.embedding_size")

@@ -198,7 +198,7 @@ class Classifier:
         reweight: Reweight | ReweightBySite | None = None,
         progress: bool,
     ) -> tuple[Float[np.ndarray, "N C"], list[dict[str, np.ndarray]]]:
-        """Return the scores of each text, and its attention, in batches of similar length."""
+        """Compute the scores and the attention of each text, in batches of texts of similar length."""
         scores = np.empty((len(ids), len(self.labels.names)), np.float32)
         attention: list[dict[str, np.ndarray]] = [{}] * len(ids)
         lengths = np.array([len(own) for own in ids], dtype=np.int64)
@@ -226,7 +226,7 @@ class Classifier:
 
 
 def _rows(maps: dict[str, Tensor], lengths: list[int]) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the attention of each text in a batch: (…,S) as one row for the label, (…,S,S) unchanged."""
+    """Yield the attention of each text in a batch without padding: (…,S) as one row for the label, (…,S,S) as it is."""
     arrays = {site: weights.float().cpu().numpy() for site, weights in maps.items()}
     for row, length in enumerate(lengths):
         own = {}

@@ -34,7 +34,7 @@ OwnClassifier = TextClassifier | Callable[[int, int], TextClassifier]
 
 
 class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, LabelledBatch, ClassificationBundle]):
-    """Objective −log p(label | text), summed over texts and, for several labels, over labels."""
+    """A classifier and its data. The loss is −log p(label | text), summed over texts, and over labels if texts have several."""
 
     unit: ClassVar[str] = "texts"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy", "macro_f1")
@@ -45,7 +45,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         self._label_weight = _label_weight(config, data)
 
     def sampler(self) -> BucketBatchSampler:
-        """Return the batches by length."""
+        """Return the sampler of batches of labelled texts, grouped by length."""
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
@@ -80,7 +80,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return [replace(whole, data=replace(data, folds=folds, fold=fold)) for fold in range(1, folds + 1)]
 
     def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return means over all texts, and over folds for macro F1; each text was held out once."""
+        """Combine the scores of all folds: means over texts, but for macro F1 over folds. Each text was held out once."""
         sizes = np.array([fold["texts"] for fold in scores])
         answers: dict[str, float] = {}
         for fold in scores:
@@ -121,9 +121,9 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         if labels.names == old:
             return []
         new, gone = [name for name in labels.names if name not in old], [name for name in old if name not in labels.names]
-        shown = [("new, with random weights in the output layer", new), ("no longer there", gone)]
+        shown = [("new, with random weights in the output layer", new), ("removed", gone)]
         parts = [f"{what}: {show_names(some)}" for what, some in shown if some]
-        return [f"labels: {len(labels) - len(new):,} kept by their names; {'; '.join(parts)}"]
+        return [f"labels: {len(labels) - len(new):,} kept (matched by name); {'; '.join(parts)}"]
 
     def warn(self, scores: dict[str, Any]) -> str:
         """Return a warning if the model gives (almost) all texts the same label; else an empty string."""
@@ -173,7 +173,7 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
         return config.data.folds
 
     def with_fold(self, config: ClassificationConfig, fold: int) -> ClassificationConfig:
-        """Set `data.fold`."""
+        """Return the settings with `data.fold` set to `fold`."""
         return replace(config, data=replace(config.data, fold=fold))
 
     def prepare(
@@ -209,7 +209,7 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
 
 
 def _label_weight(config: ClassificationConfig, data: LabelledData) -> Tensor | None:
-    """Return N / (C · n_c), whose mean over texts is 1; None if all labels have equal weights."""
+    """Return the weights N / (C · n_c) of all labels c; their mean over texts is 1. None if labels have equal weights."""
     if config.training.class_weights == "none":
         return None
     counts = torch.tensor(data.labels.counts, dtype=torch.float32).clamp(min=1)
@@ -226,8 +226,8 @@ def _build_model(
     made = model if isinstance(model, TextClassifier) else model(vocabulary_size, num_labels)
     if not isinstance(made, TextClassifier):
         raise ConfigError(
-            f"model is a {type(made).__name__}, expected a regard.models.text_classifier.TextClassifier, or a function of the "
-            "vocabulary's size and the number of labels that makes one"
+            f"model is a {type(made).__name__}, expected a regard.models.text_classifier.TextClassifier, or a function that "
+            "builds one from the vocabulary's size and the number of labels"
         )
     return made
 
@@ -245,7 +245,7 @@ def _load_start(
             f"the labels here are {show_names(labels.names)}, but those of the model in '{start.folder}' are "
             f"{show_names(old)}; a model of your own can only start from one with the same labels"
         )
-    # The axes of labels are those whose size differs in a model with one more label.
+    # An axis is an axis of labels if its size grows by one in a model with one more label.
     more = Labels((*labels.names, *_another(labels.names)), labels.multiple, (*labels.counts, 0))
     with torch.device("meta"):
         shapes, wider = ({name: tensor.shape for name, tensor in build(one).state_dict().items()} for one in (labels, more))
@@ -253,7 +253,7 @@ def _load_start(
         name: axis
         for name, shape in shapes.items()
         for axis, size in enumerate(shape)
-        if wider[name][axis] == size + 1  # another axis may become smaller, because there are many labels
+        if wider[name][axis] == size + 1  # with many labels, another axis may become smaller
     }
     start.load_into(model, lambda tensors: _match_labels(tensors, model, axes, old, labels.names))
 

@@ -43,7 +43,7 @@ def label_loss(
 
 @dataclass(frozen=True)
 class ClassificationScores(LikelihoodScores):
-    """Scores of one validation; `nll` is per text, before the temperature."""
+    """Scores of one validation; `nll` is the mean per text, without the temperature."""
 
     accuracy: float
     """Accuracy from 0 to 1; for several labels, the share of texts whose labels are all correct."""
@@ -52,7 +52,7 @@ class ClassificationScores(LikelihoodScores):
     majority: Share
     """The most frequent label; its share is the accuracy of always predicting it."""
     predicted: Share
-    """The label that the model gives most often."""
+    """The label that the model predicts most often, and its share of the predictions."""
     num_texts: int
     temperature: float
     """Temperature that minimises the loss on the dev texts; 1 if it was not fitted."""

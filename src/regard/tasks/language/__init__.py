@@ -45,28 +45,28 @@ class LanguageTask(Task[LanguageConfig, "Tokenizer", "LanguageBundle", "Language
 
     @property
     def settings_table(self) -> LanguageTable:
-        """The table in `choice`."""
+        """The table that chooses settings of language models."""
         from regard.tasks.language.choice import LanguageTable
 
         return LanguageTable()
 
     @property
     def training(self) -> LanguageTraining:
-        """The class in `training`."""
+        """The part that prepares language models for training."""
         from regard.tasks.language.training import LanguageTraining
 
         return LanguageTraining()
 
     @property
     def bundle_format(self) -> LanguageFormat:
-        """The class in `bundle`."""
+        """The part that saves and loads language models."""
         from regard.tasks.language.bundle import LanguageFormat
 
         return LanguageFormat()
 
     @property
     def commands(self) -> LanguageCommands:
-        """The class in `commands`."""
+        """The part that connects language models to the command line."""
         from regard.tasks.language.commands import LanguageCommands
 
         return LanguageCommands()

@@ -1,6 +1,6 @@
 """Settings for a language model, chosen from the texts.
 
-The number of characters selects the row of the table. `docs/explanation/choosing.md` has the measurements behind the rows.
+The number of characters selects a row of `_ROWS`. `docs/explanation/choosing.md` has the measurements behind the rows.
 """
 
 import math

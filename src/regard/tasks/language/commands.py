@@ -46,7 +46,7 @@ def read_plain_texts(options: Namespace, config: LanguageConfig) -> tuple[list[s
         config: The run's configuration.
 
     Raises:
-        DataError: If they cannot be read.
+        DataError: If the texts cannot be read.
     """
     from regard.text.files.report import ReadingReport
     from regard.text.plain import read_texts

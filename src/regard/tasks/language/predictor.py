@@ -105,9 +105,9 @@ class LanguageModel:
             top_k: Draw from the k most probable words only; 0 for all.
             top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1.
             max_length: Maximum number of tokens that are added to a prompt, including the end symbol; 0 for `data.max_tokens`.
-            no_repeat_ngrams: n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction.
-            repetition_penalty: θ ≥ 1, by which log probabilities of tokens that already occur in the text or its prompt are
-                multiplied; 1 for no penalty.
+            no_repeat_ngrams: Length of token sequences that must not occur twice in a text and its prompt; 0 for no limit.
+            repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the text or
+                its prompt; 1 for no penalty.
             seed: Seed, which is combined with the number of each prompt.
             first: Number of the first prompt, so that a file can be processed in parts.
             numbers: Numbers of the prompts, counted from `first`; None for 0, 1, …
@@ -119,7 +119,7 @@ class LanguageModel:
                 so far, to show a text while it is generated.
 
         Returns:
-            For each prompt its samples, in the order drawn. They do not depend on the other prompts.
+            A list of samples for each prompt, in the order drawn. The samples of a prompt do not depend on the other prompts.
 
         Raises:
             RequestError: If an argument is out of range.
@@ -178,7 +178,7 @@ class LanguageModel:
         """Return the log probability of each token of given texts.
 
         Args:
-            texts: The texts; one of more than `data.max_tokens` tokens is read in blocks, as in training.
+            texts: The texts; a text of more than `data.max_tokens` tokens is read in blocks, as in training.
             reweight: As for `generate`.
             record: Attention sites to record, such as `decoder.0`. If a text is read in blocks, attention stays within a block.
             progress: Whether to show a bar on standard error.
@@ -346,7 +346,7 @@ def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
 
 
 def _in_blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return one matrix with the square maps (…,T,T) along its diagonal."""
+    """Join square maps (…,T,T) to one block-diagonal map."""
     if len(parts) == 1:
         return parts[0]
     size = sum(part.shape[-1] for part in parts)

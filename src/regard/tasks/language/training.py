@@ -27,7 +27,7 @@ OwnLanguageModel = Seq2Seq | Callable[[int], Seq2Seq]
 
 
 class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageBundle]):
-    """Objective −log p(text), summed over tokens including end symbols."""
+    """A language model and its data. The loss is −log p(text), summed over tokens including end symbols."""
 
     unit: ClassVar[str] = "tokens"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
@@ -36,7 +36,7 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
     data: TextData
 
     def sampler(self) -> BucketBatchSampler:
-        """Return the batches by length."""
+        """Return the sampler of batches of texts with similar lengths."""
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:

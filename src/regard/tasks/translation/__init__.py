@@ -46,28 +46,28 @@ class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle",
 
     @property
     def settings_table(self) -> TranslationTable:
-        """The table in `choice`."""
+        """The table that chooses settings of translators."""
         from regard.tasks.translation.choice import TranslationTable
 
         return TranslationTable()
 
     @property
     def training(self) -> TranslationTraining:
-        """The class in `training`."""
+        """The part that prepares translators for training."""
         from regard.tasks.translation.training import TranslationTraining
 
         return TranslationTraining()
 
     @property
     def bundle_format(self) -> TranslationFormat:
-        """The class in `bundle`."""
+        """The part that saves and loads translators."""
         from regard.tasks.translation.bundle import TranslationFormat
 
         return TranslationFormat()
 
     @property
     def commands(self) -> TranslationCommands:
-        """The class in `commands`."""
+        """The part that connects translators to the command line."""
         from regard.tasks.translation.commands import TranslationCommands
 
         return TranslationCommands()

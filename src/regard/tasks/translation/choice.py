@@ -1,6 +1,6 @@
 """Settings for a translator, chosen from the sentence pairs.
 
-The number of target words selects the row of the table, because with more words, a model can learn more before it memorises its
+The number of target words selects a row of `_ROWS`, because with more words, a model can learn more before it memorises its
 examples. `docs/explanation/choosing.md` has the measurements behind the rows.
 """
 

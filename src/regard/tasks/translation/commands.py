@@ -31,7 +31,7 @@ LENGTH_PENALTY = Option(
 )
 LENGTH_REWARD = Option(
     "--length-reward",
-    "added to the score for each symbol, also during the search; 0 for none (default: the run's setting)",
+    "reward added to the score for each target token, also during the search; 0 for none (default: the run's setting)",
     "X",
     {"type": any_number},
 )
@@ -66,7 +66,7 @@ class TranslationCommands(Commands["Translator"]):
         return Look(headline, result.attention)
 
     def evaluate(self, predictor: Translator, options: Namespace) -> Evaluation:
-        """Score translations of some pairs."""
+        """Score the translator on sentence pairs."""
         sources, references = read_all_pairs(options, predictor.config)
         return predictor.evaluate(
             sources,
@@ -78,7 +78,7 @@ class TranslationCommands(Commands["Translator"]):
         )
 
     def compare(self, first: Translator, second: Translator, options: Namespace) -> TranslatorComparison:
-        """Compare BLEU and chrF of some pairs."""
+        """Compare the BLEU and chrF of two translators on the same pairs."""
         from regard.tasks.translation.comparison import compare_translators
 
         sources, targets = read_all_pairs(options, first.config)
@@ -117,7 +117,7 @@ def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Ite
         config: The run's configuration.
 
     Returns:
-        The pairs, and the report that reading fills.
+        An iterator of the pairs, and the report, which is complete once all pairs have been read.
     """
     from regard.text.files.report import ReadingReport
     from regard.text.pairs.readers import read_pairs

@@ -14,7 +14,7 @@ from regard.tasks.translation.predictor import Translator
 
 @dataclass(frozen=True)
 class TranslationScore:
-    """A score of two translators from sacrebleu's paired bootstrap."""
+    """Scores of two translators in one metric, from sacrebleu's paired bootstrap."""
 
     name: str
     first: float
@@ -90,7 +90,7 @@ def compare_translators(
     Args:
         first: A translator.
         second: Another translator. If one of the two has lower-case output, case is ignored.
-        sources: Sources that are not in the training data of either.
+        sources: Sources that are not in the training data of either translator.
         targets: A reference translation of each source.
         names: Names of the two translators.
         beam_size: As for `Translator.translate`.

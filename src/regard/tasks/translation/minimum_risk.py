@@ -37,7 +37,7 @@ def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized
 
 
 def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-    """Return chrF of each text (rows) against each other (columns), equal to `sacrebleu.sentence_chrf`.
+    """Return chrF of each text (rows) against each text (columns), equal to `sacrebleu.sentence_chrf`.
 
     chrF = 100·(1 + β²)·P·R / (β²·P + R), with the means P and R of precision and recall over the n-gram orders that both texts
     have.
@@ -56,7 +56,7 @@ def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
 
 
 def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.ndarray, "N N"]:
-    """Return BLEU of each text (rows) against each other (columns), equal to `sacrebleu.sentence_bleu`."""
+    """Return BLEU of each text (rows) against each text (columns), equal to `sacrebleu.sentence_bleu`."""
     cut = Tokenizer13a()
     words = [(text if tokenized else cut(text.rstrip())).split() for text in texts]
     found = [_matches([extract_word_ngrams(own, order) for own in words]) for order in range(1, _WORDS + 1)]

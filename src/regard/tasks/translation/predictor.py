@@ -114,9 +114,9 @@ class Translator:
             length_reward: r ≥ 0 of the score; higher values favour longer translations.
             max_length: Maximum number of tokens of a translation, including the end symbol; 0 for twice the source plus 20.
             min_length: Minimum number of tokens of a translation.
-            no_repeat_ngrams: n: no sequence of n tokens occurs twice in a translation; 0 for no restriction.
-            repetition_penalty: θ ≥ 1, by which log probabilities of tokens that already occur in the translation are
-                multiplied.
+            no_repeat_ngrams: Length of token sequences that must not occur twice in a translation; 0 for no restriction.
+            repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the
+                translation.
             suppress_unknown: If True, the unknown symbol is never produced.
             groups: Number of groups of a diverse beam search, a divisor of the beam size (Vijayakumar et al. 2018).
             diversity: Penalty, in nats, for each earlier group that chose the same token.
@@ -124,9 +124,9 @@ class Translator:
             precision: Number format of matrix products. bfloat16 is faster on processors that support it, and rarely changes a
                 word.
             prefix: Beginning of the translations: one text for all, or one for each; empty for none.
-            constraints: For each text a list of words and phrases that its translation must contain; one listed twice must
-                occur twice. Use a beam size above their total number of tokens: with a small beam, they come first in the
-                translation.
+            constraints: For each text a list of words and phrases that its translation must contain; a phrase listed twice
+                must occur twice. Use a beam size above the total number of their tokens; with a smaller beam, the phrases
+                are placed at the beginning of the translation.
             sampling: Settings to sample translations instead of searching for the best; all except the first are its
                 `alternatives`.
             minimum_risk: Measure of similarity. If given, the sample (or `n_best` translation) that is most similar to all
@@ -401,7 +401,9 @@ class Translator:
     def _replacing_site(self) -> str:
         sites = self._sites(None)
         if not sites:
-            raise RequestError("replace_unknown needs attention over the source, which this model does not have: turn it off")
+            raise RequestError(
+                "replace_unknown needs attention over the source, which this model does not have; set replace_unknown to False"
+            )
         return sites[-1]
 
 

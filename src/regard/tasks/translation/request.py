@@ -43,7 +43,9 @@ class TargetConstraints:
         demands = [[]] * count if constraints is None else [check_texts("constraints", each) for each in constraints]
         for name, given in (("prefix", prefixes), ("constraints", demands)):
             if len(given) != count:
-                raise RequestError(f"translate: got {count} texts and {len(given)} of {name}, expected the same number of each")
+                raise RequestError(
+                    f"translate: got {count} texts, but the length of {name} is {len(given)}; expected one item for each text"
+                )
         for number, texts in enumerate(demands):
             if not all(text.strip() for text in texts):
                 raise RequestError(f"translate: a constraint of text {number} is empty; leave it out")
@@ -93,9 +95,9 @@ def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[in
 
 
 def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
-    """Return True for each symbol that continues a word: letters and digits without the mark of a preceding space.
+    """Return a tensor that is True for symbols that continue a word: letters and digits without a mark for a space.
 
-    None if the tokenizer does not mark a preceding space.
+    Return None if the tokenizer has no such mark at the beginning of words.
     """
     if not tokenizer.scheme.leading_space:
         return None
@@ -126,7 +128,7 @@ class SearchRequest:
             model: The model.
             ids: Ids of parts of texts.
             mask: True at the ids, False at padding.
-            places: For each part the number of its text, and its number within the text.
+            places: For each part, the number of its text and the number of the part within this text.
         """
         guidance = None
         if self.guide is not None:  # constraints of a long text apply to its first part

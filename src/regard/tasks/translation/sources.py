@@ -56,7 +56,7 @@ def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> 
 
 
 def guided(source: Source) -> Source:
-    """Return the source whose translation has constraints; it is translated even if it is empty."""
+    """Return a source with at least one part, because an empty text is also translated if there are constraints."""
     return source if source.pieces else Source(source.text, (np.array([END]),))
 
 

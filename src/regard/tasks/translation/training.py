@@ -32,7 +32,7 @@ Model = Seq2Seq | Callable[[int, int], Seq2Seq]
 
 
 class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, TranslationBundle]):
-    """Objective −log p(target | source), summed over target words including end symbols."""
+    """A translator and its data. The loss is −log p(target | source), summed over target words including end symbols."""
 
     unit: ClassVar[str] = "target tokens"
     taught: TaughtWords | None = None
@@ -52,7 +52,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
     data: PreparedData
 
     def sampler(self) -> BucketBatchSampler:
-        """Return the batches by the longer side of each pair."""
+        """Return the sampler of batches of pairs, grouped by the length of the longer side."""
         return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
 
     def count(self, indices: np.ndarray) -> int:
@@ -171,7 +171,7 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         if start:
             start.load_into(built)
         if config.data.alignments and "cross" not in built.sites:
-            raise ConfigError("data.alignments trains attention, and this model has none over the source (no site `cross`)")
+            raise ConfigError("data.alignments trains attention, but this model has none over the source (no site `cross`)")
         task = TrainableTranslator(config, data, built, custom_part(model, attention))
         if teachers:
             teach(task, teachers, data.train.target_lengths, progress=progress)

@@ -36,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class TranslationScores(LikelihoodScores):
-    """Scores of one validation; `nll` is per target word, over all dev pairs."""
+    """Scores of one validation; `nll` is the mean per target word over all dev pairs."""
 
     bleu: float
     """BLEU of greedy translations, from 0 to 100."""

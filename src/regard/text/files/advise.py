@@ -42,7 +42,7 @@ def advise_encoding(path: str | Path) -> str:
     """
     found, name = find_encoding(path), Path(path).name
     if found and _is_mixed(path):
-        return f"{name} has lines in UTF-8 and lines in {_SHOWN[found]}: convert the latter to UTF-8."
+        return f"{name} has lines in UTF-8 and lines in {_SHOWN[found]}: convert all lines to UTF-8."
     return f"{name} looks like {_SHOWN[found]}: set data.encoding to {found}." if found else ""
 
 
@@ -83,7 +83,7 @@ def _fit(sample: bytes, encoding: str) -> float:
 
 
 def _find_sample(path: str | Path) -> bytes:
-    """Return up to 64 KiB of the lines that are not UTF-8; if the file begins with NULs in it, return its beginning."""
+    """Return up to 64 KiB of the lines that are not UTF-8; if the first 64 KiB contain a NUL, return them."""
     found: list[bytes] = []
     size = searched = 0
     rest = b""

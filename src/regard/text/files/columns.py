@@ -1,4 +1,4 @@
-"""The choice of two columns of a table: each column gets a score for each of the two roles, by its name and content.
+"""The choice of two columns of a table: each column gets two scores, one for each role, from its name and content.
 
 The pair of columns with the highest score is taken if its lead over every other pair is large enough. If it is not, an error
 shows the columns and names the settings that choose them.
@@ -15,7 +15,7 @@ from regard.text.files.content import Content, describe_cells, guess_language
 from regard.text.files.strings import quoted
 
 MARGIN = 2
-"""Minimum lead of the best pair of columns over the next."""
+"""Minimum lead of the score of the best pair of columns over the score of the next pair."""
 SAMPLE_ROWS = 1000
 """Maximum number of rows from which columns are judged."""
 _GUESSED_BY = 300
@@ -88,7 +88,7 @@ class TwoColumns(ABC):
     encoding: str = "auto"
     """Encoding of the file."""
     alike: bool = False
-    """Whether two columns with the same kind of content, such as codes, are accepted if the table has no others."""
+    """Whether a table with only two columns is accepted if both have the same kind of content, such as codes."""
 
     @abstractmethod
     def given(self) -> tuple[str, str]:
@@ -104,7 +104,7 @@ class TwoColumns(ABC):
 
     @abstractmethod
     def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
-        """Return the score of each column as each of the two."""
+        """Return two scores for each column: as the first and as the second of the two wanted columns."""
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
         """Return a reason against the best two columns that their scores don't show; empty if there is none."""

@@ -28,7 +28,7 @@ _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNO
 _CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
 TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
-"""Points that a column gets as a candidate for the text: for cells of several words, of one word, without words, and for few
+"""Points that a column gets as a candidate for the text: for cells of several words, of one word, without words, and for a few
 values that repeat."""
 
 
@@ -99,7 +99,7 @@ def is_number(cell: str) -> bool:
 
 
 def is_code(cell: str) -> bool:
-    """Return True if a cell is written like a code (`A-17`, `user_3`); names of columns can be too."""
+    """Return True if a cell is written like a code (`A-17`, `user_3`); some names of columns are, too."""
     return bool(_CODE.fullmatch(cell.strip()))
 
 

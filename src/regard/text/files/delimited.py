@@ -19,14 +19,14 @@ from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO
 
 NumberedRow = tuple[int, list[str]]
 RawChunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
-"""The wanted columns and the line numbers, before cleaning. Values are text, unless other types were requested."""
+"""The wanted columns and the line numbers, before cleaning. Values are text, unless `TwoColumns.kinds` allows other types."""
 
 HEAD_ROWS = 1000
 """Number of rows from which the layout of a file is found."""
 
 CHUNK_ROWS = 4096
 LONGEST_FIELD = 1 << 22
-"""Maximum number of characters of a quoted field, because a missing closing quote would make it as long as the file."""
+"""Maximum number of characters of a quoted field, because a missing closing quote would make the field as long as the file."""
 
 _SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-separated"}
 """Separators of CSV files, and their names in reports."""
@@ -121,7 +121,7 @@ def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
 def _fitting(
     rows: Sequence[list[str]], numbers: Sequence[int], layout: Layout, report: ReadingReport
 ) -> tuple[list[list[str]], list[int]]:
-    """Return the rows with a valid number of columns."""
+    """Return the rows with a valid number of columns, and their line numbers."""
     width = layout.width or max(layout.places) + 1
     kept, places = [], []
     for row, number in zip(rows, numbers, strict=True):
@@ -147,7 +147,7 @@ def _without_first(rows: Iterable[NumberedRow], reason: str, report: ReadingRepo
 
 
 def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[NumberedRow]:
-    """Yield the rows with the number of the line each starts on."""
+    """Yield each row with the number of the line on which it starts."""
     lines = _csv_lines(path, encoding)
     head: list[str] = []
     while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
@@ -182,7 +182,8 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
 def _find_separator(head: list[str]) -> str:
     """Return the first of comma, semicolon and tab that gives every row the same number of columns, two or more.
 
-    If none does, return the one that gives the most rows as many columns as the first row; if it is not clear, a comma.
+    If no separator does, return the one that gives the most rows as many columns as the first row, or a comma if these are
+    fewer than half of the rows.
     """
     shares = dict.fromkeys(_SEPARATED, 0.0)
     for separator in _SEPARATED:

@@ -85,7 +85,7 @@ def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object)
 
 
 def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Return True if a line numbers the columns from 0 or 1, above lines that do not consist of numbers only."""
+    """Return True if the first line numbers the columns from 0 or 1, and the lines below are not only numbers."""
     if len(first) < 2 or not any(all(cell == str(begin + place) for place, cell in enumerate(first)) for begin in (0, 1)):
         return False
     return not rest or any(not is_mark(cell) for row in rest for cell in row if cell)
@@ -99,7 +99,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
     - The cells are names that columns usually have.
     - A column holds numbers, dates or addresses below the first row, but not in it.
     - A cell is written like an identifier.
-    - Every cell differs from the values of its column: it is not one of the labels, or the texts are much longer.
+    - Every cell differs from the values of its column: it is not one of the labels, or much shorter than the texts.
 
     Args:
         first: The first row that is not blank, stripped.
@@ -139,7 +139,7 @@ def _is_identifier(column: Column) -> bool:
 
 
 def _differs(columns: Sequence[Column]) -> bool:
-    """Return True if the first row differs from the rows below in every column that can show it, and in at least one."""
+    """Return True if at least one column can be compared, and the first row differs from the rows below in all such columns."""
     verdicts = []
     for column in columns:
         cells = [str(cell) for cell in column.cells if cell]

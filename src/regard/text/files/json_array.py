@@ -79,13 +79,13 @@ class _Text:
                 return
 
     def take(self, letter: str) -> bool:
-        """Move past a character if it is the next one, and return whether it is."""
+        """Move past `letter` if it is the next character, and return whether it was."""
         found = self.buffer.startswith(letter, self.place)
         self.place += found
         return found
 
     def take_value(self, decoder: json.JSONDecoder, number: int) -> Any:
-        """Return the next value, after reading on until it is complete."""
+        """Return the next value, and read more of the file until the value is complete."""
         while True:
             try:
                 value, end = decoder.raw_decode(self.buffer, self.place)

@@ -23,7 +23,7 @@ def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
         what: Expected content of the file, for messages.
 
     Raises:
-        DataError: If it is missing, a folder, empty or unreadable.
+        DataError: If the file is missing, a folder, empty or unreadable.
     """
     path = Path(path)
     try:
@@ -161,14 +161,14 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
 
     Args:
         path: The file.
-        encoding: Its encoding; `auto` for that of the byte order mark, else UTF-8.
+        encoding: Its encoding; `auto` for the encoding of its byte order mark, or UTF-8 without a mark.
 
     Raises:
         DataError: As for `open_bytes`.
     """
     known = encoding == "auto" or is_utf8(encoding)
     if not known and codecs.lookup(encoding).incrementaldecoder is None:
-        raise DataError(f"data.encoding is '{encoding}', which cannot be read piece by piece; convert the file to UTF-8")
+        raise DataError(f"data.encoding is '{encoding}', which Python cannot decode in parts; convert the file to UTF-8")
     with open_bytes(path) as file:
         begin = file.read(4)
         marked = next(((mark, name) for mark, name in _MARKS if begin.startswith(mark)), None)
@@ -212,7 +212,7 @@ def is_utf8(encoding: str) -> bool:
 
 
 def show_encoding(path: str | Path, encoding: str) -> str:
-    """Return the name of the encoding that a file is read in, for reports.
+    """Return the name of the encoding in which a file is read, for reports.
 
     Args:
         path: The file.
@@ -227,7 +227,7 @@ def show_encoding(path: str | Path, encoding: str) -> str:
 
 
 BLOCK_BYTES = 1 << 19
-"""Number of bytes read at once. The lines of such a block fit into the processor's cache; 4 MB at once are half as fast."""
+"""Number of bytes read at once. The lines of such a block fit into the processor's cache; blocks of 4 MB are half as fast."""
 LONGEST_LINE = 1 << 24
 """Maximum number of bytes of a line in memory. Longer lines are skipped, so that a file without line ends cannot fill the
 memory.
@@ -238,7 +238,7 @@ CHUNK_CHARACTERS = 1 << 22
 """Maximum number of characters of rows in memory at once if rows can be long; at least one row is read."""
 
 OVER_LONG_LINE = "\x00over-long line"
-"""Placeholder for a line that is longer than `LONGEST_LINE`; recognised by identity."""
+"""Placeholder for a line that is longer than `LONGEST_LINE`; the readers recognise it by `is`."""
 
 
 def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int, list[str]]]:
@@ -249,7 +249,7 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
 
     Args:
         path: The file.
-        encoding: Its encoding; `auto` for that of the byte order mark, else UTF-8.
+        encoding: Its encoding; `auto` for the encoding of its byte order mark, or UTF-8 without a mark.
 
     Yields:
         The number of the block's first line, from 1, and the lines.

@@ -26,7 +26,7 @@ HEADER = "header"
 COLUMN_NUMBERS = "a line of column numbers"
 NOT_UNICODE = "not valid UTF-8"
 IN_FILE = " ("
-"""Separator between a reason and the name of the file that it is counted for."""
+"""Separator between a reason and the name of a file, if each file has its own count."""
 NUL = "holds a NUL character"
 OVER_LONG = "over-long line"
 EMPTY_TEXT = "empty text"
@@ -40,14 +40,14 @@ UNUSABLE = (
     *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),
     *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
 )
-"""Reasons that show a problem of the file: a file with many such lines is probably not in the format that it is read as."""
+"""Reasons that show a problem of the file: a file with many such lines is probably read in the wrong format."""
 NOT_DATA = (EMPTY_LINE, HEADER, COLUMN_NUMBERS)
-"""Reasons of lines that hold no data."""
+"""Reasons for skipping lines that hold no data."""
 
 
 @dataclass
 class Skipped:
-    """Count of a reason, and the first lines where it applied."""
+    """Number of lines that were skipped for one reason, and the first of these lines."""
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
@@ -71,7 +71,7 @@ class ReadingReport:
     read: int = 0
     kept: int = 0
     kind: str = "pairs"
-    """Kind of examples that are kept: `pairs`, or `texts` with labels."""
+    """Kind of examples that are kept: `pairs` or `texts`."""
     skipped: dict[str, Skipped] = field(default_factory=dict)
     encoding: str = "UTF-8"
     """Encoding of the files."""
@@ -97,7 +97,7 @@ class ReadingReport:
 
         Args:
             reason: Reason for leaving them out.
-            lines: The line number of each, in ascending order.
+            lines: The line numbers of these examples, in ascending order.
         """
         if not len(lines):
             return

@@ -32,7 +32,7 @@ def normalise(texts: Iterable[str], form: str) -> list[str]:
 
 
 def is_unicode(text: str) -> bool:
-    """Return True if there are no lone surrogates: bytes that were not UTF-8, or halves of an escape in JSON."""
+    """Return True if a text has no lone surrogates, which come from bytes that are not UTF-8, or from damaged JSON escapes."""
     if text.isascii():
         return True
     try:

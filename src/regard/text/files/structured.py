@@ -30,7 +30,7 @@ def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterato
     A null counts as an empty text.
 
     Raises:
-        DataError: If a line or an element is not a JSON object, lacks a column, or has a value that is not of `wanted.kinds`.
+        DataError: If a line or an element is not a JSON object, lacks a column, or has a value of a type not in `wanted.kinds`.
     """
     array = is_json_array(path, wanted.encoding)
     if array:
@@ -113,7 +113,7 @@ def _check_whole(path: Path, wanted: TwoColumns) -> None:
         return
     _check_row(whole, path)
     raise DataError(
-        f"{path}: has objects on several lines, expected one object per line; write them so: "
+        f"{path}: has objects on several lines, expected one object per line; convert the file with "
         f"`jq -c . {path.name} > lines.jsonl`"
     )
 
@@ -138,7 +138,7 @@ def _check_row(row: Mapping[str, Any], path: Path) -> None:
     if len(columns) == len(row) > 1 and all(isinstance(value, list) or "0" in value for value in columns):
         raise DataError(
             f"{path}: is one JSON object with a list of values for each column ({', '.join(row)}), expected an object for each "
-            "row; pandas writes these with df.to_json(FILE, orient='records')"
+            "row; pandas writes such objects with df.to_json(FILE, orient='records')"
         )
 
 
@@ -174,8 +174,8 @@ def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: TwoColumns) ->
             names = list(value) if isinstance(value, dict) else []
             raise DataError(
                 f"{where}: there is no '{'.'.join(keys)}' in it, only {', '.join(names) or 'nothing'}"
-                f"{nearest(key, names)}; every {where.split()[-2]} needs the columns of the first one, or those of "
-                f"{wanted.settings}"
+                f"{nearest(key, names)}; every {where.split()[-2]} needs the columns of the first one, or the "
+                f"columns that you name with {wanted.settings}"
             )
         value = value[key]
     if value is None:
@@ -186,7 +186,7 @@ def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: TwoColumns) ->
 
 
 def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Yield the columns of a Parquet file. A null is an empty text.
+    """Read the columns of a Parquet file. A null counts as an empty text.
 
     Raises:
         DataError: If the file is not Parquet or is damaged, has fewer than two usable columns, or lacks the requested columns.
@@ -272,7 +272,7 @@ def _is_text(schema: pa.Schema, keys: Keys) -> bool:
 
 
 def _kind_of(kind: pa.DataType) -> type | None:
-    """Return the Python type of a column's values, if it is a simple type."""
+    """Return the Python type of a column's values; None if the values are not of a simple type."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -299,7 +299,7 @@ def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Return the values. Over-long texts are truncated, but stay long enough to be recognised as over-long."""
+    """Return the values of a column. Over-long texts are truncated, but stay long enough to be recognised as over-long."""
     empty: Any = [] if _kind_of(column.type) is list else ""
     try:
         values = [empty if value is None else value for value in column.to_pylist()]

@@ -13,7 +13,7 @@ _LONGEST_LABEL_WORDS = 8
 _NUMBERED_LABEL = 2
 """Score of a name such as `label_id` or `Class Index` as the name of a label."""
 _LONGEST = 2
-"""Bonus for a column with the name of a text if its texts are twice as long as those of every other column."""
+"""Bonus for a column with a usual name for texts if its texts are at least twice as long as the texts of any other column."""
 
 
 class LabelledColumns(TwoColumns):
@@ -58,7 +58,7 @@ class LabelledColumns(TwoColumns):
         ]
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
-        """Return a reason if labels hardly ever repeat, or if several columns hold only 0 and 1 and could each be the label."""
+        """Return a reason against the best columns if labels hardly ever repeat, or three or more columns hold only 0 and 1."""
         if columns[best[1]].content.varies and self.scores(columns)[best[1]][1] < 0:
             return f"a label must repeat, but nearly all values of {columns[best[1]]} are different"
         marks = [str(column) for column in columns if column.place != best[0] and _is_mark(column)]
@@ -70,7 +70,7 @@ class LabelledColumns(TwoColumns):
         )
 
     def recognises(self, first: Sequence[str]) -> bool:
-        """Return True if a cell is a usual name of a text or a label, two cells contain such names, or all are metadata."""
+        """Return True if a cell is a usual name of texts or labels, two cells contain a name of each, or all name metadata."""
         if any(TEXT.is_usual(cell) or LABEL.is_usual(cell) for cell in first):
             return True
         texts, labels = ({place for place, cell in enumerate(first) if names.rate(cell) > 0} for names in (TEXT, LABEL))

@@ -92,7 +92,7 @@ class Labels:
         """Build labels from the result of `to_dict`.
 
         Raises:
-            DataError: If the data have another form.
+            DataError: If `plain` has another form.
         """
         try:
             names, multiple, counts = plain["names"], plain["multiple"], plain["counts"]

@@ -80,7 +80,7 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         return [str(file.path) for file in find_files(paths, self.data)[0]]
 
     def settings(self) -> dict[str, Any]:
-        """Return the format of the files, the labels given by their names, and the labels of the starting model."""
+        """Return the format of the files, the labels given by the files' names, and the labels of the starting model."""
         found = [find_files(paths, self.data) for paths in (self.data.train, self.data.dev) if paths]
         known = [self._labels.names, self._labels.multiple] if self._labels else None
         return {"files_of": [[form, [file.label for file in files]] for files, form in found], "known": known}

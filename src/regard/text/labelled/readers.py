@@ -31,7 +31,7 @@ from regard.text.labelled.columns import LabelledColumns
 
 WHAT = "labelled texts"
 LONGEST_LABEL = 200
-"""Maximum number of characters of a label; longer values are texts."""
+"""Maximum number of characters of a label; texts with a longer label are skipped."""
 _MOST_KNOWN = 50_000
 _MARK = '"'
 _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>", "null", "NULL", "Null"))
@@ -51,7 +51,7 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[l
 
     Args:
         paths: One table, one text file for each label, or a folder of such files.
-        data: `format`.
+        data: Settings, of which `format` and `encoding` are used.
 
     Returns:
         The files, in order of their labels if they have labels, and the format.
@@ -113,13 +113,13 @@ def _name_labels(files: Sequence[Path]) -> list[str]:
 
 
 def is_missing(label: str, *, typed: bool) -> bool:
-    """Return True if a label is what programs write for a missing value: NaN, N/A, null, and None in tables.
+    """Return True if a label is a word that programs write for a missing value: NaN, N/A, null, or None.
 
     `none`, `NONE` and `NA` are ordinary labels.
 
     Args:
         label: Content of the cell, stripped.
-        typed: Whether values have types (JSON, Parquet), so that `None` is an ordinary word.
+        typed: Whether values have types (JSON, Parquet). If True, `None` is an ordinary label.
     """
     return label in _MISSING or (label == _NONE and not typed)
 
@@ -147,7 +147,7 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
     Texts and labels are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. Numeric
     and boolean labels in JSON or Parquet are written as `1`, `0.5`, `true`; `1.0` is `1` in every format. A cell such as `NaN`
-    or `null` means that the label is missing. With `data.label_separator`, or if JSON or Parquet holds lists, a text may have
+    or `null` means that the label is missing. If `data.label_separator` is set, or JSON or Parquet has lists, a text may have
     several labels or none; otherwise a text without a label is skipped. Only the first 65,536 characters of a text are read.
 
     Args:
@@ -265,7 +265,7 @@ class _Cleaner:
 
 
 def _whole(label: str) -> str:
-    """Return a label as in the other formats: `1.0` from a CSV file becomes `1`."""
+    """Return a label without the decimals of a whole number, so that `1.0` from CSV and 1 from JSON are the same label."""
     return label[:-2] if label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() else label
 
 
@@ -283,12 +283,12 @@ def spell(value: Any) -> str:
 
 
 def _is_missing_cell(cell: Any) -> bool:
-    """Return True if a cell without a label is not empty but holds a word for a missing value."""
+    """Return True if a cell without a usable label is not empty, so that it holds a word for a missing value."""
     return cell is not None and not isinstance(cell, list) and bool(str(cell).strip())
 
 
 def _read_label_file(file: LabelFile, cleaner: _Cleaner, report: ReadingReport) -> Iterator[LabelledChunk]:
-    """Read one text per line; the file's name is the label of all of them."""
+    """Read one text per line; all texts of a file have the same label."""
     encoding = cleaner.data.encoding
     for first, lines in line_blocks(check_file(file.path, WHAT), encoding):
         report.read += len(lines)

@@ -79,17 +79,18 @@ class _Coder:
 def select(
     texts: LabelledSpool, data: LabelledDataConfig, seed: int, report: ReadingReport, known: Labels | None
 ) -> Selection[LabelledSpool]:
-    """Drop duplicates, check the labels, hold out dev texts, and apply `max_texts`; the report counts what is left out.
+    """Drop duplicates, check the labels, hold out dev texts, and apply `max_texts`; the report counts the texts left out.
 
     Args:
         texts: All texts.
         data: The settings.
         seed: Seed for choosing the held-out texts.
         report: Report, which counts the texts that are left out as skipped.
-        known: The labels of a model that training starts from, which determine the numbers if they include all of these labels.
+        known: The labels of a model that training starts from; None without such a model. If they include all labels of the
+            texts, each label keeps its number in that model.
 
     Raises:
-        DataError: If no text has a label; if each text has one label, and there is only one label or a label with only one
+        DataError: If no text has a label; if texts have one label each, and all have the same label or a label has only one
             text; or if there are more folds than different texts.
     """
     hashes, size = texts.hashes[0], len(texts)
@@ -107,7 +108,7 @@ def select(
         if data.folds > len(groups.sizes):
             raise DataError(
                 f"{' + '.join(report.files)}: holds {len(groups.sizes):,} different texts, too few for {data.folds:,} folds "
-                "(data.folds); each needs a text to hold out"
+                "(data.folds); each fold needs a text to hold out"
             )
         dev = draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
     elif not data.dev:
@@ -128,11 +129,11 @@ def match_labels(dev: LabelledSpool, labels: Labels, report: ReadingReport) -> L
     """Return the texts with their labels numbered as in training.
 
     Raises:
-        DataError: If training does not have one of the labels, or texts may have several labels in only one of the two.
+        DataError: If training lacks one of these labels, or only the dev texts or only the training texts have several labels.
     """
     if dev.multiple != labels.multiple:
         one, many = ("data.train", "data.dev") if dev.multiple else ("data.dev", "data.train")
-        raise DataError(f"texts have several labels in {many} and one in {one}; give them in the same form")
+        raise DataError(f"texts have several labels in {many} and one in {one}; write the labels of both in the same form")
     first = {int(number): place for place, number in reversed(list(enumerate(dev.labels.flat.tolist())))}
     owners = dev.labels.owners()
     renumbered = np.empty(len(dev.names), np.int32)
@@ -151,10 +152,10 @@ def number_as(texts: LabelledSpool, counts: npt.NDArray[np.int64], known: Labels
         known: Labels of the model.
 
     Returns:
-        The texts with their new labels and their counts; a count is 0 for labels that no text here has.
+        The texts with the new numbers of their labels, and the counts of all labels; labels that no text has get the count 0.
 
     Raises:
-        DataError: If these texts have several labels each and the model's training texts have one, or vice versa.
+        DataError: If these texts have several labels each and the model's training texts have one each, or vice versa.
     """
     if texts.multiple != known.multiple:
         here, there = ("several labels", "one label") if texts.multiple else ("one label", "several labels")
@@ -177,7 +178,7 @@ def _check_labels(
     names, files = texts.names, " + ".join(report.files)
     column = f"column '{report.columns[1]}'" if len(report.columns) > 1 else "data"
     if not names:
-        raise DataError(f"{files}: no text has a label; the {column} holds none: name another with data.label")
+        raise DataError(f"{files}: no text has a label; the {column} holds no label: name another with data.label")
     if texts.multiple:
         return
     if len(names) == 1:

@@ -44,7 +44,7 @@ class Groups:
     """Groups of equal texts."""
 
     of: Indices
-    """The group of each text; groups are numbered by their first text."""
+    """The group of each text; groups are numbered in the order of their first texts."""
     sizes: Indices
     stratum: Indices
     """The rarest label of each group, by number; −1 if its texts have no labels."""
@@ -55,11 +55,11 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
 
     Args:
         texts: Hashes of the texts, in the file's order.
-        labels: Their labels.
+        labels: The labels of these texts.
         num_labels: Number of labels.
     """
     _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
-    # Groups are numbered by their first text, because the order of hashes differs between processes.
+    # Groups are numbered in the order of their first texts, because the order of hashes differs between processes.
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     of = rank[inverse.reshape(-1)]
@@ -74,8 +74,8 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
 def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the texts to hold out, (N,).
 
-    Each stratum contributes its share of `dev_size`, rounded so that the shares sum to it, in whole groups drawn at random.
-    Groups larger than the rest of the share are skipped. At least one text of each label stays in training.
+    `dev_size` is divided among the strata in proportion to their sizes. Each stratum contributes whole groups, drawn at random;
+    a group larger than what is left of its stratum's share is skipped. At least one text of each label stays in training.
 
     Args:
         groups: Result of `find_groups`.
@@ -106,8 +106,8 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the texts in one of the folds, (N,). Each text is in exactly one fold.
 
-    The groups of each stratum are assigned to the folds in turn, large groups first, so that the number of groups per fold
-    differs by at most one.
+    The groups of each stratum are assigned to the folds in turn, large groups first, so that the numbers of groups in
+    two folds differ by at most one.
 
     Args:
         groups: Result of `find_groups`.
@@ -123,12 +123,14 @@ def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArra
 
 
 def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
-    """Return the positions of the first texts of each stratum, in ascending order; each stratum gets its share, at least one.
+    """Return the positions of the first texts of each stratum, in ascending order.
+
+    Each stratum contributes texts in proportion to its size, at least one.
 
     Args:
         labels: The texts' labels.
         strata: The stratum of each text.
-        size: Number of texts to take; a few more if rare strata need them.
+        size: Number of texts to take; a few more are taken if rare strata would otherwise contribute none.
     """
     if size >= len(labels):
         return np.arange(len(labels))

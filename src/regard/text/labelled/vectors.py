@@ -33,7 +33,7 @@ class Vectors:
 
 
 def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = True) -> Vectors:
-    """Read the vectors of some words. Memory grows with these words, not with the file.
+    """Read the vectors of some words. Memory grows with the number of these words, not with the file.
 
     Args:
         path: A text file, plain or gzip.
@@ -84,7 +84,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _read_header(line: str) -> tuple[int, int] | None:
-    """Return the number of words and the width if the line consists of these two."""
+    """Return the number of words and the width if the line consists of these two numbers, else None."""
     cells = line.split(" ")
     if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
         return int(cells[0]), int(cells[1])
@@ -109,7 +109,7 @@ def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, st
             return word.rstrip(" "), line[len(word) + 1 :]
     raise DataError(
         f"{path}, line {number}: has {spaces:,} numbers, expected {width:,} as in the other lines (it starts {line[:40]!r}); "
-        "was the file cut or joined? Copy it again"
+        "was the file truncated, or joined with another? Copy it again"
     )
 
 
@@ -130,7 +130,7 @@ def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
 
 
 def _spellings(words: Sequence[str], any_case: bool) -> dict[str, list[tuple[int, int]]]:
-    """Map each accepted spelling to the indices of the words that it stands for, each with a rank; 0 is the word as given."""
+    """Map each accepted spelling to the (index, rank) of each word that it may stand for; rank 0 is the word as given."""
     wanted: dict[str, list[tuple[int, int]]] = {}
     for row, word in enumerate(words):
         forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)

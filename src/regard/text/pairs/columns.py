@@ -9,7 +9,7 @@ from regard.text.files.content import rate_text
 from regard.text.files.names import METADATA_SCORE, SOURCE, TARGET, find_language, find_languages, fold, is_metadata
 
 _LANGUAGE, _IN_LANGUAGE, _ANY_LANGUAGE, _OTHER_LANGUAGE = 8, 6, 5, -4
-"""Scores of names: the side's language, words that contain it, any language if settings name none, another language."""
+"""Scores of names: the side's language, several words with it, any language if the settings name none, another language."""
 _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 """Further names that columns of pairs may have."""
 _LOOKS_RIGHT, _LOOKS_WRONG = 4, -2
@@ -52,8 +52,8 @@ class PairColumns(TwoColumns):
     def recognises(self, first: Sequence[str]) -> bool:
         """Return True if cells name the source and the target, or all are usual names.
 
-        Codes of languages count only in lower case, because "Hi" and "No" are sentences. Two names of the same
-        language are taken for sentences too.
+        Codes of languages count only in lower case, because "Hi" and "No" are sentences. If two
+        cells name the same language, all are taken for sentences too.
         """
         languages = [code for cell in first if (code := find_language(cell, codes=cell.islower()))]
         if len(set(languages)) < len(languages):

@@ -38,8 +38,8 @@ class GuidedBatch(Batch):
     """A batch of pairs, some of which have a gold alignment."""
 
     gold: Float[Tensor, "B T S"]
-    """Row t has equal weights, which sum to one, at the source symbols that symbol t of `target_out` is linked to; zeros if it
-    has no link.
+    """Row t has equal weights, which sum to one, at the source symbols that symbol t of `target_out` is linked to; if symbol t
+    has no link, all are zero.
     """
 
 

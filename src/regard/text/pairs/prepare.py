@@ -165,6 +165,6 @@ def _find_overlap(train: Part[Spool], dev: Spool) -> Overlap:
 
 
 def _keep(ids: Ids, offsets: Offsets, fits: npt.NDArray[np.bool_]) -> Rows:
-    """Return the rows that fit, in the same flat form."""
+    """Return the rows for which `fits` is True, in the same flat form."""
     lengths = np.diff(offsets)
     return ids[np.repeat(fits, lengths)], np.r_[0, np.cumsum(lengths[fits])]

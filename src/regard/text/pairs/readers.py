@@ -73,7 +73,7 @@ def _find_header(paths: tuple[Path, Path], wanted: PairColumns) -> bool:
     """Return True if both files begin with a header, such as `English` and `German`.
 
     Raises:
-        DataError: If only one does, because then line n of one file is not the translation of line n of the other.
+        DataError: If only one file does, because then line n of one is not the translation of line n of the other.
     """
     if wanted.header != "auto":
         return wanted.header == "yes"

@@ -25,7 +25,7 @@ class SymbolCounts:
         self._counts += np.bincount(ids, minlength=len(self._counts))
 
     def summary(self) -> dict[str, Any]:
-        """Return plain data: the number of tokens, unknown tokens, symbols seen once and never, and the most frequent ones."""
+        """Return plain data: the numbers of tokens, unknown tokens, and symbols seen once or never; the most frequent ones."""
         ordinary = self._counts[len(SPECIAL_TOKENS) :]
         order = np.argsort(-ordinary, kind="stable")[:SHOWN]
         tokens = self._tokenizer.vocabulary()[len(SPECIAL_TOKENS) :]
@@ -48,7 +48,7 @@ def digests(tokenizers: Sequence[Tokenizer] | None) -> dict[str, list[str]]:
 
 
 def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a line for each side with the number of unknown tokens of a reused vocabulary, for the report.
+    """Return a line for each side, for the report, with the number of tokens that a reused vocabulary does not know.
 
     Args:
         symbols: Output of `SymbolCounts.summary` by side (`source`, `target`, or `text`).
@@ -59,7 +59,7 @@ def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _note(side: str, tokens: int, unknown: int) -> str:
     share = unknown / max(tokens, 1)
     found = f"{unknown:,} of {tokens:,} {side}tokens in training ({share:.1%})"
-    line = f"the vocabulary is that of the starting model; it doesn't know {found}"
+    line = f"the vocabulary comes from the starting model and doesn't know {found}"
     if share <= _MANY:
         return line
     return f"warning: {line}; a new model (without --from), which learns its vocabulary from these texts, may be better"

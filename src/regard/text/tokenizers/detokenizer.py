@@ -30,7 +30,7 @@ def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool 
     Args:
         words: Words and punctuation marks, as from the tokenizers `words` and `spacy`.
         language: A language code such as `en`; text after `-` or `_` is ignored.
-        split_hyphens: Whether the tokenizer splits `well-known` into three. If True, hyphens between words get no spaces.
+        split_hyphens: Whether the tokenizer splits `well-known` into three words. If True, hyphens between words get no spaces.
 
     Returns:
         The sentence. The order and spelling of the words are never changed.
@@ -62,7 +62,7 @@ class _Joiner:
         return "".join(text)
 
     def glue(self, before: str, word: str, after: str, *, last: bool) -> tuple[bool, bool]:
-        """Return whether a word is joined to the previous and to the next word; `last` is True for its last occurrence."""
+        """Return two flags: no space before the word, and no space after it; `last` is True for the word's last occurrence."""
         quotation = self.quotation(before, word, last)
         if quotation is not None:
             return quotation

@@ -41,7 +41,7 @@ class TokenizerFile:
 
 
 def write_tokenizer(path: str | Path, file: TokenizerFile, scheme: Scheme) -> None:
-    """Write the file. The library's part can be used without regard, but may lower-case rare letters differently."""
+    """Write the file. The `tokenizers` library can load its part of the file, but may lower-case rare letters differently."""
     library = Library(file.symbols.model())
     steps = [] if file.normalization == "none" else [normalizers.NFC() if file.normalization == "nfc" else normalizers.NFKC()]
     library.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if file.lowercase else steps)
@@ -141,4 +141,6 @@ def _compare_spacy(path: str | Path, recorded: str) -> None:
     except metadata.PackageNotFoundError:
         return  # the scheme raises an error about the missing package
     if recorded.split(".")[:2] != present.split(".")[:2]:
-        warnings.warn(f"{path} was made with spaCy {recorded}, this is {present}: words may be split differently", stacklevel=4)
+        warnings.warn(
+            f"{path} was made with spaCy {recorded}, but {present} is installed: words may be split differently", stacklevel=4
+        )

@@ -54,7 +54,7 @@ _SUBWORD_WORD = rf"{SPACE_MARK}?(?:{_EMOJI}|{_word_pattern(_ANY_LETTER)}|([^\s{S
 
 @cache
 def _cutter(pattern: str) -> Any:
-    """Return a splitter at the matches of a pattern. It is cached, because compiling takes ten milliseconds."""
+    """Return a splitter that makes each match of a pattern a separate part. It is cached, because compiling is slow."""
     return pre_tokenizers.Split(Regex(pattern), "isolated")
 
 
@@ -70,7 +70,7 @@ class Scheme(ABC):
     @property
     @abstractmethod
     def pre_tokenizer(self) -> Any:
-        """The same rules for the `tokenizers` library, for saved files and for comparison in tests."""
+        """The rules of this scheme as an object of the `tokenizers` library, for saved files and for comparison in tests."""
 
     @abstractmethod
     def split(self, chunk: str) -> list[str]:
@@ -90,7 +90,7 @@ class Scheme(ABC):
 
 
 class WhitespaceScheme(Scheme):
-    """A scheme in which (ASCII) spaces separate tokens, and joining restores the spaces."""
+    """A scheme that splits text at ASCII white space, and joins tokens with one space between them."""
 
     kind = "whitespace"
 
@@ -138,7 +138,7 @@ class SpacyScheme(Scheme):
 
     kind = "spacy"
     longest_part: ClassVar[int] = 400
-    """Maximum number of characters that spaCy gets at once; for text that it cannot split, its time grows quadratically."""
+    """Maximum number of characters that spaCy gets at once, because it needs quadratic time for text that it cannot split."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -235,8 +235,8 @@ def _spacy_tokenizer(language: str) -> Any:
     known = _spacy_languages()
     if language not in known:
         raise ConfigError(
-            f"spaCy has no language {language!r}{nearest(language, known)}; name it by its code with --data.source and "
-            "--data.target (en, de, …) or with the tokenizer's language, or set the tokenizer's kind to words"
+            f"spaCy has no language {language!r}{nearest(language, known)}; give a language code (en, de, …) "
+            "with --data.source and --data.target or with the tokenizer's language, or set the tokenizer's kind to words"
         )
     try:
         return spacy.blank(language).tokenizer

@@ -41,7 +41,7 @@ class Encoding:
     words: list[str]
     """The words with the original case."""
     word_of: list[int]
-    """Index of each token's word; −1 for padding, start and end symbols. The space before a word belongs to it."""
+    """Index of each token's word; −1 for padding, start and end symbols. The space before a word belongs to that word."""
 
 
 class Tokenizer:
@@ -88,7 +88,7 @@ class Tokenizer:
         return f"Tokenizer(kind={self.kind!r}, size={self.size}, lowercase={self.lowercase})"
 
     def encode(self, text: str) -> Encoding:
-        """Convert a text to symbols, with the word of each. Unknown words become the unknown symbol."""
+        """Convert a text to symbols, and find the word of each symbol. Unknown words become the unknown symbol."""
         ids: list[int] = []
         words: list[str] = []
         word_of: list[int] = []
@@ -114,9 +114,9 @@ class Tokenizer:
         """Convert ids to a text with the usual spacing. Padding, start and end symbols are left out.
 
         Args:
-            ids: The symbols, without or with special ones.
-            replace: Words by position. Each word replaces the symbol at its position, for example a source word an unknown
-                symbol; an empty word removes the symbol.
+            ids: The ids, with or without special symbols.
+            replace: Words by position in `ids`. Each word replaces the symbol at its position; for example, a source word can
+                replace an unknown symbol. An empty word removes the symbol.
         """
         replace = replace or {}
         kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
@@ -176,7 +176,7 @@ class Tokenizer:
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
         """Return flat ids and the number of ids of each text.
 
-        It splits texts at spaces, looks up each different chunk, and copies the ids to all its occurrences.
+        Texts are split at spaces, each different chunk is looked up once, and its ids are copied to all its occurrences.
         """
         import pyarrow as pa  # the import takes a quarter of a second, and predictions do not need it
         import pyarrow.compute as pc
@@ -302,7 +302,7 @@ def build_tokenizers(
     Args:
         texts: Chunks of sources and targets. They are counted and not stored, so memory grows with the number of different
             words, and not with the number of texts.
-        config: The kind and limits of each side; for `auto`, the kind is chosen from the first texts (`resolve.py`).
+        config: The kind and limits of each tokenizer; for `auto`, the kind is chosen from the first texts (`resolve.py`).
         data: Settings with the languages and the Unicode form.
         progress: Whether to show a bar on standard error if learning takes long.
 
@@ -352,7 +352,7 @@ def build_tokenizer(
 
     Args:
         texts: Chunks of texts.
-        config: The kind and limits.
+        config: The kind of the tokenizer and its limits.
         language: Language code of the texts.
         normalization: Unicode form of the texts: `nfc`, `nfkc` or `none`.
         progress: Whether to show a bar on standard error if learning takes long.

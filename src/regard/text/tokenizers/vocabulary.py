@@ -28,7 +28,7 @@ from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""Control characters. No symbol contains one, because symbols are printed, and a text that contains one is damaged."""
+"""Control characters. No symbol may contain one: symbols are printed, and a text with control characters is damaged anyway."""
 _SCORE_DIGITS = 6  # the trainer sums in random order, so further digits differ between runs
 
 
@@ -126,8 +126,8 @@ def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0)
     room = size - len(SPECIAL_TOKENS) - spare
     if room < 1:
         raise ConfigError(
-            f"the tokenizer's size is {size}; it has to hold {len(SPECIAL_TOKENS)} special symbols and some subwords, "
-            "such as 8000"
+            f"the tokenizer's size is {size}; expected a larger one, such as 8000, for {len(SPECIAL_TOKENS)} special "
+            "symbols and some subwords"
         )
     counts: Counter[str] = Counter()
     for unit, count in units.items():
@@ -138,7 +138,7 @@ def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0)
 
 
 def _within(units: Counter[str], alphabet: set[str]) -> Counter[str]:
-    """Split units at characters that are not in the alphabet."""
+    """Split units at characters that are not in the alphabet, and return the count of each part."""
     result: Counter[str] = Counter()
     for unit, count in units.items():
         if alphabet.issuperset(unit):
@@ -152,7 +152,7 @@ def _within(units: Counter[str], alphabet: set[str]) -> Counter[str]:
 def _train(library: Any, trainer: Any, units: Counter[str], name: str, progress: bool) -> dict[str, Any]:
     """Run the library's trainer on counted units, and return its model as plain data."""
     with late_bars(shown=progress) as bars:
-        task = bars.add_task(f"learning {name} pieces", total=units.total())
+        task = bars.add_task(f"learning {name} subwords", total=units.total())
 
         def repeated() -> Iterator[list[str]]:
             for unit in sorted(units):  # the trainer counts units itself, so each is repeated according to its count

@@ -22,7 +22,7 @@ export function writeAddress(app) {
   return `#${fields}`;
 }
 
-/** Read a fragment that `writeAddress` wrote or a user typed; invalid parts are ignored. Returns null if it has no text. */
+/** Read a fragment that `writeAddress` wrote or a user typed; invalid parts are ignored. Returns null without a text. */
 export function readAddress(fragment, models) {
   const fields = new URLSearchParams(fragment.replace(/^#/, ""));
   const text = fields.get("t");

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 const SIZE = 76;
 
-/** A small picture of weights: rows down, columns across. */
+/** Draw a small picture of weights: rows down, columns across. */
 function thumbnail(rows, numColumns) {
   const canvas = h("canvas", { width: Math.max(1, numColumns), height: Math.max(1, rows.length), "aria-hidden": "true" });
   const context = canvas.getContext("2d"), picture = context.createImageData(canvas.width, canvas.height);
@@ -74,13 +74,13 @@ export class HeadsView {
   }
 }
 
-/** One step's weights of a layer and head, (layers, heads, length). */
+/** Return the weights of a layer and head at one step, from (layers, heads, length). */
 function weightsOf({ data, sizes }, layer, head) {
   const [, heads, length] = sizes;
   return [...data.subarray((layer * heads + head) * length, (layer * heads + head + 1) * length)];
 }
 
-/** The rows of a layer and head, (layers, heads, rows, columns). */
+/** Return the rows of a layer and head, from (layers, heads, rows, columns). */
 function rowsOf({ data, sizes }, layer, head) {
   const [, heads, rows, columns] = sizes;
   const start = (layer * heads + head) * rows * columns;

@@ -115,7 +115,7 @@ class App {
     }
   }
 
-  /** Which words of a view's output are not in that of the model beside it. */
+  /** Return which words of a view's output are not in the output of the model beside it. */
   differences(view) {
     const other = this.views.find((one) => one !== view && one.result?.best);
     return other ? changedWords(view.result.best.words, other.result.best.words) : [];

@@ -64,7 +64,7 @@ export class TranslatorModel {
    * Translate a text.
    *
    * asked: text, dropped (Set of source words), beamSize, prefix (ids), edits (Map of step → {weights, layer, head}).
-   * Returns null if the answer is no longer wanted.
+   * Returns null if the result is no longer needed.
    */
   async run({ text, dropped = new Set(), beamSize, numBest = beamSize, prefix = [], edits = new Map() }, isStale = () => false) {
     const source = readSource(this.source, text, dropped, this.settings.max_tokens, true);
@@ -82,7 +82,7 @@ export class TranslatorModel {
     return { source, within, best: hypotheses[0], hypotheses, steps: found.steps, numGiven: 0 };
   }
 
-  /** Search; null if the answer is no longer wanted. */
+  /** Search for the best outputs; null if the result is no longer needed. */
   async search(state, settings, guide) {
     const found = await search(this.engine, state, settings, guide);
     if (!found || guide.isStale()) return null;
@@ -90,7 +90,7 @@ export class TranslatorModel {
     return found;
   }
 
-  /** The scores of an output, in words. */
+  /** Describe the scores of an output. */
   score({ logProbability }) {
     const probability = Math.exp(logProbability);
     const shown = probability >= 0.001 ? `${(100 * probability).toFixed(1)}%` : probability.toExponential(1);
@@ -123,7 +123,7 @@ export class TranslatorModel {
     return site.layer === null ? step.attention.cross : pickHead(step.attention.heads, site.layer, site.head);
   }
 
-  /** How a token of the output is written. */
+  /** Return the text of a token of the output. */
   spell(id) {
     if (id === END) return "end";
     const token = this.target.tokens[id];

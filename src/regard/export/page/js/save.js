@@ -74,7 +74,7 @@ export async function renderPng(picture) {
 
 const cut = (data, width) => Array.from({ length: data.length / width }, (_, row) => [...data.subarray(row * width, (row + 1) * width)]);
 
-/** (layers, heads, rows, columns) as one matrix for each head, by layer. */
+/** Split weights (layers, heads, rows, columns) into one matrix for each head, by layer. */
 function layersOf({ data, sizes: [layers, heads, rows, columns] }, family) {
   const size = rows * columns, found = {};
   for (let layer = 0; layer < layers; layer++) {

@@ -24,7 +24,7 @@ const scoreOf = (logProbability, length, { length_penalty: alpha, length_reward:
  * state:     the model's state before the first word.
  * settings:  beam_size, n_best (how many hypotheses are wanted), length_penalty, length_reward, min_length, …, as in regard's `decoding`, and limit.
  * guide:     prefix: ids that the target begins with; overrides: Map of step → attention to use in place of the model's own.
- * isStale:   a function that says whether the result is no longer wanted; the search then returns null.
+ * isStale:   a function that returns true if the result is no longer needed; the search then returns null.
  */
 export async function search(model, state, settings, { prefix = [], overrides = new Map(), isStale = () => false } = {}) {
   let live = [{ token: START, total: 0, handicap: 0, words: [] }];
