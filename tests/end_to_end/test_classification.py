@@ -60,7 +60,7 @@ def test_classify_says_once_how_many_texts_were_cut(classifier, capsys):
     assert main(["classify", str(classifier), "film " * 5000, TEXT, "book " * 5000]) == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 3
-    wanted = r"only the first 400 tokens were read \(data.max_tokens, set when the model was trained\): 2\n"
+    wanted = r"texts truncated to their first 400 tokens \(data.max_tokens, set when the model was trained\): 2\n"
     assert len(re.findall(wanted, err)) == 1, err
     assert main(["classify", str(classifier), TEXT]) == 0
     assert "max_tokens" not in capsys.readouterr().err

@@ -183,7 +183,7 @@ def test_a_full_queue_says_when_to_try_again(small):
     assert counts.count(200) >= 2  # the first, and one for the place that the text at work has left
     for answer in answers:
         if answer.status_code == 429:
-            assert refused(answer, 429, "the queue holds 3")["code"] == "queue_full"
+            assert refused(answer, 429, "out of at most 3")["code"] == "queue_full"
             assert 1 <= int(answer.headers["Retry-After"]) <= 60
 
 
