@@ -133,7 +133,7 @@ def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "texts": len(task.data.train),
         "tokens_per_text": round(float(task.data.train.lengths.mean()), 1),
         "parameters": dict(zip(("regard", "plain"), sizes, strict=True)),
-        "precision": "bfloat16" if machine.bfloat16 else "float32",
+        "precision": machine.precision,
         "training_texts_per_second": {name: round(rate) for name, rate in training.items()},
         "training_ratio": round(training["regard"] / training["plain"], 2),
         "training_ratios": [round(a / b, 2) for a, b in zip(rates["regard"], rates["plain"], strict=True)],

@@ -71,6 +71,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("model", type=Path, help="folder of a trained Transformer")
     add("--joeynmt-model", type=Path, help="folder of a second Transformer of the same shape, which JoeyNMT supports")
     add_data(parser)
+    add("--test", type=Path, metavar="NAME", help="decode NAME.en (default: test 2016, in lower case and tokenised)")
     add_places(parser, "decoding")
     add("--rivals", default="ctranslate2,joeynmt", help="programs to compare with, separated by commas (%(default)s)")
     add("--beams", type=counts, default=[5, 1], help="beam sizes (5,1)")
@@ -214,7 +215,7 @@ class Bench:
         self.out.mkdir(parents=True, exist_ok=True)
         self.model = model = check_convertible(translator.model)
         self.shape = replace(translator.config.model, norm_order=read_parts(unscaled(model)).norm_order)
-        test = find_data(options.data)["test"]
+        test = options.test or find_data(options.data)["test"]
         tokenizers = self.translator.bundle.source_tokenizer, self.translator.bundle.target_tokenizer
         for language, tokenizer in zip(("en", "de"), tokenizers, strict=True):
             lines = Path(f"{test}.{language}").read_text(encoding="utf-8").splitlines()[: options.sentences or None]

@@ -1,7 +1,7 @@
 """Measure the claims about speed, and write the page of the documentation that lists them.
 
     python -m benchmarks report                                    measure the claims that need no data and no model
-    python -m benchmarks report --data multi30k --transformer RUN --recurrent RUN
+    python -m benchmarks report --data DIR --transformer RUN
     python -m benchmarks report --only additive --rounds 5
     python -m benchmarks report --page                             write the page again, from the saved results
 
@@ -51,6 +51,8 @@ class Claim:
     """Function of the benchmark's JSON that returns the ratio."""
 
 
+_TRANSFORMER = ("transformer", "--data", "{data}", "--updates", "40", "--joeynmt-updates", "12", "--rounds", "1")
+
 CLAIMS = (
     Claim(
         "additive-forward",
@@ -93,19 +95,43 @@ CLAIMS = (
         lambda found: found["forward"]["ratio"]["GatedDeltaNet"]["8192"],
     ),
     Claim(
+        "recurrent-training",
+        "training a recurrent translator (GRU, additive attention, input feeding), target tokens/s",
+        "JoeyNMT 2.3.0",
+        "matrix products: 45% of the time",
+        ("joeynmt", "--data", "{data}", "--updates", "40", "--sentences", "100", "--sequential"),
+        lambda found: found["training_ratio"],
+    ),
+    Claim(
+        "recurrent-decoding",
+        "translating with a recurrent translator, beam 5",
+        "JoeyNMT 2.3.0",
+        "operations of each step",
+        ("joeynmt", "--data", "{data}", "--updates", "40", "--sentences", "100", "--sequential"),
+        lambda found: found["decoding_ratio"],
+    ),
+    Claim(
         "transformer-training",
         "training a Transformer (4 + 4 layers, width 128), target tokens/s",
         "Hugging Face MarianMT in a PyTorch loop",
         "matrix products: 45% of the time",
-        ("transformer", "--data", "{data}", "--rivals", "marian-float32,marian-bfloat16", "--rounds", "1"),
+        _TRANSFORMER,
         lambda found: found["over_marian"],
+    ),
+    Claim(
+        "transformer-training-joeynmt",
+        "training a Transformer (4 + 4 layers, width 128), target tokens/s",
+        "JoeyNMT 2.3.0",
+        "matrix products: 45% of the time",
+        _TRANSFORMER,
+        lambda found: found["over_joeynmt"],
     ),
     Claim(
         "transformer-beam",
         "translating test 2016 with a Transformer, beam 5, float32",
         "CTranslate2",
         "operations of each step: 35% are matrix products",
-        ("decoding", "{transformer}", "--data", "{data}", "--rivals", "ctranslate2", "--rounds", "1"),
+        ("decoding", "{transformer}", "--test", "{data}/multi30k/test_2016_flickr", "--rivals", "ctranslate2", "--rounds", "1"),
         lambda found: found["matches"][0]["by_beam"]["5"]["processor"]["over_ctranslate2"],
     ),
     Claim(
@@ -113,7 +139,7 @@ CLAIMS = (
         "translating test 2016 with a Transformer, greedy, float32",
         "CTranslate2",
         "operations of each step",
-        ("decoding", "{transformer}", "--data", "{data}", "--rivals", "ctranslate2", "--rounds", "1"),
+        ("decoding", "{transformer}", "--test", "{data}/multi30k/test_2016_flickr", "--rivals", "ctranslate2", "--rounds", "1"),
         lambda found: found["matches"][0]["by_beam"]["1"]["processor"]["over_ctranslate2"],
     ),
     Claim(
@@ -121,7 +147,7 @@ CLAIMS = (
         "translating with a Transformer in bfloat16, beam 5",
         "the same in float32",
         "operations of each step",
-        ("precision", "{transformer}", "{data}/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
+        ("precision", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
         lambda found: found["by_beam"]["5"]["processor_ratio"]["median"],
     ),
     Claim(
@@ -129,7 +155,7 @@ CLAIMS = (
         "one sentence at a time, greedy, exported to ONNX and run by onnxruntime",
         "the same model in regard",
         "operations of each step",
-        ("export", "{transformer}", "{data}/test_2016_flickr.en", "--sentences", "50", "--rounds", "1"),
+        ("export", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--sentences", "50", "--rounds", "1"),
         lambda found: found["ratio"]["median"],
     ),
 )
@@ -138,8 +164,12 @@ CLAIMS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the claims, save the results, and write the page."""
     parser = argparse.ArgumentParser("benchmarks.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--data", metavar="DIR", help="folder of Multi30k, for claims that need it")
-    parser.add_argument("--transformer", metavar="RUN", help="folder of a trained `transformer-tiny`")
+    parser.add_argument("--data", metavar="DIR", help="folder that contains multi30k/, for claims that need it")
+    parser.add_argument(
+        "--transformer",
+        metavar="RUN",
+        help="folder of a `transformer-tiny`, trained on Multi30k's raw text from English to German",
+    )
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure this benchmark or claim only")
     parser.add_argument("--rounds", type=count, default=3, help="runs of each benchmark (%(default)s)")
     parser.add_argument("--busy", action="store_true", help="measure on a busy machine, too; the page says so")

@@ -74,9 +74,11 @@ def test_options_reach_the_benchmark(place, monkeypatch):
         return types.SimpleNamespace(returncode=0, stdout=json.dumps(found))
 
     monkeypatch.setattr(report.subprocess, "run", run)
-    report.main(["--only", "decoding", "--rounds", "1", "--data", "multi30k", "--transformer", "runs/tiny"])
-    assert commands[0][:4] == ["benchmarks.decoding", "runs/tiny", "--data", "multi30k"]
-    assert "`python -m benchmarks decoding TRANSFORMER --data DATA" in (place / "claims.md").read_text()
+    report.main(["--only", "decoding", "--rounds", "1", "--data", "data", "--transformer", "runs/tiny"])
+    assert commands[0][:4] == ["benchmarks.decoding", "runs/tiny", "--test", "data/multi30k/test_2016_flickr"]
+    assert (
+        "`python -m benchmarks decoding TRANSFORMER --test DATA/multi30k/test_2016_flickr" in (place / "claims.md").read_text()
+    )
 
 
 def test_mistakes_are_named(place, ran, monkeypatch):

@@ -4,15 +4,18 @@ PyTorch's device `meta` stands for a GPU: it has shapes and no values, so whatev
 Nothing here has run on a GPU.
 """
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 import torch
 from training.test_synchronisation import Operations, made, meta  # noqa: F401
 
-from regard.decoding import beam_search, finished, greedy
+from regard.decoding import Sampling, beam_search, finished, greedy, sample
 from regard.decoding.guidance import Guidance
 from regard.decoding.restrictions import Restrictions
 from regard.errors import RequestError
+from regard.text.symbols import END
 
 
 class LateCopy:
@@ -38,8 +41,8 @@ def learn_late(monkeypatch, delay: int) -> None:
     """Make searches on a CPU run the code for GPUs, with copies that take `delay` more steps."""
     monkeypatch.setattr(LateCopy, "delay", delay)
     monkeypatch.setattr(finished, "BackgroundCopy", LateCopy)
-    for name in ("finished", "candidates", "beam"):
-        monkeypatch.setattr(f"regard.decoding.{name}.is_free_to_read", lambda tensor: False)
+    for name in ("finished", "candidates", "beam", "greedy"):
+        monkeypatch.setattr(import_module(f"regard.decoding.{name}"), "is_free_to_read", lambda tensor: False)
 
 
 def words_and_scores(found: list) -> list:
@@ -89,6 +92,56 @@ def test_scores_that_are_not_finite_are_found_at_the_end(tiny, sources, search, 
         model.bias[7] = torch.nan
     with pytest.raises(RequestError, match="not finite"):
         search(model, source, mask)
+
+
+@pytest.mark.parametrize("search", [greedy, beam_search])
+@pytest.mark.parametrize("only", ["the prefix", "every word"])
+def test_an_impossible_word_is_found_at_the_end(tiny, sources, search, only, monkeypatch) -> None:
+    model, (source, mask) = tiny(), sources
+    guidance = Guidance([[7], *[[]] * (len(source) - 1)], [[]] * len(source)) if only == "the prefix" else None
+    with torch.no_grad():
+        model.bias[7 if only == "the prefix" else slice(1, None)] = -torch.inf
+    with pytest.raises(RequestError, match="not finite"):
+        search(model, source, mask, guidance=guidance)
+    learn_late(monkeypatch, 3)
+    with pytest.raises(RequestError, match="not finite"):
+        search(model, source, mask, guidance=guidance)
+
+
+@pytest.mark.parametrize("phrases", [[[5, 6]], [[5, 6], [7]]])
+def test_required_phrases_with_scores_that_are_not_finite(tiny, sources, phrases, monkeypatch) -> None:
+    model, (source, mask) = tiny(), sources
+    with torch.no_grad():
+        model.bias[:] = torch.nan
+    guidance = Guidance([[]] * len(source), [phrases, *[[]] * (len(source) - 1)])
+    learn_late(monkeypatch, 3)
+    with pytest.raises(RequestError, match="not finite"):
+        beam_search(model, source, mask, beam_size=4, max_length=9, guidance=guidance)
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 5}])
+def test_sampling_checks_each_step(tiny, sources, options, monkeypatch) -> None:
+    model, (source, mask) = tiny(), sources
+    with torch.no_grad():
+        model.bias[7] = torch.nan
+    learn_late(monkeypatch, 3)
+    with pytest.raises(RequestError, match="not finite"):
+        sample(model, source, mask, Sampling(**options))
+
+
+@delays
+def test_a_stream_gets_no_word_after_the_end(tiny, sources, delay, monkeypatch) -> None:
+    model, (source, mask) = tiny(), sources
+
+    def words_of(rows: torch.Tensor, words: torch.Tensor) -> None:
+        for row, word in zip(rows.tolist(), words[:, 0].tolist(), strict=True):
+            streamed[row].append(word)
+
+    learn_late(monkeypatch, delay)
+    streamed: list[list[int]] = [[] for _ in source]
+    found = greedy(model, source, mask, max_length=6, follow=words_of)
+    for hypothesis, words in zip(found, streamed, strict=True):
+        assert [word for word in words if word != END] == hypothesis.tokens
 
 
 class Enough(Exception):

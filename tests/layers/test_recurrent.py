@@ -7,7 +7,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import ConfigError
 from regard.layers.cells import tanh_
-from regard.layers.recurrent import RecurrentLayer, reverse_index
+from regard.layers.recurrent import RecurrentLayer, compute_dtype, reverse_index
 
 BATCH, STEPS, INPUT, HIDDEN = 5, 7, 3, 11
 LENGTHS = torch.tensor([7, 1, 4, 7, 2])
@@ -38,7 +38,7 @@ def start(directions: int, cell: str, dtype: torch.dtype) -> tuple[Tensor, Tenso
 def loop(request, monkeypatch) -> None:
     """The loop of this machine, and PyTorch's own, which GPUs use for both cells and all number formats."""
     if request.param == "native":
-        monkeypatch.setattr(RecurrentLayer, "_is_native", lambda self, inputs: True)
+        monkeypatch.setattr(RecurrentLayer, "_native_dtype", lambda self, inputs: compute_dtype(inputs))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -142,11 +142,12 @@ def test_step_by_step_equals_all_at_once(cell: str, loop: None) -> None:
         torch.testing.assert_close(state[0], whole[:, position])
 
 
+@pytest.mark.parametrize("value", [1e3, 1e6, float("nan"), float("inf")])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_padding_and_neighbours_change_nothing(cell: str, loop: None) -> None:
+def test_padding_and_neighbours_change_nothing(cell: str, value: float, loop: None) -> None:
     layer, _ = pair(cell, True, torch.float64)
     inputs = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64)
-    outputs, (last, last_cell) = layer(inputs.masked_fill(~MASK[..., None], 1e3), MASK)
+    outputs, (last, last_cell) = layer(inputs.masked_fill(~MASK[..., None], value), MASK)
     for row, length in enumerate(LENGTHS.tolist()):
         alone, (alone_last, alone_cell) = layer(inputs[row : row + 1, :length], MASK[row : row + 1, :length])
         torch.testing.assert_close(alone[0], outputs[row, :length])
@@ -164,6 +165,42 @@ def test_bfloat16_products_stay_close_and_sums_stay_float32(loop: None) -> None:
     assert rounded.dtype == torch.float32
     kept = MASK[..., None].expand_as(exact)
     assert 0 < (rounded - exact)[kept].abs().max() < 0.02
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_float16_on_a_cpu(cell: str) -> None:
+    layer, _ = pair(cell, True, torch.float32)
+    inputs = torch.randn(BATCH, STEPS, INPUT, requires_grad=True)
+    with torch.autocast("cpu", torch.float16):
+        rounded, _ = layer(inputs, MASK)
+        rounded[MASK].sum().backward()
+    assert inputs.grad.isfinite().all()
+    assert (rounded - layer(inputs, MASK)[0])[MASK].abs().max() < 5e-3
+
+
+def test_processors_without_bfloat16_use_our_loop_for_it(monkeypatch) -> None:
+    monkeypatch.setattr("regard.layers.recurrent.can_pack", lambda dtype: False)
+    layer, _ = pair("lstm", True, torch.float32)
+    inputs = torch.randn(BATCH, STEPS, INPUT)
+    assert layer._native_dtype(inputs) == torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer._native_dtype(inputs) is None
+        layer(inputs, MASK)
+
+
+@pytest.mark.compile
+@pytest.mark.filterwarnings("ignore")  # Dynamo warns about itself
+def test_a_compiled_lstm_trains() -> None:
+    layer, _ = pair("lstm", True, torch.float32)
+    inputs = torch.randn(BATCH, STEPS, INPUT)
+    grads = []
+    for run in (layer, torch.compile(layer, backend="aot_eager")):
+        layer.zero_grad()
+        states, (last, cell) = run(inputs, MASK)
+        (states[MASK].sum() + last.sum() + cell.sum()).backward()
+        grads.append([parameter.grad.clone() for parameter in layer.parameters()])
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_reverse_index_undoes_itself() -> None:

@@ -75,6 +75,13 @@ def test_a_loss_that_is_never_finite_still_ends_the_run(config, change, monkeypa
         fit(config, model=TinyTranslator, progress=False)
 
 
+@pytest.mark.parametrize("factor", [math.nan, math.inf, 0.5, -1.0])
+def test_a_wrong_factor_of_a_checkpoint_is_refused(factor):
+    scale = LossScale(CPU)
+    with pytest.raises(ValueError, match=r"loss_scale.factor is .*, expected 1 to"):
+        scale.load_state_dict({**scale.state_dict(), "factor": torch.tensor(factor)})
+
+
 def test_a_long_sound_run_doubles_the_factor():
     scale = LossScale(CPU)
     for _ in range(GROWS_AFTER):

@@ -78,7 +78,7 @@ def meta(monkeypatch):
     """The device, for which PyTorch has neither autocast nor cuDNN."""
     monkeypatch.setattr(torch, "autocast", lambda *arguments, **options: nullcontext())
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *arguments: False)
-    monkeypatch.setattr(RecurrentLayer, "_is_native", lambda self, inputs: True)
+    monkeypatch.setattr(RecurrentLayer, "_native_dtype", lambda self, inputs: inputs.dtype)
     monkeypatch.setattr(torch, "lstm", lambda inputs, start, weights, *others: OneCall.apply(inputs, *start, *weights))
     monkeypatch.setattr(torch, "gru", lambda inputs, start, weights, *others: OneCall.apply(inputs, start, start, *weights)[:2])
     return torch.device("meta")

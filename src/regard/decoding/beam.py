@@ -101,6 +101,7 @@ def beam_search(
         logits, attention, state = model.step(live.tokens, state, record=record, reweight=reweight)
         end_cost = end_cost_of(length_reward, live.limits, live.length + 1)
         parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits, end_cost)
+        total = live.without_done(total)
         trace.add(live.rows, parent, tokens, total, attention)
         done = live.advance(tokens, total, trace, beam_size=beam_size, handicap=extension.handicap)
         kept = finished.others(done)
@@ -150,6 +151,7 @@ class _Live:
     length_reward: float
     length: int = 0
     handicap: Float[Tensor, "B N"] | None = None  # cost that restrictions add to each hypothesis; None for zero
+    _done: Bool[Tensor, " B"] | None = None  # sentences whose search has ended; None before the first step
 
     @classmethod
     def begin(cls, limits: Int[Tensor, " B"], n_best: int, length_penalty: float, length_reward: float) -> "_Live":
@@ -184,10 +186,15 @@ class _Live:
             score = self._score(total, float(self.length))
             trace.end(cut[:, None] & total.isfinite(), score, finished=False)
         self.tokens, self.total = tokens, total
-        done = (self.num_finished >= beam_size) | (self._bound() <= self.best[:, -1]) | cut
-        if may_hold(done):  # the sentence may remain in the batch for some steps
-            self.total = total.masked_fill(done[:, None], -torch.inf)
-        return done
+        self._done = (self.num_finished >= beam_size) | (self._bound() <= self.best[:, -1]) | cut
+        self.total = self.without_done(total)
+        return self._done
+
+    def without_done(self, total: Float[Tensor, "B N"]) -> Float[Tensor, "B N"]:
+        """End the hypotheses of sentences that are done, but remain in the batch on a GPU for some steps."""
+        if self._done is None or is_free_to_read(total):
+            return total
+        return total.masked_fill(self._done[:, None], -torch.inf)
 
     def _score(self, total: Tensor, length: Length) -> Tensor:
         return score_of(self._worth(total), length, self.length_penalty, self.length_reward)
@@ -209,10 +216,13 @@ class _Live:
         """Keep these sentences only."""
         self.rows, self.tokens, self.total = self.rows[kept], self.tokens[kept], self.total[kept]
         self.limits, self.num_finished, self.best = self.limits[kept], self.num_finished[kept], self.best[kept]
+        self._done = None if self._done is None else self._done[kept]
 
 
 def _follow(state: DecoderState, parent: Int[Tensor, "B N"], num_before: int) -> DecoderState:
     """Give each hypothesis its parent's state. On a CPU, nothing moves if each hypothesis is its own parent."""
-    if parent.shape[1] == num_before and is_free_to_read(parent) and bool((parent == torch.arange(num_before)).all()):
-        return state
+    if parent.shape[1] == num_before and is_free_to_read(parent):
+        own = torch.arange(num_before, device=parent.device)
+        if bool((parent == own).all()):
+            return state
     return state.select(parent)

@@ -147,14 +147,16 @@ def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
     return found
 
 
-def check_scores(best: Float[Tensor, "*rows"]) -> None:
-    """Check the best score of each row on a CPU. Elsewhere, this would wait for the device; `check_totals` checks later.
+def check_scores(best: Float[Tensor, "*rows"], *, wait: bool = False) -> None:
+    """Check the best score of each row.
+
+    On a GPU this would wait, so it does nothing there unless `wait` is set; after the search, `Trace` finds wrong scores.
 
     Raises:
         RequestError: If a score is NaN or infinite.
     """
-    if is_free_to_read(best) and not bool(torch.isfinite(best).all()):
-        raise _not_finite()
+    if (wait or is_free_to_read(best)) and not bool(torch.isfinite(best).all()):
+        raise not_finite()
 
 
 def check_totals(totals: np.ndarray) -> None:
@@ -164,10 +166,11 @@ def check_totals(totals: np.ndarray) -> None:
         RequestError: If a log probability is NaN.
     """
     if np.isnan(totals).any():
-        raise _not_finite()
+        raise not_finite()
 
 
-def _not_finite() -> RequestError:
+def not_finite() -> RequestError:
+    """Return the error for scores that are not finite."""
     return RequestError(
         "the model's scores for the next word are not finite (NaN or infinity): its weights are damaged, or its "
         "training diverged; go back to an earlier checkpoint, or train with a lower learning rate"

@@ -80,7 +80,8 @@ class _Phrases:
         It is padding for phrases that are complete, and for all but one of equal phrases.
         """
         within = self._within(now)
-        place = (within * now.position[..., None])[..., None]
+        # On a GPU, scores that are not finite are found after the search; until then, positions may be beyond the last word.
+        place = (within * now.position[..., None]).clamp(max=self.words.shape[-1] - 1)[..., None]
         words = self.words[:, None].expand(-1, now.met.shape[1], -1, -1).gather(3, place)[..., 0]
         earlier = (self.before[:, None] & ~now.met[:, :, None]).any(-1)
         return words.masked_fill(now.met | (earlier & ~within), PAD)

@@ -17,8 +17,11 @@ _MOST_AHEAD = 8
 
 
 def is_free_to_read(tensor: Tensor) -> bool:
-    """Return whether values of the tensor can be read without waiting, as on a CPU."""
-    return tensor.device.type == "cpu"
+    """Return whether a search reads values of the tensor at each step.
+
+    It does not on a GPU, where it would wait, and on PyTorch's device `meta`, where there are no values.
+    """
+    return tensor.device.type not in ("cuda", "meta")
 
 
 def may_hold(mask: Tensor) -> bool:
@@ -34,7 +37,8 @@ class BackgroundCopy:
     """
 
     def __init__(self, mask: Tensor) -> None:
-        self.values = torch.empty(mask.shape, dtype=mask.dtype, pin_memory=True).copy_(mask, non_blocking=True)
+        values = torch.empty(mask.shape, dtype=mask.dtype, device="cpu", pin_memory=True)
+        self.values = values.copy_(mask, non_blocking=True)
         self._event = torch.cuda.Event()
         self._event.record(torch.cuda.current_stream(mask.device))
 

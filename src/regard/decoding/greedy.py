@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.decoding.beginning import Follow, begin_search
 from regard.decoding.extension import BestOfAll, Extension, end_cost_of
-from regard.decoding.finished import Finished, may_hold
+from regard.decoding.finished import Finished, is_free_to_read, may_hold
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
@@ -80,6 +80,8 @@ def greedy(
         logits, attention, state = model.step(tokens, state, record=record, reweight=reweight)
         end_cost = end_cost_of(length_reward, limits, length)
         _, tokens, total = extension.extend(rows, length - 1, total, logits, end_cost)
+        if not is_free_to_read(tokens):  # sentences that have finished may remain in the batch for some steps
+            tokens, total = tokens.masked_fill(~going, END), total.masked_fill(~going, -torch.inf)
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)
         ended, cut = going & (tokens == END), going & (limits <= length)[:, None]
         if may_hold(ended | cut):

@@ -184,7 +184,7 @@ def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chan
     """Return for each row the first word at which the cumulative probability of the allowed words exceeds `chance`."""
     scores = log_probabilities / max(sampling.temperature, _COLDEST)
     scores[:, [PAD, START]] = -torch.inf
-    check_scores(scores.amax(-1))
+    check_scores(scores.amax(-1), wait=True)
     probabilities = scores.softmax(-1)
     words = None
     if sampling.top_k or sampling.top_p < 1:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import check_totals
+from regard.decoding.candidates import check_totals, not_finite
 from regard.decoding.hypothesis import Hypothesis
 from regard.models.seq2seq import AttentionMaps
 from regard.records.views import sides
@@ -87,7 +87,7 @@ class Trace:
         return self._by_sentence(ended[np.lexsort((ended.slot, ended.row))])
 
     def _endings(self) -> _Endings:
-        found = []
+        found = [(np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), np.zeros(0), np.zeros(0, bool))]
         for step, which, score, finished in self._ended:
             place, slot = which.numpy(force=True).nonzero()
             row, values = self._steps[step].rows.numpy(force=True)[place], score.numpy(force=True)[place, slot]
@@ -98,6 +98,9 @@ class Trace:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
         for row, hypothesis in zip(winners.row, self._follow(winners), strict=True):
             found[row].append(hypothesis)
+        # On a GPU, no step has checked that a word is possible.
+        if not all(found) or any(hypothesis.log_probability == -np.inf for each in found for hypothesis in each):
+            raise not_finite()
         return found
 
     def _follow(self, winners: _Endings) -> list[Hypothesis]:

@@ -3,10 +3,11 @@
 Both directions run in one loop. The backward direction reads each sequence reversed within its length, so nothing is packed, no
 state reads padding, and lengths stay on the device.
 
-PyTorch's own loops are used instead where they are faster: oneDNN's for an LSTM on a CPU (half the time for large batches, a
-fifth for a single sentence), and cuDNN's on a GPU. They do not know about padding, and return the cell state after the last
-step only. So an LSTM gets an additional input, which is 1 at padding: it closes the input gate and opens the forget gate. Then
-the cell state after the last step is exactly that after the last word.
+PyTorch's own loops are used instead where they are faster: oneDNN's for an LSTM on a CPU (a sixth less time in training,
+half the time for a single sentence), and cuDNN's on a GPU. They do not know about padding, and return the cell state after the
+last step only. So an LSTM gets an additional input, which is 1 at padding: it closes the input gate and opens the forget gate.
+Then the cell state after the last step is exactly that after the last word. As in PyTorch's own layers, cuDNN uses TF32 for
+float32 on GPUs that have it, unless `torch.backends.cudnn.allow_tf32` is False.
 """
 
 from dataclasses import dataclass
@@ -22,10 +23,12 @@ from regard.attention.arguments import check_size
 from regard.attention.capabilities import capability
 from regard.errors import ConfigError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
+from regard.private_torch import can_pack
 
 State = tuple[Tensor, Tensor | None]
 """The state of a recurrent layer, and the cell state for an LSTM."""
 
+_HAS_ONEDNN = torch.backends.mkldnn.is_available()
 _SATURATED = 1e4
 """Number whose sigmoid is exactly 1 in every number format; the sigmoid of the negative number is exactly 0."""
 
@@ -187,7 +190,7 @@ class RecurrentLayer(nn.Module):
 
     def _read(self, inputs: Tensor, mask: Tensor | None, initial: State | None, *, hold: bool) -> tuple[Tensor, State]:
         """Implement `forward`. If `hold` is False, padding may change the last cell state."""
-        batch, directions = len(inputs), self.num_directions
+        batch, directions, native = len(inputs), self.num_directions, self._native_dtype(inputs)
         if mask is None:
             mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
         state, cell = (None, None) if initial is None else initial
@@ -199,8 +202,9 @@ class RecurrentLayer(nn.Module):
         reversal = reverse_index(mask).T if directions == 2 else None
         both = (steps_first,) if reversal is None else (steps_first, _Reverse.apply(steps_first, reversal))
         last, rows = mask.sum(dim=1) - 1, torch.arange(batch, device=mask.device)
-        if self._is_native(inputs):
-            states, final_cell = self._run_native(both, self._split(state), self._split(cell), ~mask.T if hold else None)
+        if native is not None:
+            padding = ~mask.T if hold else None
+            states, final_cell = self._run_native(both, self._split(state), self._split(cell), padding, native)
         else:
             weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
             states, cells = _Recurrence.apply(compute_dtype(inputs), self._split(state), self._split(cell), *weights, *both)
@@ -210,44 +214,58 @@ class RecurrentLayer(nn.Module):
             outputs = torch.cat((outputs, _Reverse.apply(states[:, 1], reversal)), dim=-1)
         return outputs.transpose(0, 1), (states[last, :, rows].flatten(1), final_cell)
 
-    def _is_native(self, inputs: Tensor) -> bool:
-        """Return whether PyTorch's own loop is used: cuDNN's, or oneDNN's for an LSTM in float32."""
-        if inputs.is_cuda:
-            return self.weight_hh.dtype == inputs.dtype and torch.backends.cudnn.is_available()
-        single = self.weight_hh.dtype == inputs.dtype == torch.float32
-        return self.num_gates == 4 and single and inputs.device.type == "cpu" and torch.backends.mkldnn.is_available()
+    def _native_dtype(self, inputs: Tensor) -> torch.dtype | None:
+        """Return the dtype in which PyTorch's own loop is used: cuDNN's, or oneDNN's for an LSTM; None to use our loop."""
+        if torch.compiler.is_compiling() and torch.is_grad_enabled():  # Inductor cannot differentiate oneDNN's loop
+            return None
+        dtype = compute_dtype(inputs)
+        if inputs.is_cuda:  # cuDNN before 9.13 has no bfloat16, and autocast would take float16 instead
+            return torch.float32 if dtype == torch.bfloat16 else dtype
+        if self.num_gates != 4 or inputs.device.type != "cpu" or self.weight_hh.dtype != torch.float32 or not _HAS_ONEDNN:
+            return None
+        return dtype if dtype == torch.float32 or (dtype == torch.bfloat16 and can_pack(dtype)) else None
 
     def _run_native(
-        self, inputs: tuple[Tensor, ...], state: Tensor | None, cell: Tensor | None, padding: Tensor | None
+        self,
+        inputs: tuple[Tensor, ...],
+        state: Tensor | None,
+        cell: Tensor | None,
+        padding: Tensor | None,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the states (T,directions,B,H), and an LSTM's last cell state (B,E); products run in autocast's dtype.
+        """Return the states (T,directions,B,H), and an LSTM's last cell state (B,E).
 
         Args:
             inputs: The inputs (T,B,D) of each direction.
             state: The initial state (directions,B,H).
             cell: An LSTM's initial cell state.
             padding: True at steps (T,B) that must not change an LSTM's cell state; None if all steps may.
+            dtype: The dtype of the products.
         """
         weight_ih: Tensor = self.weight_ih
         if padding is not None and cell is not None:
-            inputs = tuple(torch.cat((x, padding[..., None].to(x.dtype)), dim=-1) for x in inputs)
+            marks = padding[..., None]
+            inputs = tuple(torch.cat((x.masked_fill(marks, 0), marks.to(x.dtype)), dim=-1) for x in inputs)
             column = weight_ih.new_zeros(self.num_gates, self.hidden_size, 1)
             column[0], column[1] = -_SATURATED, _SATURATED  # the input gate and the forget gate
             weight_ih = torch.cat((weight_ih, column.flatten(0, 1).expand(len(weight_ih), -1, -1)), dim=-1)
         states, cells = [], []
-        for direction, x in enumerate(inputs):
-            weights = _one_buffer([p[direction] for p in (weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)])
-            start = [s[direction, None].to(x.dtype).contiguous() for s in (state, cell) if s is not None]
-            # has_biases, num_layers, dropout, train, bidirectional, batch_first
-            options = (True, 1, 0.0, torch.is_grad_enabled(), False, False)
-            if cell is None:
-                states.append(torch.gru(x.contiguous(), start[0], weights, *options)[0])
-            else:
-                outputs, _, last = torch.lstm(x.contiguous(), start, weights, *options)
-                states.append(outputs)
-                cells.append(last[0])
-        dtype = self.weight_hh.dtype
-        return torch.stack(states, dim=1).to(dtype), torch.cat(cells, dim=-1).to(dtype) if cells else None
+        with torch.autocast(weight_ih.device.type, enabled=False):
+            for direction, x in enumerate(inputs):
+                parameters = (weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+                weights = _one_buffer([parameter[direction].to(dtype) for parameter in parameters])
+                start = [s[direction, None].to(dtype).contiguous() for s in (state, cell) if s is not None]
+                # has_biases, num_layers, dropout, train, bidirectional, batch_first
+                options = (True, 1, 0.0, torch.is_grad_enabled(), False, False)
+                x = x.to(dtype).contiguous()
+                if cell is None:
+                    states.append(torch.gru(x, start[0], weights, *options)[0])
+                else:
+                    outputs, _, last = torch.lstm(x, start, weights, *options)
+                    states.append(outputs)
+                    cells.append(last[0])
+        exact = self.weight_hh.dtype
+        return torch.stack(states, dim=1).to(exact), torch.cat(cells, dim=-1).to(exact) if cells else None
 
     def step(self, inputs: Float[Tensor, "*batch D"], state: State) -> State:
         """Compute one step forward in time for any number of rows, by the formula."""

@@ -241,6 +241,7 @@ def _build_task(
 
 def _build_run(task: Trainable, folder: RunFolder, machine: Machine, team: Team) -> tuple[Run, BucketBatchSampler]:
     sampler = task.sampler()
+    team.check_alike({"precision": machine.precision})  # with `auto`, another GPU may have chosen another one
     return Run(task, folder=folder, machine=machine, epoch_batches=len(sampler), team=team), sampler
 
 
