@@ -15,6 +15,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -56,7 +57,7 @@ _TRANSFORMER = ("transformer", "--data", "{data}", "--updates", "40", "--joeynmt
 CLAIMS = (
     Claim(
         "additive-forward",
-        "additive scores, forward, 4,512,512,256, compiled",
+        "additive scores, forward, (B,Q,K,H) = (4,512,512,256), compiled",
         "the formula with tanh, compiled by PyTorch",
         "arithmetic: 3.5 operations and a part of a reciprocal for each element",
         ("additive",),
@@ -64,7 +65,7 @@ CLAIMS = (
     ),
     Claim(
         "additive-training",
-        "additive scores, forward and backward, 4,512,512,256, compiled",
+        "additive scores, forward and backward, (B,Q,K,H) = (4,512,512,256), compiled",
         "the formula with tanh, compiled by PyTorch",
         "arithmetic, as above",
         ("additive",),
@@ -288,7 +289,7 @@ def _lines(results: dict[str, dict[str, Any]]) -> Iterator[str]:
         if claim.name in results:
             one = results[claim.name]
             ratio = f"**{one['median']:.2f}×** ({one['lowest']:.2f} to {one['highest']:.2f}, {one['rounds']} runs)"
-            words = " ".join(word.replace("{", "").replace("}", "").upper() if "{" in word else word for word in claim.command)
+            words = re.sub(r"\{(\w+)\}", lambda option: option[1].upper(), " ".join(claim.command))
             busy = f", load average {one['load']}" if one["load"] > _QUIET else ""
             when = f"{one['date']}, PyTorch {one['torch']}, {one['machine']}{busy}"
             yield f"| {claim.what} | {claim.rival} | {ratio} | {claim.limit} | `python -m benchmarks {words}` | {when} |"

@@ -76,9 +76,8 @@ def test_options_reach_the_benchmark(place, monkeypatch):
     monkeypatch.setattr(report.subprocess, "run", run)
     report.main(["--only", "decoding", "--rounds", "1", "--data", "data", "--transformer", "runs/tiny"])
     assert commands[0][:4] == ["benchmarks.decoding", "runs/tiny", "--test", "data/multi30k/test_2016_flickr"]
-    assert (
-        "`python -m benchmarks decoding TRANSFORMER --test DATA/multi30k/test_2016_flickr" in (place / "claims.md").read_text()
-    )
+    page = (place / "claims.md").read_text()
+    assert "`python -m benchmarks decoding TRANSFORMER --test DATA/multi30k/test_2016_flickr" in page
 
 
 def test_mistakes_are_named(place, ran, monkeypatch):
