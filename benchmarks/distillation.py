@@ -1,10 +1,11 @@
-"""Distillation: students of several sizes, with and without teachers, scored on dev pairs.
+"""Compare students of several sizes, with and without teachers, which are scored on the dev pairs.
 
     python -m benchmarks.distillation --train train.en,train.de --dev val.en,val.de --work runs/distillation
 
-Translators with different seeds are trained on the same pairs: they are the teachers, and the baseline for students of this
-size. Students of the same size and of other widths learn from all teachers. Models of the other widths are also trained
-without teachers. Complete runs in `--work` are used again, so an interrupted benchmark continues. The last line is JSON.
+Translators with different seeds are trained on the same pairs: they are the teachers, and also the baseline for students of
+the same size. Students of the same size and of other widths learn from all teachers. Models of the other widths are also
+trained without teachers. Complete runs in `--work` are used again, so an interrupted benchmark continues. The last line printed
+is JSON.
 """
 
 import argparse
@@ -16,14 +17,14 @@ from benchmarks.runs import add_options, print_table, row, score, train, weights
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train the models, score them on the dev pairs, and print the table."""
+    """Train and score the models, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.add_argument(
-        "--width", type=int, action="append", default=[], metavar="N", help="width of other students; repeatable (64)"
+        "--width", type=int, action="append", default=[], metavar="N", help="width of further students; repeatable (64)"
     )
     parser.add_argument(
-        "--weight", type=float, action="append", default=[], metavar="W", help="weight of the teachers; repeatable (0.5)"
+        "--weight", type=float, action="append", default=[], metavar="W", help="teachers' share of the loss; repeatable (0.5)"
     )
     options = parser.parse_args(arguments)
     work, seeds = Path(options.work), range(1, options.seeds + 1)
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
 def ensemble_row(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]:
     """Return the scores of the ensemble of all teachers."""
     return {
-        "model": "all teachers, averaged",
+        "model": "ensemble of all teachers",
         **score(options, folders),
         "bleu_deviation": None,
         "weights": weights(folders),

@@ -5,9 +5,10 @@
     python -m benchmarks report --only additive --rounds 5
     python -m benchmarks report --page                             write the page again, from the saved results
 
-Each benchmark runs `--rounds` times in a process of its own, and a ratio is the median of the rounds. The results are saved in
-docs/benchmarks/claims.json, with the machine and the date, so claims that are not measured this time stay as they are.
-Nothing is measured while the machine is busy (load average above 0.5), unless `--busy` is given.
+Each benchmark runs `--rounds` times, each time in its own process, and a ratio is the median of the rounds. The results are
+saved in docs/benchmarks/claims.json, with the machine and the date. Claims that are not measured this time keep their results.
+While the machine is busy (load average above 0.5), the report waits for at most five minutes, and then stops with an error,
+unless `--busy` is given.
 """
 
 import argparse
@@ -34,22 +35,24 @@ from regard.errors import RegardError
 DOCUMENTATION = Path(__file__).parents[1] / "docs" / "benchmarks"
 RESULTS, PAGE = DOCUMENTATION / "claims.json", DOCUMENTATION / "claims.md"
 _QUIET, _PATIENCE = 0.5, 300.0
-"""Highest load average at which a measurement begins, and the seconds to wait for it."""
+"""Highest load average at which a measurement begins, and the maximum number of seconds to wait for it."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A ratio that a benchmark measures; above 1, regard is faster."""
+    """A ratio of speeds that a benchmark measures; above 1, the computation is faster than its rival."""
 
     name: str
     what: str
+    """The computation."""
     rival: str
+    """The program or method that the computation is compared with."""
     limit: str
-    """What limits the speed of regard in this benchmark."""
+    """The part that limits the speed of regard in this benchmark."""
     command: tuple[str, ...]
-    """Benchmark and its options; a word in braces is replaced by the value of the report's option of that name."""
+    """Benchmark and its options; `{data}` is replaced with the value of the report's option `--data`, for example."""
     pick: Callable[[dict[str, Any]], float]
-    """Function of the benchmark's JSON that returns the ratio."""
+    """Function that returns the ratio from the benchmark's JSON."""
 
 
 _TRANSFORMER = ("transformer", "--data", "{data}", "--updates", "40", "--joeynmt-updates", "12", "--rounds", "1")
@@ -59,7 +62,7 @@ CLAIMS = (
         "additive-forward",
         "additive scores, forward, (B,Q,K,H) = (4,512,512,256), compiled",
         "the formula with tanh, compiled by PyTorch",
-        "arithmetic: 3.5 operations and a part of a reciprocal for each element",
+        "arithmetic: a few operations and half a division for each element",
         ("additive",),
         lambda found: found["long"]["forward"]["regard_compiled_over_compiled"],
     ),
@@ -75,7 +78,7 @@ CLAIMS = (
         "linear-attention",
         "linear attention, forward, 8,192 tokens, width 512",
         "multi-head attention with PyTorch's fused kernel",
-        "the products with the maps, which both have",
+        "the linear maps, which both methods have",
         ("lengths",),
         lambda found: found["forward"]["ratio"]["LinearAttention"]["8192"],
     ),
@@ -83,7 +86,7 @@ CLAIMS = (
         "linear-attention-training",
         "linear attention, forward and backward, 8,192 tokens, width 512",
         "multi-head attention with PyTorch's fused kernel",
-        "the products with the maps, which both have",
+        "the linear maps, which both methods have",
         ("lengths",),
         lambda found: found["forward and backward"]["ratio"]["LinearAttention"]["8192"],
     ),
@@ -91,7 +94,7 @@ CLAIMS = (
         "gated-delta-net",
         "Gated DeltaNet, forward, 8,192 tokens, width 512",
         "multi-head attention with PyTorch's fused kernel",
-        "triangular systems of 64 positions, one after the other",
+        "a triangular system for each block of 64 positions, and a loop over the blocks",
         ("lengths",),
         lambda found: found["forward"]["ratio"]["GatedDeltaNet"]["8192"],
     ),
@@ -99,23 +102,15 @@ CLAIMS = (
         "recurrent-training",
         "training a recurrent translator (GRU, additive attention, input feeding), target tokens/s",
         "JoeyNMT 2.3.0",
-        "matrix products: 45% of the time",
-        ("joeynmt", "--data", "{data}", "--updates", "40", "--sentences", "100", "--sequential"),
+        "matrix products, which take 45% of the time",
+        ("joeynmt", "--data", "{data}", "--updates", "40", "--sentences", "10", "--sequential"),
         lambda found: found["training_ratio"],
-    ),
-    Claim(
-        "recurrent-decoding",
-        "translating with a recurrent translator, beam 5",
-        "JoeyNMT 2.3.0",
-        "operations of each step",
-        ("joeynmt", "--data", "{data}", "--updates", "40", "--sentences", "100", "--sequential"),
-        lambda found: found["decoding_ratio"],
     ),
     Claim(
         "transformer-training",
         "training a Transformer (4 + 4 layers, width 128), target tokens/s",
         "Hugging Face MarianMT in a PyTorch loop",
-        "matrix products: 45% of the time",
+        "matrix products, which take 45% of the time",
         _TRANSFORMER,
         lambda found: found["over_marian"],
     ),
@@ -123,7 +118,7 @@ CLAIMS = (
         "transformer-training-joeynmt",
         "training a Transformer (4 + 4 layers, width 128), target tokens/s",
         "JoeyNMT 2.3.0",
-        "matrix products: 45% of the time",
+        "matrix products, which take 45% of the time",
         _TRANSFORMER,
         lambda found: found["over_joeynmt"],
     ),
@@ -131,7 +126,7 @@ CLAIMS = (
         "transformer-beam",
         "translating test 2016 with a Transformer, beam 5, float32",
         "CTranslate2",
-        "operations of each step: 35% are matrix products",
+        "many small operations in each step; matrix products take 35% of the time",
         ("decoding", "{transformer}", "--test", "{data}/multi30k/test_2016_flickr", "--rivals", "ctranslate2", "--rounds", "1"),
         lambda found: found["matches"][0]["by_beam"]["5"]["processor"]["over_ctranslate2"],
     ),
@@ -139,7 +134,7 @@ CLAIMS = (
         "transformer-greedy",
         "translating test 2016 with a Transformer, greedy, float32",
         "CTranslate2",
-        "operations of each step",
+        "many small operations in each step",
         ("decoding", "{transformer}", "--test", "{data}/multi30k/test_2016_flickr", "--rivals", "ctranslate2", "--rounds", "1"),
         lambda found: found["matches"][0]["by_beam"]["1"]["processor"]["over_ctranslate2"],
     ),
@@ -147,7 +142,7 @@ CLAIMS = (
         "bfloat16-beam",
         "translating with a Transformer in bfloat16, beam 5",
         "the same in float32",
-        "operations of each step",
+        "many small operations in each step",
         ("precision", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
         lambda found: found["by_beam"]["5"]["processor_ratio"]["median"],
     ),
@@ -155,7 +150,7 @@ CLAIMS = (
         "exported-alone",
         "one sentence at a time, greedy, exported to ONNX and run by onnxruntime",
         "the same model in regard",
-        "operations of each step",
+        "many small operations in each step",
         ("export", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--sentences", "50", "--rounds", "1"),
         lambda found: found["ratio"]["median"],
     ),
@@ -169,11 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--transformer",
         metavar="RUN",
-        help="folder of a `transformer-tiny`, trained on Multi30k's raw text from English to German",
+        help="folder of a model that was trained with preset transformer-tiny on Multi30k's raw text, English to German",
     )
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure this benchmark or claim only")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure only this claim or benchmark")
     parser.add_argument("--rounds", type=count, default=3, help="runs of each benchmark (%(default)s)")
-    parser.add_argument("--busy", action="store_true", help="measure on a busy machine, too; the page says so")
+    parser.add_argument("--busy", action="store_true", help="measure on a busy machine, too; the page shows the load")
     parser.add_argument("--page", action="store_true", help="only write the page, from the saved results")
     options = parser.parse_args(arguments)
     try:
@@ -204,12 +199,12 @@ def measure(options: argparse.Namespace) -> None:
     for command in missing:
         say(f"not measured: {by_command.pop(command)[0].name}; give --{' and --'.join(sorted(_needs(command)))}")
     if not by_command:
-        raise RegardError("nothing to measure")
+        raise RegardError("nothing to measure; give the options that are named above")
     for command, claims in by_command.items():
         words = [word.format(**given) for word in command]
-        found = []
+        found, load = [], 0.0
         for number in range(options.rounds):
-            load = wait_until_quiet(busy=options.busy)
+            load = max(load, wait_until_quiet(busy=options.busy))
             say(f"{' '.join(words)}: round {number + 1} of {options.rounds}")
             done = subprocess.run(
                 [sys.executable, "-m", f"benchmarks.{words[0]}", *words[1:]], stdout=subprocess.PIPE, text=True
@@ -265,7 +260,7 @@ def describe_machine() -> str:
 
 
 def read_results() -> dict[str, dict[str, Any]]:
-    """Return the saved results by the names of their claims, without claims that no longer exist."""
+    """Return the saved results by the name of their claim, without claims that no longer exist."""
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     return {claim.name: kept[claim.name] for claim in CLAIMS if claim.name in kept}
 
@@ -279,10 +274,11 @@ def _lines(results: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield from (
         "# Claims",
         "",
-        "Speeds of regard as ratios to a rival in the same run; above 1, regard is faster. `python -m benchmarks report`",
-        "measures them and writes this page. A ratio is the median of several runs, with the lowest and highest in brackets.",
+        "Each ratio compares the speed of a computation with its rival in the same run; above 1, the computation is faster.",
+        "`python -m benchmarks report` measures the ratios and writes this page. A ratio is the median of several runs; the",
+        "lowest and highest ratios are in brackets.",
         "",
-        "| what | rival | ratio | what bounds regard | command | measured |",
+        "| computation | rival | ratio | limit of the speed | command | measured |",
         "|---|---|---|---|---|---|",
     )
     for claim in CLAIMS:
@@ -293,7 +289,7 @@ def _lines(results: dict[str, dict[str, Any]]) -> Iterator[str]:
             busy = f", load average {one['load']}" if one["load"] > _QUIET else ""
             when = f"{one['date']}, PyTorch {one['torch']}, {one['machine']}{busy}"
             yield f"| {claim.what} | {claim.rival} | {ratio} | {claim.limit} | `python -m benchmarks {words}` | {when} |"
-    if missing := [claim.what for claim in CLAIMS if claim.name not in results]:
+    if missing := [f"{claim.what} ({claim.rival})" for claim in CLAIMS if claim.name not in results]:
         yield from ("", "Not measured yet: " + "; ".join(missing) + ".")
 
 

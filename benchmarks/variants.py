@@ -1,10 +1,10 @@
-"""A preset against itself with other settings, each trained on the same pairs and scored on dev pairs.
+"""Compare a preset with variants of it, which are trained on the same pairs and scored on the dev pairs.
 
     python -m benchmarks.variants --train train.en,train.de --dev val.en,val.de --work runs/variants \\
         --variant model.heads.qk_norm=true --variant model.norm=rms,model.feed_forward=swiglu
 
-Each `--variant` is one row; its settings are separated by commas. The first row is the preset itself. Complete runs in `--work`
-are used again, so an interrupted benchmark continues. The last line printed is JSON.
+Each `--variant` is one row of the table; commas separate its settings. The first row is the preset itself. Complete runs in
+`--work` are used again, so an interrupted benchmark continues. The last line printed is JSON.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.runs import add_options, print_table, row, train
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train the variants, score them on the dev pairs, and print the table."""
+    """Train and score the preset and its variants, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.add_argument("--variant", action="append", default=[], metavar="NAME=VALUE[,NAME=VALUE]", help="settings of a row")
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace, text: str) -> dict[str, Any]:
-    """Train the preset with the settings of one row, with each seed, and return its scores."""
+    """Train the preset with the settings of one row, once for each seed, and return the mean scores."""
     settings = {name: yaml.safe_load(value) for name, _, value in (one.partition("=") for one in text.split(",") if one)}
     folder = re.sub(r"[^a-z0-9_.-]+", "-", text.lower()) or "preset"
     runs = [train(options, Path(options.work) / f"{folder}-{seed}", seed, **settings) for seed in range(1, options.seeds + 1)]

@@ -1,11 +1,15 @@
 """The page of claims: which benchmarks run, what is kept, and what is written."""
 
 import json
+import re
 import subprocess
 import types
+from pathlib import Path
 
 import pytest
 from benchmarks import report
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -101,3 +105,17 @@ def test_a_busy_machine_is_waited_for(place, ran, monkeypatch):
 def test_the_page_of_the_documentation_is_that_of_the_kept_results():
     assert report.PAGE.read_text(encoding="utf-8") == report.render(report.read_results())
     assert set(json.loads(report.RESULTS.read_text(encoding="utf-8"))) <= {claim.name for claim in report.CLAIMS}
+
+
+def test_every_ratio_that_cites_the_page_is_on_it():
+    measured = {claim["median"] for claim in report.read_results().values()}
+    pages = [ROOT / "README.md", *(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
+    cited = 0
+    for path in pages:
+        for paragraph in re.split(r"\n\n|\n\|", path.read_text(encoding="utf-8")):
+            if re.search(r"\]\([^)]*claims\.(html|md)\)", paragraph) and path != report.PAGE:
+                for ratio in re.findall(r"(\d+(?:\.\d+)?)×", paragraph):
+                    digits = len(ratio.partition(".")[2])
+                    assert float(ratio) in {round(value, digits) for value in measured}, f"{path.name}: {ratio}×"
+                    cited += 1
+    assert cited >= 8

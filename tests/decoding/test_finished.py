@@ -1,7 +1,7 @@
-"""A search that learns late which sentences have finished finds the same, and the code for GPUs waits for nothing in a step.
+"""A search that learns late which sentences have finished finds the same results, and its code for GPUs waits in no step.
 
-PyTorch's device `meta` stands for a GPU: it has shapes and no values, so whatever would wait for a value raises an error there.
-Nothing here has run on a GPU.
+These tests use PyTorch's device `meta` in place of a GPU. It has shapes and no values, so code that would wait for a value
+raises an error there. Nothing here has run on a GPU.
 """
 
 from importlib import import_module
@@ -19,7 +19,7 @@ from regard.text.symbols import END
 
 
 class LateCopy:
-    """A background copy that arrives after some more steps."""
+    """A background copy that arrives after `delay` more steps."""
 
     delay = 0
 
@@ -38,7 +38,7 @@ delays = pytest.mark.parametrize("delay", [0, 1, 3, 20])
 
 
 def learn_late(monkeypatch, delay: int) -> None:
-    """Make searches on a CPU run the code for GPUs, with copies that take `delay` more steps."""
+    """Let searches on a CPU run the code for GPUs, with copies that arrive after `delay` more steps."""
     monkeypatch.setattr(LateCopy, "delay", delay)
     monkeypatch.setattr(finished, "BackgroundCopy", LateCopy)
     for name in ("finished", "candidates", "beam", "greedy"):
@@ -145,7 +145,7 @@ def test_a_stream_gets_no_word_after_the_end(tiny, sources, delay, monkeypatch) 
 
 
 class Enough(Exception):
-    """Ends a search on `meta`, where no answer ever arrives."""
+    """Exception that ends a search on `meta`, where no copy ever arrives."""
 
 
 @pytest.mark.parametrize("preset", ["transformer-tiny", "luong", "tutorial-luong-concat"])

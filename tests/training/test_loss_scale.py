@@ -1,4 +1,4 @@
-"""Training in float16: the scale of the loss against a plain loop, and runs in which gradients overflow or vanish."""
+"""Training in float16: the loss scale against a plain loop, and runs in which gradients overflow."""
 
 import math
 import random

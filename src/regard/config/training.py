@@ -118,8 +118,8 @@ class TrainingConfig(Settings):
     label_smoothing: float = 0.0
     """Share of the target probability that the loss distributes evenly over all words or labels; 0 for none."""
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Number format of the forward pass; `auto` chooses bfloat16 where it is fast, float16 (with a scaled loss) on GPUs without
-    bfloat16, else float32.
+    """Number format of the forward pass; `auto` chooses bfloat16 where it is fast, float16 (with a scaled loss) on other GPUs
+    from compute capability 7.0 on, else float32.
     """
     validate_every: int = 0
     """Number of updates between validations; 0 for once per epoch."""

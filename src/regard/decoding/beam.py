@@ -139,17 +139,17 @@ def _different(found: list[Hypothesis]) -> list[Hypothesis]:
 
 @dataclass
 class _Live:
-    """The live hypotheses of the sentences whose search continues."""
+    """The live hypotheses of the sentences that are still in the batch."""
 
-    rows: Int[Tensor, " B"]  # index of the sentence in the batch
+    rows: Int[Tensor, " B"]  # index of the sentence in the whole batch, with which the search began
     tokens: Int[Tensor, "B N"]  # last word of each hypothesis
     total: Float[Tensor, "B N"]  # log probability of each hypothesis; −∞ if it has ended
-    limits: Int[Tensor, " B"]
-    num_finished: Int[Tensor, " B"]
-    best: Float[Tensor, "B M"]  # scores of the n_best finished ones, decreasing; −∞ for missing ones
+    limits: Int[Tensor, " B"]  # maximum number of steps of each sentence
+    num_finished: Int[Tensor, " B"]  # number of finished hypotheses of each sentence
+    best: Float[Tensor, "B M"]  # scores of the n_best finished hypotheses, decreasing; −∞ for missing ones
     length_penalty: float
     length_reward: float
-    length: int = 0
+    length: int = 0  # number of steps so far
     handicap: Float[Tensor, "B N"] | None = None  # cost that restrictions add to each hypothesis; None for zero
     _done: Bool[Tensor, " B"] | None = None  # sentences whose search has ended; None before the first step
 
@@ -170,7 +170,7 @@ class _Live:
     def advance(
         self, tokens: Tensor, total: Tensor, trace: Trace, *, beam_size: int, handicap: Tensor | None
     ) -> Bool[Tensor, " B"]:
-        """Add the hypotheses of a step, remove those that end, and return which sentences are done."""
+        """Add the hypotheses of a step, remove those that end, and return True for each sentence whose search is done."""
         self.length += 1
         self.handicap = handicap
         ended = (tokens == END) & total.isfinite()
@@ -191,7 +191,7 @@ class _Live:
         return self._done
 
     def without_done(self, total: Float[Tensor, "B N"]) -> Float[Tensor, "B N"]:
-        """End the hypotheses of sentences that are done, but remain in the batch on a GPU for some steps."""
+        """End the hypotheses of sentences that are done but, on a GPU, stay in the batch for some more steps."""
         if self._done is None or is_free_to_read(total):
             return total
         return total.masked_fill(self._done[:, None], -torch.inf)

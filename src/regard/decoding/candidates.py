@@ -150,7 +150,12 @@ def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
 def check_scores(best: Float[Tensor, "*rows"], *, wait: bool = False) -> None:
     """Check the best score of each row.
 
-    On a GPU this would wait, so it does nothing there unless `wait` is set; after the search, `Trace` finds wrong scores.
+    On a GPU, reading the scores would wait, so nothing is checked there unless `wait` is True. If nothing was checked, `Trace`
+    finds scores that are not finite at the end of the search.
+
+    Args:
+        best: The best score of each row.
+        wait: If True, check on every device.
 
     Raises:
         RequestError: If a score is NaN or infinite.
@@ -160,7 +165,7 @@ def check_scores(best: Float[Tensor, "*rows"], *, wait: bool = False) -> None:
 
 
 def check_totals(totals: np.ndarray) -> None:
-    """Check the log probabilities of hypotheses after a step; they are NaN if the model's scores are not finite.
+    """Check the log probabilities of hypotheses after a step; they are NaN if a score of the model is NaN or +∞.
 
     Raises:
         RequestError: If a log probability is NaN.

@@ -1,9 +1,9 @@
 """Find the sentences of a search that have finished, without waiting for a GPU.
 
-On a CPU, reading a value of a tensor costs nothing, so finished sentences leave the batch at once. On a GPU, reading a value
-waits until all earlier operations have run. There the mask of finished sentences is copied in the background while the search
-continues, and these sentences leave the batch some steps later. A finished sentence that is still in the batch has no live
-hypothesis, so the results are the same.
+On a CPU, reading a value of a tensor costs almost nothing, so finished sentences leave the batch at once. On a GPU, reading a
+value waits until all earlier operations have run. Therefore, the mask of finished sentences is copied to the CPU in the
+background while the search continues, and these sentences leave the batch some steps later. A finished sentence that is still
+in the batch has no live hypothesis, so the results are the same.
 """
 
 from dataclasses import dataclass, field
@@ -13,19 +13,22 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 _MOST_AHEAD = 8
-"""Number of steps after which the search waits for a copy. Otherwise, it could start many useless steps after its end."""
+"""Number of steps after which the search waits for a copy.
+
+Without this limit, a CPU that is faster than the GPU would start many useless steps after all sentences have finished.
+"""
 
 
 def is_free_to_read(tensor: Tensor) -> bool:
     """Return whether a search reads values of the tensor at each step.
 
-    It does not on a GPU, where it would wait, and on PyTorch's device `meta`, where there are no values.
+    It reads no values on a GPU, because reading waits there, or on PyTorch's device `meta`, which has no values.
     """
     return tensor.device.type not in ("cuda", "meta")
 
 
 def may_hold(mask: Tensor) -> bool:
-    """Return whether an element may be True: the exact answer on a CPU, and always True where reading would wait."""
+    """Return whether an element of the mask may be True: exact on a CPU; always True on a GPU, where reading would wait."""
     return not is_free_to_read(mask) or bool(mask.any())
 
 
@@ -33,7 +36,7 @@ class BackgroundCopy:
     """A copy of a mask to the CPU, made in the background.
 
     Args:
-        mask: The mask on a GPU.
+        mask: The mask, which is on a GPU.
     """
 
     def __init__(self, mask: Tensor) -> None:
@@ -53,19 +56,20 @@ class BackgroundCopy:
 
 @dataclass
 class Finished:
-    """Record of the sentences of a search that are known to have finished."""
+    """Finished sentences of one search, as far as the CPU knows them."""
 
     _copy: BackgroundCopy | None = None
+    """The copy that has not arrived yet, if there is one."""
     _steps: int = field(default=0)
     """Number of steps since the copy began."""
 
     def others(self, done: Bool[Tensor, " B"]) -> Int[Tensor, " M"] | None:
-        """Return the indices of the sentences that continue, or None if no sentence is known to have finished.
+        """Return the indices of the sentences that stay in the batch, or None if all of them stay.
 
-        The caller must remove all other sentences.
+        On a GPU, some of these sentences may have finished. The caller must remove all other sentences from the batch.
 
         Args:
-            done: True for finished sentences, on their device. A finished sentence stays finished.
+            done: True for the finished sentences of the batch, on the device of the search. A finished sentence stays finished.
         """
         if is_free_to_read(done):
             return (~done).nonzero()[:, 0] if bool(done.any()) else None

@@ -1,13 +1,13 @@
 """Recurrent layers over batches with padding at the end of each row, in one or two directions.
 
-Both directions run in one loop. The backward direction reads each sequence reversed within its length, so nothing is packed, no
-state reads padding, and lengths stay on the device.
+Both directions run in one loop. The backward direction reads each sequence reversed within its length. So sequences need not be
+packed, the state at a word does not depend on padding, and lengths stay on the device.
 
-PyTorch's own loops are used instead where they are faster: oneDNN's for an LSTM on a CPU (a sixth less time in training,
-half the time for a single sentence), and cuDNN's on a GPU. They do not know about padding, and return the cell state after the
-last step only. So an LSTM gets an additional input, which is 1 at padding: it closes the input gate and opens the forget gate.
-Then the cell state after the last step is exactly that after the last word. As in PyTorch's own layers, cuDNN uses TF32 for
-float32 on GPUs that have it, unless `torch.backends.cudnn.allow_tf32` is False.
+PyTorch's own loops are used instead where they are faster: oneDNN's for an LSTM on a CPU (it takes a sixth less time in
+training, and half the time for a single sentence), and cuDNN's on a GPU. They cannot skip padding, and return only the cell
+state after the last step. So an LSTM gets an additional input, which is 1 at padding: it closes the input gate and opens the
+forget gate. Then the cell state after the last step is exactly the cell state after the last word. As in PyTorch's own layers,
+cuDNN uses TF32 for float32 on GPUs that have it, unless `torch.backends.cudnn.allow_tf32` is False.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape,
 from regard.private_torch import can_pack
 
 State = tuple[Tensor, Tensor | None]
-"""The state of a recurrent layer, and the cell state for an LSTM."""
+"""The state of a recurrent layer, and its cell state (None for a GRU)."""
 
 _HAS_ONEDNN = torch.backends.mkldnn.is_available()
 _SATURATED = 1e4
-"""Number whose sigmoid is exactly 1 in every number format; the sigmoid of the negative number is exactly 0."""
+"""Number whose sigmoid is exactly 1 in every number format; the sigmoid of `-_SATURATED` is exactly 0."""
 
 _SUFFIXES = ("", "_reverse")
 """Suffixes of the names of PyTorch's parameters, for the forward and the backward direction."""
@@ -38,7 +38,7 @@ _SUFFIXES = ("", "_reverse")
 
 @dataclass(frozen=True)
 class CellWeights:
-    """The weights of a step: x_gates = W_x x + b_x and h_gates = W_h h + b_h, and then the formula of the cell."""
+    """Weights of a step, which computes x_gates = W_x x + b_x, h_gates = W_h h + b_h, and then the formula of the cell."""
 
     input_weight: Float[Tensor, "G D"]
     input_bias: Float[Tensor, " G"]
@@ -48,7 +48,7 @@ class CellWeights:
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of products: autocast's if autocast is on, otherwise the tensor's."""
+    """Return the dtype of products: autocast's if autocast is on (except for float64), otherwise the tensor's."""
     device = tensor.device.type
     if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
         return torch.get_autocast_dtype(device)
@@ -103,11 +103,11 @@ class RecurrentLayer(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.LSTM | nn.GRU, *, layer: int = 0) -> "RecurrentLayer":
-        """Build a layer with a copy of the weights of a layer of an `nn.LSTM` or `nn.GRU`; the result is batch first.
+        """Build a layer from one layer of an `nn.LSTM` or `nn.GRU`, with a copy of its weights; the result is batch first.
 
         Args:
             module: The module to copy. If it has no biases, the biases of the copy are zero.
-            layer: Number of its layer, from 0.
+            layer: Index of the layer to copy, from 0.
 
         Raises:
             ConfigError: If the module is not an `nn.LSTM` or `nn.GRU`, has fewer layers, or projects its states (`proj_size`).
@@ -166,23 +166,24 @@ class RecurrentLayer(nn.Module):
     def forward(
         self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None, initial: State | None = None
     ) -> tuple[Float[Tensor, "B S E"], State]:
-        """Run over each row's valid positions.
+        """Run the layer over the valid positions of each row.
 
         Args:
             inputs: The sequences, padded at the end.
             mask: True at valid positions, of which each row has at least one; None if all are valid.
-            initial: The initial state (B,E), and the cell state (B,E) of an LSTM or None. Both are zero if `initial` is None.
+            initial: The initial state (B,E), and the initial cell state (B,E) of an LSTM, else None. If `initial` is None, both
+                are zero.
 
         Returns:
-            The states (B,S,E) with concatenated directions, E = directions · H (undefined at padding), and the last state of
-            each row: h of all directions, and c of an LSTM or None.
+            The states (B,S,E), undefined at padding, with concatenated directions (E = directions · H); and the last state of
+            each row: h of all directions, and c of all directions for an LSTM, else None.
         """
         return self._read(inputs, mask, initial, hold=mask is not None)
 
     def states(self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S E"]:
         """Return only the states, from a zero initial state; they equal the first result of `forward` up to rounding.
 
-        A row may have no valid position, and there may be no positions at all.
+        A row may have no valid position, and S may be 0.
         """
         if not inputs.shape[1]:
             return inputs.new_zeros(*inputs.shape[:2], self.num_directions * self.hidden_size)
@@ -215,11 +216,11 @@ class RecurrentLayer(nn.Module):
         return outputs.transpose(0, 1), (states[last, :, rows].flatten(1), final_cell)
 
     def _native_dtype(self, inputs: Tensor) -> torch.dtype | None:
-        """Return the dtype in which PyTorch's own loop is used: cuDNN's, or oneDNN's for an LSTM; None to use our loop."""
+        """Return the dtype for PyTorch's own loop (cuDNN's, or oneDNN's for an LSTM); None if this module's loop is used."""
         if torch.compiler.is_compiling() and torch.is_grad_enabled():  # Inductor cannot differentiate oneDNN's loop
             return None
         dtype = compute_dtype(inputs)
-        if inputs.is_cuda:  # cuDNN before 9.13 has no bfloat16, and autocast would take float16 instead
+        if inputs.is_cuda:  # cuDNN before 9.13 has no bfloat16, and autocast would use float16 instead
             return torch.float32 if dtype == torch.bfloat16 else dtype
         if self.num_gates != 4 or inputs.device.type != "cpu" or self.weight_hh.dtype != torch.float32 or not _HAS_ONEDNN:
             return None
@@ -268,7 +269,7 @@ class RecurrentLayer(nn.Module):
         return torch.stack(states, dim=1).to(exact), torch.cat(cells, dim=-1).to(exact) if cells else None
 
     def step(self, inputs: Float[Tensor, "*batch D"], state: State) -> State:
-        """Compute one step forward in time for any number of rows, by the formula."""
+        """Compute one step of the forward direction with the formula, for any number of rows."""
         hidden, cell = state
         x_gates = functional.linear(inputs, self.weight_ih[0], self.bias_ih[0])
         h_gates = functional.linear(hidden, self.weight_hh[0], self.bias_hh[0])
@@ -278,7 +279,7 @@ class RecurrentLayer(nn.Module):
 
     @capability
     def step_weights(self) -> CellWeights | None:
-        """Return the weights of `step` if it computes exactly the formula of `CellWeights`."""
+        """Return the weights of `step` if it computes exactly the formula of `CellWeights`, else None."""
         cell: Cell = "gru" if self.num_gates == NUM_GATES["gru"] else "lstm"
         return CellWeights(self.weight_ih[0], self.bias_ih[0], self.weight_hh[0], self.bias_hh[0], cell)
 

@@ -1,18 +1,20 @@
-"""The loss scale, which keeps small gradients in the range of float16 (Micikevicius et al. 2018, section 3.2)."""
+"""The loss scale, which keeps small gradients within the range of float16 (Micikevicius et al. 2018, section 3.2)."""
 
 import torch
 from torch import Tensor
 
 INITIAL, LARGEST = 2.0**16, 2.0**24
+"""First factor, and largest factor."""
 GROWS_AFTER = 2000
-"""Number of updates without an overflow after which the scale is doubled."""
+"""Number of updates without an overflow after which the factor is doubled."""
 
 
 class LossScale:
-    """A factor of the loss, by which gradients are divided before the update.
+    """Factor that multiplies the loss; gradients are divided by it before the update.
 
-    If a gradient overflows, the update is skipped and the factor is halved, but not below 1. The factor stays on the device, so
-    that an update does not wait for a GPU. It is a power of two, so that the division is exact.
+    If a gradient overflows, the update is skipped and the factor is halved, but not below 1. After `GROWS_AFTER` updates
+    without an overflow, the factor is doubled, up to `LARGEST`. It is a power of two, so the division is exact. It stays on the
+    device, so no update waits for a GPU.
 
     Args:
         device: The device of the gradients.
@@ -20,7 +22,7 @@ class LossScale:
 
     def __init__(self, device: torch.device) -> None:
         self.factor = torch.tensor(INITIAL, device=device)
-        self._sound = torch.tensor(0, device=device)  # updates without an overflow since the last change
+        self._sound = torch.tensor(0, device=device)  # number of updates without an overflow since the last change
 
     @torch.no_grad()
     def divide(self, gradients: list[Tensor]) -> None:
@@ -31,10 +33,10 @@ class LossScale:
         """Change the factor after an update.
 
         Args:
-            overflow: Whether a gradient is not finite, as a tensor.
+            overflow: True if a gradient is not finite, as a tensor on the device.
 
         Returns:
-            Whether the gradient would not have been finite without the factor either, as far as this is known.
+            True if a gradient is not finite although the factor is 1, so the factor is not the cause; as a tensor.
         """
         hopeless = overflow & (self.factor <= 1)
         self._sound = torch.where(overflow, 0, self._sound + 1)
@@ -45,15 +47,15 @@ class LossScale:
         return hopeless
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the factor and the count, for an exact resume."""
+        """Return the factor, and the number of updates without an overflow, for an exact resume."""
         return {"factor": self.factor, "sound": self._sound}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore the factor and the count.
+        """Restore the factor, and the number of updates without an overflow.
 
         Raises:
-            ValueError: If the factor is out of its range.
+            ValueError: If the factor is not between 1 and `LARGEST`.
         """
         if not 1 <= float(state["factor"]) <= LARGEST:
-            raise ValueError(f"loss_scale.factor is {float(state['factor'])}, expected 1 to {LARGEST:g}")
+            raise ValueError(f"loss_scale.factor is {float(state['factor'])}, expected 1 to {LARGEST:,.0f}")
         self.factor, self._sound = state["factor"].to(self.factor), state["sound"].to(self._sound)
