@@ -197,7 +197,8 @@ def measure(options: argparse.Namespace) -> None:
             by_command.setdefault(claim.command, []).append(claim)
     missing = [command for command in by_command if any(word not in given for word in _needs(command))]
     for command in missing:
-        say(f"not measured: {by_command.pop(command)[0].name}; give --{' and --'.join(sorted(_needs(command)))}")
+        names = ", ".join(claim.name for claim in by_command.pop(command))
+        say(f"not measured: {names}; give --{' and --'.join(sorted(_needs(command)))}")
     if not by_command:
         raise RegardError("nothing to measure; give the options that are named above")
     for command, claims in by_command.items():

@@ -353,7 +353,7 @@ def test_the_table_and_the_plain_data():
         re.match(r"without these words \(comprehensiveness ↑\) +0.300 +0.100 +0.400 +0.0010 +0.300", line) for line in lines
     )
     assert any(re.match(r"attention of 3 seeds \(JS divergence\) +0.050 +0.010 +500", line) for line in lines)
-    assert any(re.match(r"predictions of 3 seeds \(distance\) +none +0", line) for line in lines)
+    assert any(re.match(r"predictions of 3 seeds \(total variation\) +none +0", line) for line in lines)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["sentence"] == found.sentence
     assert plain["measures"]["comprehensiveness"]["attention"] == 0.3

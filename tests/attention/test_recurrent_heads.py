@@ -86,7 +86,9 @@ def test_a_state_with_keys_serves_steps_without_weights(kind):
     out, state = attention.attend(x[:, 4:], attention.prepare(x[:, 4:]), state, need_weights=False)
     near(torch.cat([first.context, out.context], 1), attention(x).context)
     assert isinstance(state, SummaryState)
-    with pytest.raises(RequestError, match=r"a state without keys, from steps without weights.*from the first step on"):
+    with pytest.raises(
+        RequestError, match=r"a state without keys, because earlier steps had need_weights=False.*from the first step on"
+    ):
         attention.attend(x[:, :1], attention.prepare(x[:, :1]), state)
     with pytest.raises(ShapeError, match="2 queries and 1 new keys with a state; give each query its key"):
         attention.attend(x[:, :2], attention.prepare(x[:, :1]), state, need_weights=False)

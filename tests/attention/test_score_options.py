@@ -269,7 +269,9 @@ def test_what_makes_no_sense_is_refused(unchecked):
     query, key = pair(Dot(D))
     with pytest.raises(ShapeError, match=r"score_bias is bool, expected floating-point .* a boolean mask is an attn_mask"):
         Dot(D)(query, key, score_bias=torch.ones(3, 7).bool())
-    with pytest.raises(ShapeError, match=r"score_bias has shape \(2, 7\), expected \(Q, K\) = \(3, 7\) .*give \[:, None\]"):
+    with pytest.raises(
+        ShapeError, match=r"score_bias has shape \(2, 7\), expected \(Q, K\) = \(3, 7\) .*score_bias\[:, None\]"
+    ):
         Dot(D)(query, key, score_bias=torch.zeros(2, 7))
     with pytest.raises(ShapeError, match=r"score_bias has shape \(2, 5, 3, 7\), expected .*this mechanism has no heads"):
         Dot(D)(query, key, score_bias=torch.zeros(2, 5, 3, 7))

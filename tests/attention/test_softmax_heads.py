@@ -186,7 +186,7 @@ def test_the_rotary_part_depends_on_distances_only():
     (lambda: LatentAttention(12, 3, latent_size=0), r"latent_size=0"),
     (lambda: LatentAttention(12, 3, query_latent_size=0), r"query_latent_size=0"),
     (lambda: LatentAttention(12, 3, rotary_size=2), r"rotary_size=2\): rotary_size needs positions; give positions=Rotary\(\)"),
-    (lambda: LatentAttention(12, 3, positions=Rotary(), rotary_size=3), r"turned in pairs"),
+    (lambda: LatentAttention(12, 3, positions=Rotary(), rotary_size=3), r"rotated in pairs"),
     (lambda: LatentAttention(12, 3, positions=RelativeBias(3)), r"LatentAttention\(positions=RelativeBias"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_refused(build, message):

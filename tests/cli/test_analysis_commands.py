@@ -127,7 +127,7 @@ def test_what_bad_input_gets(models, reviews, tmp_path, capsys):
             ["faithfulness", models[0], str(reviews), "--seeds", str(translator)],
             "holds a translator, expected a classifier like",
         ),
-        (["faithfulness", models[0], str(reviews), "--seeds", str(others)], "model 2 of the seeds knows other labels"),
+        (["faithfulness", models[0], str(reviews), "--seeds", str(others)], "model 2 has other labels than model 1"),
         (["faithfulness", models[0], str(unseen)], "did you mean 'good'?"),
         (["faithfulness", models[0], str(reviews), "--texts", "0"], "'0' is not a whole number of 1 or more"),
         (["faithfulness", models[0], str(reviews), "--picture", "bars.gif"], "bars.gif"),

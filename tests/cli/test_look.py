@@ -77,6 +77,7 @@ def test_a_file_that_cannot_be_written_leaves_the_translation(transformer, tmp_p
     assert "written to" not in said.out
 
 
+@pytest.mark.slow
 def test_the_file_is_there_though_nobody_reads_the_rest(transformer, tmp_path):
     command = [sys.executable, "-m", "regard", "look", transformer, "the cat", "--to", str(tmp_path / "map.html")]
     reader, writer = os.pipe()

@@ -181,6 +181,7 @@ def test_the_command_line_has_it(settings, packages, tmp_path):
     assert "hidden_size: 12" in out
 
 
+@pytest.mark.slow
 def test_mistakes_are_explained(settings, packages, tmp_path):
     run(packages, "train", "tagging", "--data.train", settings["data"]["train"][0], "--out", str(tmp_path / "mine"))
     for arguments, message in (

@@ -125,6 +125,16 @@ def test_a_prefix_of_what_would_be_found_anyway_changes_nothing(tiny, sources, b
         assert b.attention["cross"].shape[0] == len(b.tokens) + b.finished
 
 
+def test_a_prefix_may_go_on_from_a_phrase(tiny, sources):
+    model, (source, mask) = tiny(seed=1), sources
+    continues = torch.zeros(9, dtype=torch.bool)
+    continues[6] = True
+    guidance = Guidance([[5, 6], *[[]] * 6], [[[5]], *[[]] * 6], continues)
+    found = beam_search(model, source, mask, beam_size=4, guidance=guidance)
+    assert found[0][0].tokens[:2] == [5, 6]
+    assert all(found)
+
+
 def test_no_word_goes_on_from_a_phrase_where_it_would_change_its_last_word(tiny, sources):
     model, (source, mask) = tiny(seed=1), sources
     continues = torch.zeros(9, dtype=torch.bool)

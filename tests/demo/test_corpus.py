@@ -238,6 +238,7 @@ def test_the_same_seed_gives_the_same_pairs_in_any_order() -> None:
     assert [other.text(index) for index in indices] != [CORPUS.text(index) for index in indices]
 
 
+@pytest.mark.slow
 def test_another_seed_has_no_sentence_twice_either() -> None:
     pairs = list(DemoCorpus(seed=3).pairs(5_000_000, 5_020_000))
     assert len({source for source, _ in pairs}) == len(pairs)

@@ -203,6 +203,7 @@ def limited(arguments, *, bytes_a_file):
     return subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_the_start(pairs, tmp_path):
     out = tmp_path / "run"
     done = limited(["train", "translation", f"--data.train={pairs}", f"--out={out}", "--seed=5", *SMALL], bytes_a_file=512)

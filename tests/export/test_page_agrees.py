@@ -73,7 +73,7 @@ COUNTS = pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.ma
 WHOLE = [text for text in ODD if not any("\ud800" <= character <= "\udfff" for character in text)]
 
 
-_QUICK = ("words, recurrent", "bpe, transformer", "bpe, language")
+_QUICK = ("bpe, transformer", "bpe, language")
 
 
 @pytest.fixture(

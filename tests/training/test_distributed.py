@@ -170,6 +170,16 @@ def test_processes_that_would_do_different_things_are_refused(config):
     assert not Path(config.out).exists()
 
 
+def test_processes_that_resolve_auto_differently_are_refused(config, monkeypatch):
+    def train(rank):
+        monkeypatch.setattr("regard.machine._resolve_precision", lambda *given: ("float32", "bfloat16")[rank])
+        return fit(config, model=TinyTranslator, progress=False)
+
+    outcomes = run_several(train)
+    assert all(isinstance(outcome.error, ConfigError) for outcome in outcomes)
+    assert "training.precision is 'bfloat16' in process 1, and 'float32' in process 0; set" in str(outcomes[1].error)
+
+
 def test_a_mistake_is_told_once(config):
     Path(config.out).mkdir()
     Path(config.out, "diary").touch()

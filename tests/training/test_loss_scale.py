@@ -9,9 +9,10 @@ import pytest
 import torch
 from tiny import TinyTranslator
 
-from regard.errors import TrainingError
-from regard.training import fit, loss_scale
+from regard.errors import BundleError, TrainingError
+from regard.training import fit, loss_scale, resume
 from regard.training.loss_scale import GROWS_AFTER, INITIAL, LARGEST, LossScale
+from regard.training.run import Run
 
 CPU = torch.device("cpu")
 
@@ -75,11 +76,24 @@ def test_a_loss_that_is_never_finite_still_ends_the_run(config, change, monkeypa
         fit(config, model=TinyTranslator, progress=False)
 
 
-@pytest.mark.parametrize("factor", [math.nan, math.inf, 0.5, -1.0])
-def test_a_wrong_factor_of_a_checkpoint_is_refused(factor):
+WRONG = [("factor", math.nan), ("factor", math.inf), ("factor", 0.5), ("factor", 3.0), ("sound", -1), ("sound", GROWS_AFTER)]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_wrong_number_of_a_checkpoint_is_refused(name, value):
     scale = LossScale(CPU)
-    with pytest.raises(ValueError, match=r"loss_scale.factor is .*, expected 1 to"):
-        scale.load_state_dict({**scale.state_dict(), "factor": torch.tensor(factor)})
+    with pytest.raises(ValueError, match=rf"loss_scale.{name} is .*, expected"):
+        scale.load_state_dict({**scale.state_dict(), name: torch.tensor(value)})
+
+
+@pytest.mark.parametrize("damage", [{}, 0, "", {"factor": torch.tensor(3.0), "sound": torch.tensor(0)}], ids=repr)
+def test_a_damaged_scale_is_refused_on_resume(damage, config, change, monkeypatch):
+    whole = Run.state_dict
+    monkeypatch.setattr(Run, "state_dict", lambda run: {**whole(run), **({"loss_scale": damage} if run.progress.step else {})})
+    config = change(config, precision="float16", max_epochs=1)
+    fit(config, model=TinyTranslator, progress=False)
+    with pytest.raises(BundleError, match="loss_scale"):
+        resume(config.out, model=TinyTranslator, progress=False)
 
 
 def test_a_long_sound_run_doubles_the_factor():

@@ -292,6 +292,7 @@ def kill_and_resume(config, tmp_path, kills, *, model="tiny", pause=0.05):
     return model_bytes(config)
 
 
+@pytest.mark.slow
 def test_killed_at_a_random_moment(config, change, tmp_path):
     config = change(config, checkpoint_every=2)
     assert kill_and_resume(config, tmp_path, 1) == run_whole(config)

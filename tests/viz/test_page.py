@@ -71,7 +71,9 @@ def test_the_table_is_there_without_scripts():
 
 def test_nothing_is_fetched_and_only_the_own_script_may_run():
     text = page.render([heads(), heads()])
-    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|<link|\bon\w+=|style=", text.split("<script>")[0])
+    assert not re.search(
+        r"https?:|//\w|url\(|@import|\bsrc=|<link|\bon\w+=|style=", re.sub("'sha256-[^']+'", "", text).split("<script>")[0]
+    )
     assert not re.search(
         r"fetch|XMLHttp|import\(|WebSocket|innerHTML|eval", page._asset("page.js") + page._asset("page_words.js")
     )

@@ -161,7 +161,7 @@ def check_scores(best: Float[Tensor, "*rows"], *, wait: bool = False) -> None:
         RequestError: If a score is NaN or infinite.
     """
     if (wait or is_free_to_read(best)) and not bool(torch.isfinite(best).all()):
-        raise not_finite()
+        raise _not_finite()
 
 
 def check_totals(totals: np.ndarray) -> None:
@@ -171,11 +171,10 @@ def check_totals(totals: np.ndarray) -> None:
         RequestError: If a log probability is NaN.
     """
     if np.isnan(totals).any():
-        raise not_finite()
+        raise _not_finite()
 
 
-def not_finite() -> RequestError:
-    """Return the error for scores that are not finite."""
+def _not_finite() -> RequestError:
     return RequestError(
         "the model's scores for the next word are not finite (NaN or infinity): its weights are damaged, or its "
         "training diverged; go back to an earlier checkpoint, or train with a lower learning rate"

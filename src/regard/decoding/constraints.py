@@ -80,7 +80,7 @@ class _Phrases:
         It is padding for phrases that are complete, and for all but one of equal phrases.
         """
         within = self._within(now)
-        # On a GPU, scores that are not finite are found after the search; until then, positions may be beyond the last word.
+        # Candidates without a probability (NaN or −∞) may have a position beyond the last word.
         place = (within * now.position[..., None]).clamp(max=self.words.shape[-1] - 1)[..., None]
         words = self.words[:, None].expand(-1, now.met.shape[1], -1, -1).gather(3, place)[..., 0]
         earlier = (self.before[:, None] & ~now.met[:, :, None]).any(-1)
@@ -141,7 +141,7 @@ class Constrained:
         forced = self._prefix.at(step, rows)
         words, values = self._candidates(logits, forced)
         progress = self._after(words)
-        scores = total[:, :, None] + values.masked_fill(~self._allowed(words, progress, step), -torch.inf)
+        scores = total[:, :, None] + values.masked_fill(~self._allowed(words, progress, step, forced), -torch.inf)
         bank = self._phrases.met_words(progress.met) + progress.position
         ranks = less_end_cost(scores.flatten(1), words.flatten(1), end_cost)
         choice = _deal(ranks, bank, min(self.beam_size, bank.shape[1]))
@@ -189,10 +189,13 @@ class Constrained:
         met[:, :, plain : plain + count] |= torch.diag_embed(complete)
         return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
 
-    def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: int) -> Bool[Tensor, "B N K"]:
+    def _allowed(
+        self, words: Int[Tensor, "B N K"], progress: _Progress, step: int, forced: Int[Tensor, " B"] | None
+    ) -> Bool[Tensor, "B N K"]:
         """Return True at the candidates that may be chosen.
 
-        They leave enough steps for the missing phrases, end only if no phrase is missing, and split no word.
+        They leave enough steps for the missing phrases, end only if no phrase is missing, and split no word. A word of the
+        prefix may follow a phrase in any case: the phrase is then a part of a longer word.
         """
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
@@ -203,6 +206,8 @@ class Constrained:
         plain = words.shape[2] - phrases.lengths.shape[1] - 1
         glued = self._continues[words] & self._now.closed[..., None]
         glued[..., plain:] = False
+        if forced is not None:
+            glued &= (forced == PAD)[:, None, None]
         return fits & ~glued
 
 

@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import check_totals, not_finite
+from regard.decoding.candidates import check_totals
 from regard.decoding.hypothesis import Hypothesis
+from regard.errors import RequestError
 from regard.models.seq2seq import AttentionMaps
 from regard.records.views import sides
 
@@ -98,9 +99,13 @@ class Trace:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
         for row, hypothesis in zip(winners.row, self._follow(winners), strict=True):
             found[row].append(hypothesis)
-        # On a GPU, no step has checked that a word is possible.
-        if not all(found) or any(hypothesis.log_probability == -np.inf for each in found for hypothesis in each):
-            raise not_finite()
+        for number, each in enumerate(found):
+            if not each or any(hypothesis.log_probability == -np.inf for hypothesis in each):
+                raise RequestError(
+                    f"sentence {number}: the model gives probability 0 to every target with the required prefix and phrases "
+                    "and without the forbidden words; relax these requirements (if there are none, the model's scores are not "
+                    "finite, because its weights are damaged)"
+                )
         return found
 
     def _follow(self, winners: _Endings) -> list[Hypothesis]:

@@ -82,11 +82,14 @@ class Team:
         dist.all_reduce(joint, how, group=self._group)
         return joint.tolist()
 
-    def check_alike(self, facts: dict[str, Any]) -> None:
+    def check_alike(
+        self, facts: dict[str, Any], advice: str = "start all with the same command, the same files and the same versions"
+    ) -> None:
         """Check that all processes have the same task.
 
         Args:
             facts: Plain data that must be equal in all processes.
+            advice: What to do if they are not.
 
         Raises:
             ConfigError: If a fact differs between processes. All processes raise this error.
@@ -97,8 +100,7 @@ class Team:
         if self.largest(int(wrong is not None))[0]:
             raise ConfigError(
                 f"the {self.size} processes do not have the same task: {says or 'see the message of another process'}"
-                f"{f', and {theirs.get(wrong)!r:.200} in process 0' if wrong else ''}; start all with the same command, the "
-                "same files and the same versions"
+                f"{f', and {theirs.get(wrong)!r:.200} in process 0' if wrong else ''}; {advice}"
             )
 
     def align(self, model: nn.Module) -> None:

@@ -83,7 +83,7 @@ def fit(
 
 def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bool) -> Any:
     """Train in one of the processes of a team."""
-    folder, machine = open_folder(config.out, team), resolve_machine(config, team.ranks)
+    folder, machine = open_folder(config.out, team), _resolve_machine(config, team)
     reporter = build_reporter(progress=progress and team.first)
     folder.check_free(overwrite=config.overwrite)
     overwrite = config.overwrite
@@ -169,7 +169,7 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
             needed = f"was started with your own {name}; resume it from Python: regard.resume('{folder}', {name}=…)"
             raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was started without your own {name}'}")
     config = replace(kept, out=str(folder))
-    machine, reporter = resolve_machine(config, team.ranks), build_reporter(progress=progress and team.first)
+    machine, reporter = _resolve_machine(config, team), build_reporter(progress=progress and team.first)
     start = StartFiles.unpack(place.load_start()) if facts.get("started_from") else None
     with prepared(machine):
         task = _build_task(config, team, model, attention, start, progress=progress)
@@ -224,6 +224,13 @@ def _default_out(config: RunConfig) -> str:
     return str(Path("runs", Path(config.data.train[0]).name.partition(".")[0] or "run"))
 
 
+def _resolve_machine(config: RunConfig, team: Team) -> Machine:
+    """Resolve the machine's settings, and check that `auto` means the same number format in every process."""
+    machine = resolve_machine(config, team.ranks)
+    team.check_alike({"training.precision": machine.precision}, advice="set --training.precision to one that all support")
+    return machine
+
+
 def _build_task(
     config: RunConfig, team: Team, model: Any, attention: Any, start: StartFiles | None, *, progress: bool
 ) -> Trainable:
@@ -241,7 +248,6 @@ def _build_task(
 
 def _build_run(task: Trainable, folder: RunFolder, machine: Machine, team: Team) -> tuple[Run, BucketBatchSampler]:
     sampler = task.sampler()
-    team.check_alike({"precision": machine.precision})  # with `auto`, another GPU may have chosen another one
     return Run(task, folder=folder, machine=machine, epoch_batches=len(sampler), team=team), sampler
 
 

@@ -1,5 +1,7 @@
 """The loss scale, which keeps small gradients within the range of float16 (Micikevicius et al. 2018, section 3.2)."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -56,6 +58,9 @@ class LossScale:
         Raises:
             ValueError: If the factor is not between 1 and `LARGEST`.
         """
-        if not 1 <= float(state["factor"]) <= LARGEST:
-            raise ValueError(f"loss_scale.factor is {float(state['factor'])}, expected 1 to {LARGEST:,.0f}")
+        factor, sound = float(state["factor"]), int(state["sound"])
+        if not 1 <= factor <= LARGEST or math.frexp(factor)[0] != 0.5:
+            raise ValueError(f"loss_scale.factor is {factor}, expected a power of two from 1 to {LARGEST:,.0f}")
+        if not 0 <= sound < GROWS_AFTER:
+            raise ValueError(f"loss_scale.sound is {sound}, expected 0 to {GROWS_AFTER - 1:,}")
         self.factor, self._sound = state["factor"].to(self.factor), state["sound"].to(self._sound)

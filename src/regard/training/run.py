@@ -230,7 +230,8 @@ class Run:
             self.optimizer.load_state_dict(state["optimizer"])
             if self.moving_average is not None:
                 self.moving_average.load(state["moving_average"])
-            if self.loss_scale is not None and state.get("loss_scale"):  # a run may continue in another number format
+            # A run may continue in another number format.
+            if self.loss_scale is not None and state.get("loss_scale") is not None:
                 self.loss_scale.load_state_dict(state["loss_scale"])
             self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
@@ -248,7 +249,7 @@ class Run:
             ValueError: If a part is missing, or of another type or shape than this run's.
         """
         parts = ("progress", "plateau", "history", "model", *(["moving_average"] if own["moving_average"] else []))
-        parts += ("loss_scale",) if own["loss_scale"] and state.get("loss_scale") else ()
+        parts += ("loss_scale",) if own["loss_scale"] and state.get("loss_scale") is not None else ()
         wrong = [misfit(state.get(name), own[name], name) for name in parts]
         wrong += [misfit(row, {}, "history") for row in state["history"]] if not any(wrong) else []
         if any(wrong):
