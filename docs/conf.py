@@ -1,9 +1,13 @@
 """Sphinx settings of the documentation; `make docs` builds it into docs/_build."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+# IPython writes its history into this folder, so the kernels get a copy.
+os.environ["IPYTHONDIR"] = str(shutil.copytree(HERE / "site" / "ipython", HERE / "_build" / "ipython", dirs_exist_ok=True))
 sys.path.insert(0, str(HERE.parent))  # for docs.site
 
 import regard  # noqa: E402
