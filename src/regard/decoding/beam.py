@@ -187,7 +187,6 @@ class _Live:
             trace.end(cut[:, None] & total.isfinite(), score, finished=False)
         self.tokens, self.total = tokens, total
         self._done = (self.num_finished >= beam_size) | (self._bound() <= self.best[:, -1]) | cut
-        self.total = self.without_done(total)
         return self._done
 
     def without_done(self, total: Float[Tensor, "B N"]) -> Float[Tensor, "B N"]:

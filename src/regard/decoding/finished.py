@@ -6,7 +6,7 @@ background while the search continues, and these sentences leave the batch some 
 in the batch has no live hypothesis, so the results are the same.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
@@ -60,7 +60,7 @@ class Finished:
 
     _copy: BackgroundCopy | None = None
     """The copy that has not arrived yet, if there is one."""
-    _steps: int = field(default=0)
+    _steps: int = 0
     """Number of steps since the copy began."""
 
     def others(self, done: Bool[Tensor, " B"]) -> Int[Tensor, " M"] | None:

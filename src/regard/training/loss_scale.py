@@ -56,7 +56,7 @@ class LossScale:
         """Restore the factor, and the number of updates without an overflow.
 
         Raises:
-            ValueError: If the factor is not between 1 and `LARGEST`.
+            ValueError: If one of the two numbers is out of its range.
         """
         factor, sound = float(state["factor"]), int(state["sound"])
         if not 1 <= factor <= LARGEST or math.frexp(factor)[0] != 0.5:

@@ -166,7 +166,7 @@ def measure_translation_faithfulness(
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean of the values that are not NaN; NaN if there are none."""
+    """Return the mean of the values without NaN, or NaN if all values are NaN."""
     there = [value for value in values if value == value]
     return float(np.mean(there)) if there else float("nan")
 
