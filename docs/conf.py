@@ -58,7 +58,7 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
-html_title = "regard"
+html_title = f"regard {release}"
 html_math_renderer = "mathml"  # MathML is drawn by the browser itself, without a script
 html_static_path = ["_static"]
 html_css_files = ["regard.css"]

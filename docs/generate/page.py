@@ -21,6 +21,7 @@ from docs.generate.recurrent import RECURRENT
 from docs.generate.scored import SCORED
 from docs.generate.softmax_heads import SOFTMAX_HEADS
 from docs.generate.toy import TASKS
+from docs.papers import link_papers
 from regard.attention import MultiHead
 from regard.attention.projected import ProjectedHeads
 
@@ -38,6 +39,8 @@ def render(entry: Mechanism, results: Results) -> str:
         f"# {entry.name}",
         *described.text,
         *(_labelled(label, text) for label, text in described.labelled.items() if label != "Cost"),
+        "## Example",
+        show_example(entry.example),
         "## The plain form",
         section(entry.kind),
         "## Properties",
@@ -52,8 +55,6 @@ def render(entry: Mechanism, results: Results) -> str:
         f"- Operations: {entry.operations}\n- Bytes: {entry.memory}",
         "## When to choose it, and when not",
         entry.when,
-        "## Example",
-        show_example(entry.example),
         *([entry.notes.strip()] if entry.notes else []),
         *([f"## {entry.also_title}"] if entry.also else []),
         *(render_function(function) for function in entry.also),
@@ -87,7 +88,8 @@ def join_blocks(blocks: list[str]) -> str:
 
 
 def _labelled(label: str, text: str) -> str:
-    """Return a labelled paragraph; a difference from a paper or tutorial begins with a capital letter."""
+    """Return a labelled paragraph with links to papers; a difference from a paper or tutorial begins with a capital letter."""
+    text = link_papers(text, "[{}]({})".format)
     return f"**{label}.** {text[0].upper() + text[1:] if label.startswith('Differs') else text}"
 
 

@@ -63,7 +63,7 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         kind=LatentAttention,
         build=lambda: LatentAttention(WIDTH, 2),
         score="q_h·U_h c / √(D/H), c = norm(W_c k) of R features",
-        state="none; if causal, c of all keys so far",
+        state="none; if causal, c (and r, with positions) of all keys so far",
         cost="B·H·Q·K·R + B·(Q + K)·D·R",
         operations="`B·K·D·R` to prepare the keys, once; then `2·B·Q·D²` for queries and output, `2·B·Q·D·R` to apply U_h "
         "and V_h, `B·H·Q·K·R` for the scores and `B·H·Q·K·R` for the context. A rotary part adds `B·H·Q·K·E_r`.",

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from sphinx.application import Sphinx
 from sphinx.util.inspect import signature, stringify_signature
 
+from docs.papers import link_papers
 from docs.site.examples import example_of
 from docs.site.examples.configs import generated
 from docs.site.related import links
@@ -57,7 +58,7 @@ def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
         if line.strip() and not line.startswith(" "):
             example = line.strip() in _EXAMPLE
         if not example and not line.lstrip().startswith((">>>", "...")):
-            lines[place] = escape(line)
+            lines[place] = link_papers(escape(line), "`{} <{}>`__".format)
     if what in ("class", "function", "exception") and (found := links(short)):
         lines += ["", f".. seealso:: {' · '.join(found)}", ""]
 

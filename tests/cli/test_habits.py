@@ -90,6 +90,16 @@ ROWS = [
     ("--beam_alpha", "translation", "--decoding.length_penalty"),  # JoeyNMT
     ("--verbose", "translation", "standard error"),
     ("-v", "classification", "standard error"),
+    ("--delimiter", "classification", "sep=;"),
+    # with one of regard's sections in front, which is guessed easily
+    ("--training.batch_size", "translation", "--training.batch_sentences"),
+    ("--training.epochs", "language", "--training.max_epochs"),
+    ("--training.lr", "classification", "--training.learning_rate"),
+    ("--training.warmup", "translation", "--training.schedule.warmup_steps"),
+    ("--model.dropout", "translation", "--model.layer_dropout"),
+    ("--data.valid", "translation", "--data.dev"),
+    ("--data.test", "classification", "regard evaluate"),
+    ("--data.sep", "translation", "sep=;"),
 ]
 
 

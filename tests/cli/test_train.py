@@ -51,6 +51,8 @@ def test_short_settings_and_flags():
     ("arguments", "message"),
     [
         ([], "train translation: nothing to train on; name a file of sentence pairs with --data.train FILE"),
+        (["--data.train", ""], "train translation: nothing to train on; name a file of sentence pairs with --data.train FILE"),
+        (["--preset", "luong", "--data.train="], "train translation: nothing to train on; name a file of sentence pairs"),
         (["--data.train"], "train translation: --data.train needs a value: --data.train VALUE"),
         (["--data.train", "--overwrite"], "train translation: --data.train needs a value"),
         (

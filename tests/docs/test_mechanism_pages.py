@@ -72,6 +72,15 @@ def test_what_a_page_says_is_complete(entry):
 
 
 @pytest.mark.parametrize("entry", MECHANISMS, ids=lambda entry: entry.name)
+def test_a_page_links_the_papers_that_it_cites(entry, written):
+    [*references] = re.findall(r"^\*\*Reference\.\*\* (.*)$", written[f"{entry.slug}.md"], re.M)
+    assert references or "Reference" not in describe(entry.kind).labelled
+    for reference in references:
+        text, number = re.subn(r"\]\(https://[^)]*\)", "", reference)
+        assert number >= len(re.findall(r"\b(?:19|20)\d\d\b", text)) > 0, "add it to docs/papers.py"
+
+
+@pytest.mark.parametrize("entry", MECHANISMS, ids=lambda entry: entry.name)
 def test_every_example_runs_and_shows_no_false(entry):
     """Examples print shapes and claims; a claim that came out False would be printed as well."""
     printed = run_example(example_code(entry.example))
@@ -88,7 +97,7 @@ def test_every_code_block_of_the_pages_runs(written):
 
 def test_every_link_and_picture_is_there(written):
     for name, text in written.items():
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[\w-]+)?\)", text):
+        for target in re.findall(r"\]\((?!https:)([^)#]+?)(?:#[\w-]+)?\)", text):
             assert (FOLDER / target).is_file(), f"{name}: {target}"
 
 

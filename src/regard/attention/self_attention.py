@@ -72,7 +72,7 @@ class SelfAttention(ScaledDot):
         return scaled_scores(self.project_query(query), memory.key, self.scale)
 
     def context_size(self, value_size: int) -> int:
-        """Return D."""
+        """Return D, the width of a query."""
         return self.query_size
 
     def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:

@@ -107,8 +107,8 @@ def _check_folder(folder: Path) -> None:
     if not find(folder, SIGNATURE).exists() and not find(folder, SIGNATURE).is_symlink():
         if (folder / "checkpoints").is_dir() and not (folder / "checkpoints" / "config.yaml").exists():
             raise BundleError(
-                f"{folder} holds a run that has not written its settings yet, so there is no model; if no process is preparing "
-                "its data now, it was stopped: start it again with `regard train`"
+                f"{folder} holds a run that has not written its settings yet, so there is no model. If it is still preparing "
+                "its data, wait for it; if it was stopped, start it again with `regard train`"
             )
         if (folder / "checkpoints").is_dir():
             raise BundleError(

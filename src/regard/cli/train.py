@@ -3,7 +3,7 @@
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
@@ -116,7 +116,7 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
         settings["overwrite"] = True
     layers.append(override_layer(settings))
     data = reduce(lay_over, layers).values.get("data")
-    if not isinstance(data, dict) or not data.get("train"):
+    if not isinstance(data, dict) or data.get("train") in (None, "", [], [""]):
         load_config(*layers)  # raises an error if `data.train` is misspelt
         raise RequestError(f"train {task}: nothing to train on; name {find_task(task).words.missing} with --data.train FILE")
     return layers, options.preset
@@ -145,6 +145,12 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
     )
 
 
+def _find_in_section(option: str, task: str) -> str:
+    """Return regard's answer to another tool's option that was typed with a section, such as `--training.batch_size`."""
+    section, _, name = option.lstrip("-").partition(".")
+    return find_setting(name, task) if section in {field.name for field in fields(find_task(task).config_class)} else ""
+
+
 def _check_habits(task: str, arguments: Sequence[str]) -> None:
     """Check that no option belongs to another tool, and that no option without a value is unknown.
 
@@ -158,7 +164,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
         if not option.startswith("-") or not option.lstrip("-")[:1].isalpha():
             continue  # a value, perhaps a negative number
         if option not in known and f"--{option.lstrip('-').replace('-', '_')}" not in known:
-            if answer := find_setting(option, task):
+            if answer := find_setting(option, task) or _find_in_section(option, task):
                 raise RequestError(f"train {task}: '{option}' is not an option here; in regard: {answer}")
             if not equals and following.startswith("--"):
                 meant = nearest(option, known)

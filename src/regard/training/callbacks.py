@@ -51,7 +51,8 @@ class Validation(Callback):
         Args:
             run: The run.
             updater: The updater of the run.
-            validator: Validator of the model; None without dev examples: then each validation counts as an improvement.
+            validator: Validator of the model, or None if there are no dev examples. Without one, the current model counts as
+                the best whenever a validation is due.
             signals: Signals; a signal interrupts a validation, which is repeated when the run is resumed.
             reporter: Reporter that shows scores and samples.
             logs: Logs, which get a row at each validation and every `LOGGED_EVERY` updates.

@@ -18,8 +18,8 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[nn.Parameter]:
 
     Args:
         model: A model of any kind.
-        names: `embeddings`, names of modules, names of parameters as in `named_parameters()`, or their prefixes before a full
-            stop. A weight that two parts share is frozen in both.
+        names: `embeddings`, names of modules (`encoder.layers.0`), or names of parameters as in `named_parameters()`. A weight
+            that two parts share is frozen in both.
 
     Returns:
         The parameters that this call froze; pass them to `unfreeze` afterwards.

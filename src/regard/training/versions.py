@@ -47,9 +47,10 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def symbols_of(corpus: Any) -> str:
-    """Return a hash of the tokenizers and labels, because another version may learn another vocabulary from the same files.
+    """Return a hash of the files of the tokenizers and labels.
 
-    The hash is empty if the files cannot be read.
+    A resumed run compares it with the hash from its start, because another version of regard or of `tokenizers` may learn
+    another vocabulary from the same data. The hash is empty if the files cannot be read.
 
     Args:
         corpus: Encoded examples, whose file is in the same folder as their tokenizers.

@@ -133,7 +133,7 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
             data_rows=[],
             examples="texts",
             limits=[
-                f"It knows texts like those it was trained on; it reads only the first {data.max_tokens} tokens of a text.",
+                f"It works best on texts like its training texts, and reads only the first {data.max_tokens} tokens of a text.",
                 "It gives one of its labels to any text, even if no label fits.",
                 f"Attention shows what the model read, but it does not prove causes: {found}.",
                 "Its training data may contain private or biased text; regard does not filter it.",
