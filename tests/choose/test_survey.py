@@ -2,12 +2,14 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
 from regard.choose.survey import SAMPLE_SIZE, survey_labelled, survey_pairs, survey_plain
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.errors import DataError
+from regard.text.pairs.readers import read_pairs
 
 
 @pytest.fixture
@@ -88,8 +90,47 @@ def test_languages_of_other_letters_are_not_related(write):
 
 def test_labels_are_counted(write):
     rows = [json.dumps({"text": "a good film", "label": name}) for name in ("good", "bad", "good", "good")]
-    survey = survey_labelled(LabelledDataConfig(train=(write("texts.jsonl", rows),)))
-    assert (survey.texts, survey.labels, survey.text.words) == (4, (3, 1), 3)
+    data = LabelledDataConfig(train=(write("texts.jsonl", rows),))
+    survey = survey_labelled(data)
+    assert (survey.texts, survey.labels, survey.text.words) == (2, 2, 3)
+    assert survey_labelled(replace(data, drop_repeats=False)).texts == 4
+
+
+def test_labels_in_another_order_are_the_same(write):
+    path = write("texts.jsonl", [json.dumps({"text": "a film", "labels": own}) for own in (["x", "y"], ["y", "x"], ["x"], [])])
+    survey = survey_labelled(LabelledDataConfig(train=(path,)))
+    assert (survey.texts, survey.labels) == (3, 2)
+
+
+def test_duplicates_that_training_drops_do_not_count(write):
+    rows = [f"the dog sees cat {n} .\tder Hund sieht Katze {n} ." for n in range(1000)]
+    for order in (rows * 30, [row for row in rows for _ in range(30)]):
+        data = DataConfig(train=(write("pairs.tsv", order),))
+        survey = survey_pairs(data)
+        assert (survey.pairs, survey.source.words) == (1000, 6)
+        assert survey_pairs(replace(data, drop_repeats=False)).pairs == 30_000
+        for most in (10, 900, 1000, 1001):
+            assert survey_pairs(replace(data, max_pairs=most)).pairs == min(most, 1000)
+    survey = survey_plain(TextDataConfig(train=(write("a.txt", rows * 3),)))
+    assert survey.texts == 1000
+    assert survey.characters == sum(map(len, rows))
+
+
+def test_only_as_much_is_read_as_needed(write, monkeypatch):
+    monkeypatch.setattr("regard.text.files.opening.BLOCK_BYTES", 1000)
+    path, read = write("pairs.tsv", [f"the dog {n}\tder Hund {n}" for n in range(20_000)] * 2), []
+
+    def count(*arguments):
+        for chunk in read_pairs(*arguments):
+            read.append(len(chunk.line))
+            yield chunk
+
+    monkeypatch.setattr("regard.choose.survey.read_pairs", count)
+    assert survey_pairs(DataConfig(train=(path,), max_pairs=5000)).pairs == 5000
+    assert 5000 <= sum(read) < 5100
+    read.clear()
+    assert survey_pairs(DataConfig(train=(path,), max_pairs=20_000)).pairs == 20_000
+    assert 20_000 <= sum(read) < 20_100
 
 
 def test_plain_texts(write):

@@ -1,15 +1,22 @@
-"""A survey of training files: the number of texts, their lengths and their scripts."""
+"""A survey of training files: the number of texts, their lengths and their scripts.
+
+With `data.drop_repeats`, duplicates are not counted, because training drops them. Means are taken over all rows.
+"""
 
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
+from regard.config.data import FileSettings
 from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
+from regard.text.split import Hashes, hash_pairs, hash_texts
 from regard.text.tokenizers.resolve import is_tokenised
 
 SAMPLE_SIZE = 20_000
@@ -71,8 +78,8 @@ class LabelledSurvey:
 
     texts: int
     text: TextSurvey
-    labels: tuple[int, ...]
-    """Number of texts with each label, the most frequent first."""
+    labels: int
+    """Number of different labels."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,54 @@ class _Sample:
         )
 
 
+class _Rows:
+    """Counter of the rows to train on: of all rows, or of the different ones if duplicates are dropped.
+
+    The hashes of different rows are kept, 8 bytes each. New ones are merged with them only when they are as many, so that the
+    total cost is that of sorting all hashes about twice.
+
+    Args:
+        data: Settings, of which `drop_repeats` is used.
+        most: Maximum number of rows to train on; 0 for no limit.
+    """
+
+    def __init__(self, data: FileSettings, most: int) -> None:
+        self._distinct, self._most, self._plain = data.drop_repeats, most, 0
+        self._known: Hashes = np.zeros(0, np.int64)
+        self._new: list[Hashes] = []
+
+    def add(self, hashes: Hashes) -> None:
+        """Count some rows."""
+        if not self._distinct:
+            self._plain += len(hashes)
+            return
+        self._new.append(hashes)
+        waiting = sum(map(len, self._new))
+        # Near the limit, merge earlier, so that reading can stop soon.
+        near = 0 < self._most <= len(self._known) + waiting
+        if waiting * (8 if near else 1) >= len(self._known):
+            self._merge()
+
+    def _merge(self) -> None:
+        # `np.unique` does the same with a hash table, which takes more than ten times as long.
+        hashes = np.sort(np.concatenate([self._known, *self._new]))
+        first = np.ones(len(hashes), np.bool_)
+        first[1:] = hashes[1:] != hashes[:-1]
+        self._known, self._new = hashes[first], []
+
+    @property
+    def enough(self) -> bool:
+        """Whether the maximum number is reached."""
+        return 0 < self._most <= max(len(self._known), self._plain)
+
+    def count(self) -> int:
+        """Return the number of rows to train on."""
+        if self._new:
+            self._merge()
+        found = len(self._known) + self._plain
+        return min(found, self._most or found)
+
+
 def survey_pairs(data: DataConfig) -> PairSurvey:
     """Read `data.train` once and measure it.
 
@@ -133,13 +188,14 @@ def survey_pairs(data: DataConfig) -> PairSurvey:
         DataError: As for `regard.text.pairs.readers.read_pairs`.
     """
     source, target = _Sample(), _Sample()
+    rows = _Rows(data, data.max_pairs)
     for chunk in read_pairs(data.train, data, ReadingReport()):
         source.add(chunk.source)
         target.add(chunk.target)
-        if 0 < data.max_pairs <= source.count:
+        rows.add(hash_pairs(hash_texts(chunk.source), hash_texts(chunk.target)))
+        if rows.enough:
             break
-    pairs = min(source.count, data.max_pairs or source.count)
-    return PairSurvey(pairs, source.survey(), target.survey())
+    return PairSurvey(rows.count(), source.survey(), target.survey())
 
 
 def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
@@ -148,13 +204,14 @@ def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
     Raises:
         DataError: As for `regard.text.labelled.readers.read_labelled`.
     """
-    sample, labels = _Sample(), Counter[str]()
+    sample, labels = _Sample(), set[str]()
+    rows = _Rows(data, data.max_texts)
     for chunk in read_labelled(data.train, data, ReadingReport()):
         sample.add(chunk.text)
-        for own in chunk.labels:
-            labels.update(own)
-    texts = min(sample.count, data.max_texts or sample.count)
-    return LabelledSurvey(texts, sample.survey(), tuple(count for _, count in labels.most_common()))
+        labels.update(*chunk.labels)
+        sets = np.fromiter((hash(frozenset(own)) for own in chunk.labels), np.int64, len(chunk.labels))
+        rows.add(hash_pairs(hash_texts(chunk.text), sets))
+    return LabelledSurvey(rows.count(), sample.survey(), len(labels))
 
 
 def survey_plain(data: TextDataConfig) -> PlainSurvey:
@@ -164,11 +221,13 @@ def survey_plain(data: TextDataConfig) -> PlainSurvey:
         DataError: As for `regard.text.plain.read_texts`.
     """
     sample = _Sample()
+    rows = _Rows(data, data.max_texts)
     for chunk in read_texts(data.train, data, ReadingReport()):
         sample.add(chunk.text)
-        if 0 < data.max_texts <= sample.count:
+        rows.add(hash_texts(chunk.text))
+        if rows.enough:
             break
-    texts = min(sample.count, data.max_texts or sample.count)
+    texts = rows.count()
     return PlainSurvey(texts, round(sample.characters * texts / sample.count), sample.survey())
 
 

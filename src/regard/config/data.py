@@ -79,7 +79,7 @@ class LabelledDataConfig(FileSettings):
 
     train: tuple[str, ...] = ()
     """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz), or one text file for each
-    label, whose name without its ending is the label; or a folder of such files."""
+    label, whose name without its ending is the label; or a folder of such files, or with a folder of texts for each label."""
     dev: tuple[str, ...] = ()
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
@@ -106,7 +106,7 @@ class LabelledDataConfig(FileSettings):
     """Width of the vectors, read from their file; 0 without a file."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
-    file for each label, with one text per line."""
+    file for each label, with one text per line, or one folder for each label, with one text per file."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
     max_texts: int = 0

@@ -153,6 +153,10 @@ class DataSchema(ABC, Generic[C, S, P]):
         """Return the files to read, such as those in a folder."""
         return list(paths)
 
+    def show_files(self, paths: Sequence[str]) -> list[str]:
+        """Return the names of the files for reports: their folders if there is one example per file."""
+        return self.find_files(paths)
+
     def settings(self) -> dict[str, Any]:
         """Return further settings that affect the prepared data, as plain data."""
         return {}
@@ -262,9 +266,9 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
         except (DataError, BundleError, OSError, ValueError, KeyError, TypeError):
             return None
         # The entry may have been made from the same bytes under other file names.
-        for report, names in zip((prepared.report.train, prepared.report.dev), files, strict=True):
+        for report, given in zip((prepared.report.train, prepared.report.dev), (data.train, data.dev), strict=True):
             if report:
-                report.files = names
+                report.files = schema.show_files(given)
         return prepared
 
     return find_or_make(entry, load, make)

@@ -193,6 +193,11 @@ def test_labels_that_cannot_be_learned(data, tmp_path):
         f"{path}: only one text has the label 'odd' (line 201), expected at least two different texts, for training and "
         "validation; add texts, merge the label with another, or remove it"
     )
+    assert train([("All the words.", "kind"), *ROWS]) == (
+        f"{path}: only one text has the label 'kind' (line 1), expected at least two different texts, for training and "
+        "validation; if line 1 is a header, set data.header to yes; otherwise add texts, merge the label "
+        "with another, or remove it"
+    )
     assert train([(text, f"id {number}") for number, (text, _) in enumerate(ROWS)]).startswith(
         f"{path}: 200 of 200 labels have one text each: 'id 0', 'id 1', "
     )

@@ -113,7 +113,7 @@ def test_json_lines_that_are_none(tmp_path):
     )
     assert "line 1: is a JSON list, expected an object" in fail(write(tmp_path, '[1, {"en": "a"}]\n', "x.jsonl"))
     message = fail(write(tmp_path, good + '{"en": "Hi.", "de ": "Hallo"}\n', "x.jsonl"))
-    assert "line 2: there is no 'de' in it, only en, de ; did you mean 'de '?" in message
+    assert "'de' and 'de' could each be the target" in message
     assert "line 2: 'de' is 7, expected text" in fail(write(tmp_path, good + '{"en": "Hi.", "de": 7}\n', "x.jsonl"))
     assert "line 1: has 1 text values (keys: en, n)" in fail(write(tmp_path, '{"en": "a", "n": 1}\n', "x.jsonl"))
     assert "line 1: JSON nested too deeply" in fail(write(tmp_path, "[" * 100_000, "x.jsonl"))
@@ -162,3 +162,70 @@ def test_latin_1_gets_a_hint(tmp_path):
     report = ReadingReport()
     list(read_pairs([write(tmp_path, "Go.\tGeh.\nOver.\tÜber.\n".encode("latin-1"))], DataConfig(), report))
     assert "pairs.tsv looks like Windows-1252: set data.encoding to cp1252." in report.render()
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("a.tsv", "b.tsv"), "a.tsv is named like a table"),
+        (("a.csv.gz", "b"), "a.csv.gz is named like a table"),
+        (("a", "b.jsonl"), "b.jsonl is named like a table"),
+        (("xaa", "xab"), "nearly all lines of both contain a tab, as in tables"),
+    ],
+)
+def test_two_tables_are_no_parallel_text(tmp_path, names, found):
+    """As `split -l` writes them: with equal numbers of lines."""
+    paths = [write(tmp_path, "".join(f"cat {i}\tKatze {i}\n" for i in range(10)) + "one side\n", name) for name in names]
+    message = fail(*paths)
+    assert f"two files are read as parallel text, but {found}; expected one table or two text files." in message
+    assert "Join tables into one file, or set data.format to text" in message
+    assert len(list(read_pairs(paths, DataConfig(format="text"), ReadingReport()))) == 1
+
+
+def test_tabs_in_one_of_two_parallel_files_are_text(tmp_path):
+    source = write(tmp_path, "".join(f"1{i}\ta cat\n" for i in range(10)), "a.en")
+    target = write(tmp_path, "".join(f"eine Katze {i}\n" for i in range(10)), "a.de")
+    [chunk] = read_pairs([source, target], DataConfig(), ReadingReport())
+    assert (chunk.source[0], chunk.target[0]) == ("10\ta cat", "eine Katze 0")
+
+
+ENGLISH = [f"the cat is in the house and the dog is on the street {i} ." for i in range(9)]
+GERMAN = [f"die Katze ist in dem Haus und der Hund ist auf der Straße {i} ." for i in range(9)]
+EN_DE = {"source": "en", "target": "de"}
+
+
+def test_parallel_files_in_the_wrong_order(tmp_path):
+    english, german = write(tmp_path, "\n".join(ENGLISH), "a.en"), write(tmp_path, "\n".join(GERMAN), "a.de")
+    message = fail(german, english, **EN_DE)
+    assert (
+        f"{german} seems to be in the language 'de' and {english} in 'en', but data.source is 'en' and data.target is"
+        in message
+    )
+    assert f"To translate from 'en' to 'de', give the files in the other order: {english},{german}. For the other" in message
+    assert message.endswith("For the other direction, set data.source to de and data.target to en")
+    for settings in ({}, {"source": "en"}, {"source": "de", "target": "en"}, {"source": "Deutsch", "target": "English"}):
+        assert list(read_pairs([german, english], DataConfig(**settings), ReadingReport()))
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "settings", "order"),
+    [
+        ("source\ttarget\n", "x.tsv", {}, "column 'source' seems to be in the language 'de' and column 'target' in 'en'"),
+        ("source\ttarget\n", "x.tsv", {}, "set --data.columns target,source"),
+        ("", "x.tsv", {"columns": ("0", "1")}, "set --data.columns 1,0"),
+        ("", "x.tsv", {"columns": ("0", "1"), "format": "tsv"}, "column '0' seems to be in the language 'de'"),
+    ],
+)
+def test_columns_in_the_wrong_order(tmp_path, header, name, settings, order):
+    rows = "".join(f"{target}\t{source}\n" for source, target in zip(ENGLISH, GERMAN, strict=True))
+    path = write(tmp_path, header + rows, name)
+    assert order in fail(path, **EN_DE, **settings)
+    columns = ("target", "source") if header else ("1", "0")
+    [chunk] = read_pairs([path], DataConfig(**EN_DE, columns=columns), ReadingReport())
+    assert (chunk.source[0], chunk.target[0]) == (ENGLISH[0], GERMAN[0])
+
+
+def test_a_side_that_is_not_translated_is_no_wrong_order(tmp_path):
+    english = write(tmp_path, "\n".join(ENGLISH), "a.en")
+    for other in (ENGLISH, [f"{i}" for i in range(9)]):
+        assert list(read_pairs([write(tmp_path, "\n".join(other), "b"), english], DataConfig(**EN_DE), ReadingReport()))

@@ -62,7 +62,7 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
         settings |= {"training.score_folds": folds} if folds else {"data.dev_size": _DEV_SIZE}
     if data.vectors:  # they are vectors of whole words
         settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
-    labels = count(len(survey.labels), "label")
+    labels = count(survey.labels, "label")
     found = f"{count(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
     return Choice(_PRESETS.get(kind, kind), settings, (found,))
 
@@ -72,7 +72,7 @@ class ClassificationTable(SettingsTable[ClassificationConfig, LabelledDataConfig
 
     def draft(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
         """Choose settings without reading the data, for an early check of the user's settings."""
-        return choose_for_labelled(LabelledSurvey(1000, STAND_IN, (500, 500)), data, given)
+        return choose_for_labelled(LabelledSurvey(1000, STAND_IN, 2), data, given)
 
     def choose(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
         """Choose the settings of a classifier from `data.train` and from the settings that the user set."""

@@ -1,9 +1,9 @@
 """The probable encoding of a file that is not UTF-8."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from regard.text.files.opening import open_bytes
+from regard.text.files.opening import is_utf8, open_bytes
 
 _SHOWN = {
     "cp1252": "Windows-1252", "cp1250": "Windows-1250", "cp1251": "Windows-1251", "cp1253": "Windows-1253",
@@ -44,6 +44,19 @@ def advise_encoding(path: str | Path) -> str:
     if found and _is_mixed(path):
         return f"{name} has lines in UTF-8 and lines in {_SHOWN[found]}: convert all lines to UTF-8."
     return f"{name} looks like {_SHOWN[found]}: set data.encoding to {found}." if found else ""
+
+
+def advise_decoding(paths: Sequence[str | Path], encoding: str) -> str:
+    """Return a sentence about files that cannot be decoded, with the setting to use or to check.
+
+    Args:
+        paths: The files.
+        encoding: The encoding in which they were read, or `auto`.
+    """
+    if encoding != "auto" and not is_utf8(encoding):
+        return f"Is data.encoding right? It is {encoding}."
+    found = (advise_encoding(path) for path in paths)
+    return next(filter(None, found), "Is the file in another encoding? Set data.encoding, or convert it to UTF-8.")
 
 
 def find_encoding(path: str | Path) -> str | None:

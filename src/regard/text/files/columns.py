@@ -12,7 +12,7 @@ from itertools import combinations
 
 from regard.errors import DataError, nearest
 from regard.text.files.content import Content, describe_cells, guess_language
-from regard.text.files.strings import quoted
+from regard.text.files.strings import is_unicode, quoted
 
 MARGIN = 2
 """Minimum lead of the score of the best pair of columns over the score of the next pair."""
@@ -84,7 +84,9 @@ class TwoColumns(ABC):
     one_column: str
     """Advice for files with only one column, for messages."""
     common_width: bool = False
-    """Whether every line must have as many columns as most lines have."""
+    """Whether every line needs all columns; if False, it only needs the two wanted ones."""
+    repeating: bool = False
+    """Whether the values of one column repeat. Files are often sorted by such a column."""
     encoding: str = "auto"
     """Encoding of the file."""
     alike: bool = False
@@ -195,7 +197,7 @@ def _name_rivals(columns: Sequence[Column], best: tuple[int, int], second: tuple
 def _refuse(columns: Sequence[Column], doubt: str, best: tuple[int, int], wanted: TwoColumns, path: object) -> str:
     """Return the error message: the doubt, how to choose two columns, and a sample of each column."""
     names = [str(column.place) if column.name is None else column.name for column in columns]
-    option = wanted.example([names[place] or str(place) for place in best])
+    option = wanted.example([names[place] if names[place] and is_unicode(names[place]) else str(place) for place in best])
     lines = []
     for column in columns[:_COLUMNS_SHOWN]:
         sample = next((str(cell) for cell in column.cells if cell is not None and str(cell).strip()), "")

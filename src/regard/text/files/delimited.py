@@ -6,17 +6,22 @@ with strict rules.
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import DataError
-from regard.text.files.columns import TwoColumns
+from regard.text.files.columns import SAMPLE_ROWS, TwoColumns
 from regard.text.files.header import Layout, find_layout
-from regard.text.files.opening import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blocks
+from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
+from regard.text.files.strings import quoted
 
+T = TypeVar("T")
 NumberedRow = tuple[int, list[str]]
 RawChunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
 """The wanted columns and the line numbers, before cleaning. Values are text, unless `TwoColumns.kinds` allows other types."""
@@ -31,7 +36,7 @@ LONGEST_FIELD = 1 << 22
 _SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-separated"}
 """Separators of CSV files, and their names in reports."""
 _CLEAR_SHARE = 0.5
-"""Minimum share of the first rows that a separator must split into as many columns as the first row."""
+"""Minimum share of the first rows that a separator must split into the same number of columns."""
 
 _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 """First line in which spreadsheet programs such as Excel name the separator of a CSV file."""
@@ -63,6 +68,11 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
     Raises:
         DataError: As for `opening.line_blocks` and `header.find_layout`.
     """
+
+    def sample() -> list[list[str]]:
+        lines = (line for _, block in line_blocks(path, wanted.encoding) for line in block)
+        return [line.split(separator) for line in _pick_evenly(line for line in lines if len(line) <= LONGEST_SIDE)]
+
     layout: Layout | None = None
     for first, lines in line_blocks(path, wanted.encoding):
         report.read += len(lines)
@@ -72,20 +82,58 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
         rows = [line.split(separator) for line in lines]
         numbers: Sequence[int] = range(first, first + len(rows))
         if layout is None:
-            layout = find_layout(rows[:HEAD_ROWS], wanted, path)
-            report.columns = list(layout.names)
-            if layout.first:
+            layout = find_layout(rows[:HEAD_ROWS], wanted, path, sample)
+            report.columns, report.advice = list(layout.names), layout.advice
+            head = lines[:HEAD_ROWS]
+            for reason in layout.above:
                 stray = next(place for place, row in enumerate(rows) if any(cell.strip() for cell in row))
-                report.skip(layout.first, numbers[stray])
+                report.skip(reason, numbers[stray])
                 rows.pop(stray)
+                head.pop(stray)
                 numbers = [*numbers[:stray], *numbers[stray + 1 :]]
-        if layout.width and not set(map(len, rows)) <= {layout.width}:
+            if separator == "\t" and _is_quoted(head, rows[: len(head)], layout):
+                report.advice = f"The quotation marks around cells of {path.name} are read as text: set data.format to csv."
+        sizes = set(map(len, rows))
+        if sizes and (min(sizes) < layout.least or max(sizes) > layout.width):
             rows, numbers = _fitting(rows, numbers, layout, report)
-        try:
-            yield [[row[place] for row in rows] for place in layout.places], numbers
-        except IndexError:
-            rows, numbers = _fitting(rows, numbers, layout, report)
-            yield [[row[place] for row in rows] for place in layout.places], numbers
+        yield [[row[place] for row in rows] for place in layout.places], numbers
+
+
+def _is_quoted(lines: Sequence[str], rows: Sequence[Sequence[str]], layout: Layout) -> bool:
+    """Return True if cells of a tab-separated file are quoted as in CSV, and reading it as CSV gives at least as many rows.
+
+    They are quoted if at least half of the cells of a wanted column begin and end with a quotation mark, or if a quoted cell
+    has a line break: a line ends in an open quote, and this line or the next one has too few columns.
+    """
+    columns = ([row[place].strip() for row in rows if place < len(row)] for place in layout.places)
+    marked = any(2 * sum(cell[:1] == cell[-1:] == '"' for cell in cells) >= len(cells) > 0 for cells in columns)
+    if not marked:
+        following = chain(rows[1:], [[""] * layout.least])
+        marked = any(
+            row[-1].startswith('"') and row[-1].count('"') % 2 and min(len(row), len(after)) < layout.least
+            for row, after in zip(rows, following, strict=False)
+        )
+    if not marked:
+        return False
+    read = _read_head(list(map(_end_line, lines)), "\t", strict=True)
+    fitting = (layout.least, min(layout.width, max(map(len, rows))))
+    return read is not None and _count_between(read.rows, *fitting) >= _count_between(rows, *fitting)
+
+
+def _count_between(rows: Iterable[Sequence[str]], least: int, most: int) -> int:
+    return sum(least <= len(row) <= most for row in rows)
+
+
+def _pick_evenly(rows: Iterable[T]) -> list[T]:
+    """Return rows at equal distances from each other, at most half as many as are sampled from the beginning of a file."""
+    kept: list[T] = []
+    step = 1
+    for number, row in enumerate(rows):
+        if number % step == 0:
+            kept.append(row)
+            if len(kept) == SAMPLE_ROWS // 2:
+                kept, step = kept[::2], 2 * step
+    return kept
 
 
 def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
@@ -97,11 +145,11 @@ def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[
     report.unit = "rows"
     numbered = _csv_rows(path, wanted.encoding, report)
     head = _take(numbered, HEAD_ROWS)
-    layout = find_layout([row for _, row in head] or [[]], wanted, path)
-    report.columns = list(layout.names)
+    layout = find_layout([row for _, row in head] or [[]], wanted, path, lambda: _sample_csv(path, wanted.encoding))
+    report.columns, report.advice = list(layout.names), layout.advice
     rows: Iterator[NumberedRow] = chain(head, numbered)
-    if layout.first:
-        rows = _without_first(rows, layout.first, report)
+    if layout.above:
+        rows = _without_first(rows, layout.above, report)
     while chunk := _take(rows, CHUNK_ROWS):
         rows_kept, numbers = _fitting([row for _, row in chunk], [number for number, _ in chunk], layout, report)
         yield [[row[place] for row in rows_kept] for place in layout.places], numbers
@@ -122,11 +170,10 @@ def _fitting(
     rows: Sequence[list[str]], numbers: Sequence[int], layout: Layout, report: ReadingReport
 ) -> tuple[list[list[str]], list[int]]:
     """Return the rows with a valid number of columns, and their line numbers."""
-    width = layout.width or max(layout.places) + 1
     kept, places = [], []
     for row, number in zip(rows, numbers, strict=True):
-        if len(row) >= width:
-            if layout.width and any(cell.strip() for cell in row[width:]):
+        if len(row) >= layout.least:
+            if any(cell.strip() for cell in row[layout.width :]):
                 report.skip(TOO_MANY_COLUMNS, number)
                 continue
             kept.append(row)
@@ -136,29 +183,36 @@ def _fitting(
     return kept, places
 
 
-def _without_first(rows: Iterable[NumberedRow], reason: str, report: ReadingReport) -> Iterator[NumberedRow]:
-    waiting = True
+def _without_first(rows: Iterable[NumberedRow], reasons: Sequence[str], report: ReadingReport) -> Iterator[NumberedRow]:
+    """Skip as many rows that are not blank as there are reasons."""
+    waiting = list(reasons)
     for number, row in rows:
         if waiting and any(cell.strip() for cell in row):
-            report.skip(reason, number)
-            waiting = False
+            report.skip(waiting.pop(0), number)
         else:
             yield number, row
+
+
+def _sample_csv(path: Path, encoding: str) -> list[list[str]]:
+    rows = (row for _, row in _csv_rows(path, encoding, ReadingReport()))
+    return _pick_evenly(row for row in rows if sum(map(len, row)) <= LONGEST_SIDE)
 
 
 def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[NumberedRow]:
     """Yield each row with the number of the line on which it starts."""
     lines = _csv_lines(path, encoding)
     head: list[str] = []
-    while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
+    size = 0
+    while len(head) < HEAD_ROWS and size < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
         head.append(line)
+        size += len(line)
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # global limit of the csv module, 131,072 by default
     named = _EXCEL_SEPARATOR.fullmatch(head[0]) if head else None
     head = head[1:] if named else head
-    separator = named[1] if named else _find_separator(head)
-    report.form = _SEPARATED.get(separator, f"separated by {separator}")
-    reader = csv.reader(chain(head, lines), delimiter=separator, strict=True)
-    number = start = 2 if named else 1
+    start = _read_start(head, named[1]) if named else _find_separator(head, path)
+    report.form = _SEPARATED.get(start.separator, f"separated by {start.separator}")
+    reader = csv.reader(chain(head, lines), delimiter=start.separator, skipinitialspace=start.spaced, strict=True)
+    number = begin = 2 if named else 1
     while True:
         try:
             row = next(reader)
@@ -176,25 +230,95 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
             ) from error
         report.read += 1
         yield number, [cell.replace(_STAND_IN, "\r") for cell in row] if any(_STAND_IN in cell for cell in row) else row
-        number = reader.line_num + start
+        number = reader.line_num + begin
 
 
-def _find_separator(head: list[str]) -> str:
-    """Return the first of comma, semicolon and tab that gives every row the same number of columns, two or more.
+@dataclass(frozen=True)
+class _Start:
+    """The first rows of a CSV file, split with one separator."""
 
-    If no separator does, return the one that gives the most rows as many columns as the first row, or a comma if these are
-    fewer than half of the rows.
+    separator: str
+    spaced: bool
+    """Whether blanks after a separator are left out, so that a quote may follow them."""
+    rows: Sequence[Sequence[str]]
+
+    @cached_property
+    def width(self) -> int:
+        """The most common number of columns of two or more; 0 if all rows have one column."""
+        widths = Counter(len(row) for row in self.rows if len(row) > 1)
+        return max(widths, key=lambda size: (widths[size], size), default=0)
+
+    @cached_property
+    def share(self) -> float:
+        """Share of the rows that have this number of columns."""
+        return bool(self.width) * sum(len(row) == self.width for row in self.rows) / max(len(self.rows), 1)
+
+    @property
+    def blanks(self) -> bool:
+        """Whether most cells after the first of a row begin with a blank, as after the commas of a sentence."""
+        cells = [cell for row in self.rows for cell in row[1:]]
+        return 2 * sum(cell.startswith(" ") for cell in cells) > len(cells)
+
+    def show(self) -> str:
+        """Return the first row that has the most common number of columns."""
+        row = next(row for row in self.rows if len(row) == self.width)
+        return " and ".join(quoted(cell.strip(), 30) for cell in row[:4])
+
+
+def _find_separator(head: Sequence[str], path: Path) -> _Start:
+    """Return the first rows, split by their separator: the one that gives most rows the same number of columns, two or more.
+
+    A tab that does so for half of the rows is the separator. If neither a comma nor a semicolon does, it is the comma. If both
+    do, but one of them is inside quoted cells or does not split the first row, which may be a header, it is the other one. If
+    both split equally many rows, it is the one that gives more columns.
+
+    Raises:
+        DataError: If both give equally many columns, or the one that gives more is followed by blanks, as in sentences.
     """
-    shares = dict.fromkeys(_SEPARATED, 0.0)
-    for separator in _SEPARATED:
-        try:
-            widths = [len(row) for row in csv.reader(head, delimiter=separator) if row]
-        except csv.Error:
-            continue
-        if widths and widths[0] > 1:
-            shares[separator] = widths.count(widths[0]) / len(widths)
-    best = max(shares, key=shares.__getitem__)
-    return best if shares[best] >= _CLEAR_SHARE else ","
+    comma, semicolon, tab = (_read_start(head, separator) for separator in _SEPARATED)
+    if tab.share >= _CLEAR_SHARE:
+        return tab
+    clear = [start for start in (comma, semicolon) if start.share >= _CLEAR_SHARE]
+    sound = [start for start in clear if _read_head(head, start.separator, spaced=start.spaced, strict=True)]
+    clear = sound or clear
+    if len(clear) < 2:
+        return clear[0] if clear else comma
+    firsts = next(pair for pair in zip(comma.rows, semicolon.rows, strict=False) if max(map(len, pair)) > 1)
+    if min(map(len, firsts)) < 2:
+        return comma if len(firsts[0]) > 1 else semicolon
+    if comma.share != semicolon.share:
+        return comma if comma.share > semicolon.share else semicolon
+    fewer, more = sorted((comma, semicolon), key=lambda start: start.width)
+    if fewer.width < more.width and (fewer.blanks or not more.blanks):
+        return more
+    raise DataError(
+        f"{path}: commas and semicolons both split its rows into columns: a row is {comma.show()} with commas, and "
+        f"{semicolon.show()} with semicolons; write the right separator into a first line, sep=, or sep=;"
+    )
+
+
+def _read_start(head: Sequence[str], separator: str) -> _Start:
+    """Split the first rows of a CSV file; leave out blanks before quotes if the rows then have the same number of columns."""
+    plain = _read_head(head, separator) or _Start(separator, False, [])
+    opened = [any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in row) for row in plain.rows]
+    spaced = _read_head(head, separator, spaced=True, strict=True) if any(opened) else None
+    if spaced is None or spaced.share < plain.share:
+        return plain
+    fits = any(has and len(row) == plain.width for has, row in zip(opened, plain.rows, strict=True))
+    return spaced if fits or spaced.share > plain.share else plain
+
+
+def _read_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
+    """Split the first lines of a CSV file into rows; None if they cannot be read. The last row may be incomplete."""
+    rows = []
+    try:
+        for row in csv.reader(head, delimiter=separator, skipinitialspace=spaced, strict=strict):
+            if row:
+                rows.append(row)
+    except csv.Error as error:
+        if "end of data" not in str(error):
+            return None
+    return _Start(separator, spaced, rows)
 
 
 def _csv_lines(path: Path, encoding: str) -> Iterator[str]:
@@ -202,4 +326,9 @@ def _csv_lines(path: Path, encoding: str) -> Iterator[str]:
         for number, line in enumerate(lines, first):
             if line is OVER_LONG_LINE:
                 raise DataError(f"{path}, line {number}: is too long to be a row of CSV; is a quote opened and not closed?")
-            yield (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"
+            yield _end_line(line)
+
+
+def _end_line(line: str) -> str:
+    """Return a line with its end, for the csv module."""
+    return (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"

@@ -1,12 +1,15 @@
 """The header of a table, if it has one, and the positions of the wanted columns."""
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from regard.errors import DataError
+from regard.text.files.advise import advise_decoding
 from regard.text.files.columns import (
     SAMPLE_ROWS,
     Column,
@@ -18,10 +21,17 @@ from regard.text.files.columns import (
 )
 from regard.text.files.content import MANY, is_code, is_mark
 from regard.text.files.names import is_metadata, is_unspaced
-from regard.text.files.report import COLUMN_NUMBERS, HEADER
+from regard.text.files.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER
+from regard.text.files.strings import is_unicode
 
 _LONGEST_NAME = 60
 _MOST_WORDS = 6
+_MOST_TITLES = 3
+"""Maximum number of lines above a header."""
+_OPTIONAL = ("licences", "addresses", "dates")
+"""Content of columns that may be missing in most lines, and in the header. Other content can be the rest of a text."""
+_MOST_OPTIONAL = 100
+"""Maximum number of columns if the last of them are missing in most lines."""
 _ROWS_TO_COMPARE = 10
 """Minimum number of rows for telling a header from data by the length of cells and by values that are repeated."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
@@ -34,41 +44,63 @@ class Layout:
     places: tuple[int, ...]
     names: tuple[str, ...]
     """Names of the columns in reports."""
-    first: str | None
-    """Reason why the first line is not data; None if it is data."""
-    width: int = 0
-    """Number of columns that every line must have; 0 if it only needs the columns in `places`."""
+    above: tuple[str, ...]
+    """Reasons why the first lines that are not blank are not data, one for each of these lines."""
+    least: int
+    """Minimum number of columns of a line."""
+    width: int
+    """Number of columns; a line with text after them has too many."""
+    advice: str = ""
+    """Advice about lines with too many columns; empty if there are hardly any."""
 
 
-def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object) -> Layout:
+def find_layout(
+    rows: Sequence[Sequence[str]], wanted: TwoColumns, path: Path, sample: Callable[[], Sequence[Sequence[str]]] = list
+) -> Layout:
     """Find the layout of a file whose values have no types, such as CSV, from its first rows.
 
     Args:
         rows: Some rows from the start of the file.
         wanted: The columns to look for.
-        path: The file, for messages.
+        path: The file.
+        sample: Returns rows from all parts of the file. It is called only if the first rows cannot show which values repeat.
 
     Raises:
-        DataError: If there is only one column, the settings name a column that does not exist, or the choice is not clear.
+        DataError: If there is only one column, the settings name a column that does not exist, most lines have more columns
+            than the header, or the choice is not clear. If rows cannot be decoded, the message names the probable encoding.
     """
-    filled = [row for row in rows if any(cell.strip() for cell in row)][: SAMPLE_ROWS + 1]
-    widths = Counter(map(len, filled))
-    width = max(widths, key=lambda size: (widths[size], size), default=0) if wanted.common_width else max(widths, default=0)
-    if width < 2:
-        start = filled[0][0].strip()[:60] if filled else ""
+    try:
+        return _find_layout(rows, wanted, path, sample)
+    except DataError as error:
+        if all("\0" not in cell and is_unicode(cell) for row in rows for cell in row):
+            raise
+        form = "UTF-8" if wanted.encoding == "auto" else wanted.encoding
+        advice, fault = advise_decoding([path], wanted.encoding), str(error).removeprefix(f"{path}: ")
+        raise type(error)(f"{path}: is probably not in {form}. {advice} Read in {form}, it gives this error: {fault}") from None
+
+
+def _find_layout(
+    rows: Sequence[Sequence[str]], wanted: TwoColumns, path: Path, sample: Callable[[], Sequence[Sequence[str]]]
+) -> Layout:
+    filled = _strip(rows)[: SAMPLE_ROWS + 1]
+    if _usual_width(filled, wanted) < 2:
+        start = next((row[0] for row in filled), "")[:60]
         raise DataError(
             f"{path}: has one column (it starts with {start!r}), expected {wanted.what} separated by a tab; "
             f"{wanted.one_column}, or set data.format"
         )
-    first, rest = [cell.strip() for cell in filled[0]], [[cell.strip() for cell in row] for row in filled[1:]]
+    titles = 0 if wanted.header == "no" else _count_titles(filled, wanted)
+    first, rest = filled[titles], filled[titles + 1 :]
     given = [name for name in wanted.given() if name]
     named = any(not is_place(name) for name in given)
     if named and wanted.header == "no":
         verb = "give" if " and " in wanted.settings else "gives"
         raise DataError(f"{path}: {wanted.settings} {verb} names ({', '.join(given)}), but data.header is 'no'; give numbers")
+    numbered = len(given) == 2 and not named
     if wanted.header == "yes" or (wanted.header == "auto" and (named or is_header(first, rest, wanted))):
+        names = _fit_header(first, rest, wanted, path, numbered=numbered)
         try:
-            places = choose_columns(first, rest, wanted, path)
+            places = choose_columns(names, _sample_rows(rest, first, len(names), wanted, sample), wanted, path)
         except MissingColumnError as error:
             if wanted.header == "yes" or not named or is_header(first, rest, wanted):
                 raise
@@ -76,17 +108,126 @@ def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object)
                 f"{error}. Its first line does not look like a header; without one, columns have numbers, counted from 0: "
                 f"{wanted.example(['0', '1'])}"
             ) from None
-        names = tuple(first[place] or str(place) for place in places)
-        return Layout(places, names, HEADER, max(width, len(first)) if wanted.common_width else 0)
-    numbered = wanted.header == "auto" and _is_numbered(first, rest)
-    padded = [*first, *[""] * (width - len(first))]
-    places = choose_columns(None, rest if numbered else [padded, *rest], wanted, path)
-    return Layout(places, tuple(map(str, places)), COLUMN_NUMBERS if numbered else None, width if wanted.common_width else 0)
+        # If columns are given by number because the header is too short, its names may belong to other columns.
+        shown = tuple(map(str, places)) if numbered and len(names) > len(first) else tuple(names[i] or str(i) for i in places)
+        least = len(names) if wanted.common_width else max(places) + 1
+        return Layout(places, shown, (*[ABOVE_HEADER] * titles, HEADER), least, len(names), _advise_on_width(rest, len(names)))
+    above = (COLUMN_NUMBERS,) if wanted.header == "auto" and _is_numbered(first, rest) else ()
+    data = rest if above else [first, *rest]
+    # Columns that are given by number may be read from lines with any number of further columns.
+    free = numbered and not wanted.common_width
+    width = max(map(len, data), default=0) if free else _usual_width(data, wanted)
+    judged = [row[:width] for row in _sample_rows(data, first, width, wanted, sample)]
+    if judged:
+        judged[0] = [*judged[0], *[""] * (width - len(judged[0]))]
+    places = choose_columns(None, judged, wanted, path)
+    least = width if wanted.common_width else max(places) + 1
+    further = (
+        "" if wanted.common_width else f", or further columns; to read them, give two columns by number with {wanted.settings}"
+    )
+    advice = _advise_on_width(data, width, further)
+    return Layout(places, tuple(map(str, places)), above, least, sys.maxsize if free else width, advice)
+
+
+def _strip(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return the rows that are not blank, with stripped cells."""
+    stripped = ([cell.strip() for cell in row] for row in rows)
+    return [row for row in stripped if any(row)]
+
+
+def _usual_width(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
+    """Return the most common number of columns.
+
+    If a line only needs the two wanted columns, lines with one column do not count, and columns such as licences may be missing
+    in most lines.
+    """
+    widths = Counter(map(len, rows))
+    counted = list(widths) if wanted.common_width else [width for width in widths if width > 1]
+    width = max(counted, key=lambda size: (widths[size], size), default=min(len(widths), 1))
+    return width if wanted.common_width or width < 2 else _add_optional(width, rows)
+
+
+def _add_optional(width: int, rows: Sequence[Sequence[str]]) -> int:
+    """Return the number of columns with those that follow and can be missing, such as licences."""
+    while width < _MOST_OPTIONAL and build_column(width, None, rows).content.kind in _OPTIONAL:
+        width += 1
+    return width
+
+
+def _count_titles(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
+    """Return the number of lines above the header, such as the title of a sheet, in which most cells are empty or missing."""
+    width = _usual_width(rows, wanted)
+    for place, row in enumerate(rows[: _MOST_TITLES + 1]):
+        if sum(map(bool, row)) > max(1, width // 2):
+            headed = place > 0 and wanted.recognises(row) and is_header(row, rows[place + 1 :], wanted)
+            return place if headed else 0
+    return 0
+
+
+def _fit_header(
+    first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoColumns, path: Path, *, numbered: bool
+) -> Sequence[str]:
+    """Return the names of the columns, with empty names for further columns: such as licences, or if the settings give numbers.
+
+    Raises:
+        DataError: If most lines have more columns than the header, and the settings do not give columns by number.
+    """
+    if not wanted.common_width:
+        first = [*first, *[""] * (_add_optional(len(first), rest) - len(first))]
+    wider = _count_wider(rest, len(first))
+    if len(first) < 2 or 2 * wider.total() <= len(rest):
+        return first
+    width, count = wider.most_common(1)[0]
+    if numbered:
+        return [*first, *[""] * (width - len(first))]
+    held = width if 2 * count > len(rest) else "more"
+    raise DataError(
+        f"{path}: the header names {len(first)} columns, but most lines have {held}: unquoted separators in the text, or row "
+        "names (in R, write with row.names=FALSE). Fix the file, or give the columns by number, counted from 0, with "
+        f"{wanted.settings}"
+    )
+
+
+def _count_wider(rows: Sequence[Sequence[str]], width: int) -> Counter[int]:
+    """Count the rows with text after the given number of columns, by the number of their columns."""
+    widths = (max(place for place, cell in enumerate(row) if cell) + 1 for row in rows)
+    return Counter(size for size in widths if size > width)
+
+
+def _advise_on_width(rows: Sequence[Sequence[str]], width: int, further: str = "") -> str:
+    if 20 * _count_wider(rows, width).total() <= len(rows):
+        return ""
+    return f"Lines with too many columns have unquoted separators in the text{further}."
+
+
+def _sample_rows(
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str],
+    width: int,
+    wanted: TwoColumns,
+    sample: Callable[[], Sequence[Sequence[str]]],
+) -> Sequence[Sequence[str]]:
+    """Return the rows from which columns are chosen, from all parts of the file if it may be sorted by one of several columns.
+
+    A file that is sorted by its label begins with many rows of the same label, which then looks like a constant column.
+    """
+    if not wanted.repeating or width < 3 or all(wanted.given()):
+        return rows
+    columns = (build_column(place, None, rows) for place in range(width))
+    if not any(column.content.kind == "one value" for column in columns):
+        return rows
+    # Other rows could move a value into a column in which it does not belong.
+    whole = [row for row in _strip(sample()) if len(row) == width and row != header]
+    return [*rows[: SAMPLE_ROWS // 2], *whole]
 
 
 def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Return True if the first line numbers the columns from 0 or 1, and the lines below are not only numbers."""
-    if len(first) < 2 or not any(all(cell == str(begin + place) for place, cell in enumerate(first)) for begin in (0, 1)):
+    """Return True if the first line numbers the columns from 0 or 1, and the lines below are not only numbers.
+
+    The first cell may be empty, above row numbers.
+    """
+    cells = first if first[0] else first[1:]
+    if len(cells) < 2 or not any(all(cell == str(begin + place) for place, cell in enumerate(cells)) for begin in (0, 1)):
         return False
     return not rest or any(not is_mark(cell) for row in rest for cell in row if cell)
 
@@ -156,5 +297,9 @@ def _differs(columns: Sequence[Column]) -> bool:
 
 
 def _length(text: str) -> int:
-    unspaced = sum(map(is_unspaced, text)) if not text.isascii() else 0
-    return max(len(text.split()), -(-unspaced // 2))
+    """Return the number of words; in scripts without spaces, an estimate from the number of letters."""
+    if text.isascii():
+        return len(text.split())
+    thai = sum("\u0e00" <= letter <= "\u0e7f" for letter in text)
+    unspaced = sum(map(is_unspaced, text)) - thai
+    return max(len(text.split()), -(-unspaced // 2) + -(-thai // 5))  # Thai words have about five characters

@@ -110,18 +110,19 @@ LABEL = Names(
         "category categories sentiment sentiments target targets polarity intent intents topic topics emotion emotions stance "
         "kategorie catégorie categoría categoria kategoria kategori категория категорія sentimiento sentimento stimmung gefühl "
         "emoción émotion emozione emoção polarité polaridad polaridade polarità thema tema тема тональность эмоция настроение "
+        "clasificación classificação classificazione classification "
         "intention absicht duygu 分类 分類 情感 情绪 情緒 极性 感情 カテゴリ カテゴリー 카테고리 감정 감성"
     ),
     _words(
         "score rating ratings star stars tag tags genre genres gold output y spam toxic type verdict grade toxicity hate "
         "bewertung valoración puntuación calificación nota évaluation punteggio ocena оценка рейтинг puan 评分 星级 評価 "
-        "평점 별점 sterne étoiles estrellas estrelas stelle gwiazdki звезды yıldız note voto punkte"
+        "평점 별점 sterne étoiles estrellas estrelas stelle gwiazdki звезды yıldız note voto punkte urteil annotations"
     ),
 )
 SOURCE = Names(
     _words("source src quelle origen origine исходный kaynak 源文 原文 源语言 원문"),
     _words("input original"),
-    _words("sentence1 question"),
+    _words("sentence1 question front"),
 )
 TARGET = Names(
     _words("target tgt trg ziel destino cible destinazione целевой hedef 译文 譯文 目标 訳文 번역문"),
@@ -129,8 +130,10 @@ TARGET = Names(
         "translation reference output übersetzung traduction traducción traduccion tradução traduzione перевод çeviri "
         "vertaling tłumaczenie 翻译 翻譯 翻訳 번역"
     ),
-    _words("answer response"),
+    _words("answer response back"),
 )
+_BESIDE_LANGUAGE = TEXT.certain | TEXT.usual | _words("word words term terms translation wort wörter mot mots palabra parola")
+"""Words that stand beside a language in the name of a column, such as `English word`."""
 METADATA = _words(
     "id ids idx index uid uuid guid key no nr num number row rowid line count length len date datum fecha time timestamp "
     "datetime created year url uri link href user username userid author autor auteur language lang langue sprache idioma "
@@ -173,6 +176,20 @@ def find_language(name: str, *, codes: bool = True) -> str | None:
     if codes and regional and find_language(regional[2]) is None:
         whole.append(regional[1].casefold())
     return next((_languages()[each] for each in whole if each in _languages()), None)
+
+
+def find_named_language(name: str, *, codes: bool = True) -> str | None:
+    """Return the code of the language that names a column, alone or with another word: `en` for `English` and `English word`.
+
+    Args:
+        name: Name of a column.
+        codes: Whether codes such as `fr` count, if they are the whole name.
+    """
+    words = fold(name).split()
+    kept = [word for word in words if word not in _BESIDE_LANGUAGE]
+    if kept and len(kept) < len(words):
+        return find_language(" ".join(kept), codes=False)
+    return find_language(name, codes=codes)
 
 
 def find_languages(name: str) -> set[str]:

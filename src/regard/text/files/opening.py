@@ -237,6 +237,9 @@ LONGEST_SIDE = 1 << 16
 CHUNK_CHARACTERS = 1 << 22
 """Maximum number of characters of rows in memory at once if rows can be long; at least one row is read."""
 
+_FEWEST_RETURNS = 12
+"""Minimum number of lines that end in `\\r` for taking it for the line end of a file. A few in one line can be a part of it."""
+
 OVER_LONG_LINE = "\x00over-long line"
 """Placeholder for a line that is longer than `LONGEST_LINE`; the readers recognise it by `is`."""
 
@@ -255,7 +258,7 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
         The number of the block's first line, from 1, and the lines.
 
     Raises:
-        DataError: As for `open_bytes`.
+        DataError: As for `open_bytes`, or if the lines end in `\\r` only.
     """
     with open_utf8(path, encoding) as file:
         number, rest, passing = 1, b"", False
@@ -267,6 +270,8 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
                 yield number, [OVER_LONG_LINE]
                 number, passing, data = number + 1, False, data[cut + 1 :]
             data = rest + data
+            if number == 1:
+                _check_line_ends(data[:BLOCK_BYTES], path)
             cut = data.rfind(b"\n")
             if cut >= 0:
                 lines = _decode(data[:cut]).split("\n")
@@ -279,6 +284,17 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
             yield number, [OVER_LONG_LINE]
         elif rest:
             yield number, [_decode(rest)]
+
+
+def _check_line_ends(begin: bytes, path: str | Path) -> None:
+    """Raise an error if the beginning of a file has line ends of the old Mac OS, which would make it one long line."""
+    if b"\r" not in begin or b"\n" in begin.rstrip():
+        return
+    if sum(bool(line.strip()) for line in begin.split(b"\r")) >= _FEWEST_RETURNS:
+        raise DataError(
+            f"{path}: its lines end with \\r alone, as on the old Mac OS, expected \\n or \\r\\n; save it again as 'CSV UTF-8' "
+            "in your spreadsheet program, or convert it with `tr '\\r' '\\n' < OLD > NEW`"
+        )
 
 
 def _decode(data: bytes) -> str:

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from regard.errors import DataError
 from regard.plurals import counted
-from regard.text.files.advise import advise_encoding
+from regard.text.files.advise import advise_decoding
 from regard.text.files.formats import FORMS
-from regard.text.files.opening import is_utf8
 
 FIRST_LINES = 5
 """Maximum number of line numbers kept for each reason."""
@@ -23,6 +22,7 @@ EMPTY_TARGET = "empty target"
 TOO_FEW_COLUMNS = "too few columns"
 TOO_MANY_COLUMNS = "too many columns"
 HEADER = "header"
+ABOVE_HEADER = "above the header"
 COLUMN_NUMBERS = "a line of column numbers"
 NOT_UNICODE = "not valid UTF-8"
 IN_FILE = " ("
@@ -41,7 +41,7 @@ UNUSABLE = (
     *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
 )
 """Reasons that show a problem of the file: a file with many such lines is probably read in the wrong format."""
-NOT_DATA = (EMPTY_LINE, HEADER, COLUMN_NUMBERS)
+NOT_DATA = (EMPTY_LINE, ABOVE_HEADER, HEADER, COLUMN_NUMBERS)
 """Reasons for skipping lines that hold no data."""
 
 
@@ -67,7 +67,7 @@ class ReadingReport:
     columns: list[str] = field(default_factory=list)
     """Names or numbers of the columns that were read; empty for files without columns."""
     unit: str = "lines"
-    """Unit of counting: `lines`, or `rows` if a row can span lines or the file has no lines."""
+    """Unit of counting: `lines`, `rows` if a row can span lines or the file has no lines, or `files` with one text each."""
     read: int = 0
     kept: int = 0
     kind: str = "pairs"
@@ -78,7 +78,7 @@ class ReadingReport:
     first: str = ""
     """The first kept pair or text as it was read, shortened and in quotation marks."""
     advice: str = ""
-    """Advice about skipped lines; empty for no advice."""
+    """Advice about skipped lines or quotation marks; empty for no advice."""
 
     def skip(self, reason: str, line: int) -> None:
         """Count a skipped line."""
@@ -124,7 +124,7 @@ class ReadingReport:
         width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
         for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
             more = ", …" if entry.count > len(entry.lines) else ""
-            place = "row" if self.form in ("Parquet", "a JSON array") else "line"
+            place = "row" if self.form in ("Parquet", "a JSON array") else "file" if self.unit == "files" else "line"
             places = f" ({place}{'s' * (entry.count > 1)} {', '.join(map(str, entry.lines))}{more})"
             shown = reason.replace(NOT_UNICODE, f"not valid {self.encoding}")
             rows.append(f"  skipped {entry.count:>{width},}: {shown}{places if entry.lines else ''}")
@@ -146,7 +146,7 @@ class ReadingReport:
 
 
 _FEWEST = 10
-"""A file with fewer lines is judged as if it had this number, so that one unusable line in a file of five is allowed."""
+"""A file with fewer lines is treated as if it had this number, so that one unusable line in a file of five is allowed."""
 
 
 class SkipLimit:
@@ -159,13 +159,14 @@ class SkipLimit:
         self._allowed, self._encoding, self._report = allowed, encoding, report
         self._read = self._unusable = self._undecodable = 0
 
-    def check(self, paths: Sequence[Path], *, whole: bool = True) -> None:
+    def check(self, paths: Sequence[Path], *, name: str = "", whole: bool = True) -> None:
         """Check the lines that were read since the last call.
 
         If no line of any file was kept, this only sets the report's advice, because the reader then raises its own error.
 
         Args:
             paths: The files that were read since then.
+            name: Their name in messages; empty for their paths.
             whole: If True, these are all files.
 
         Raises:
@@ -177,22 +178,16 @@ class SkipLimit:
         new, new_unusable, new_undecodable = read - self._read, unusable - self._unusable, undecodable - self._undecodable
         self._read, self._unusable, self._undecodable = read, unusable, undecodable
         if new_undecodable * 100 > new:
-            report.advice = self._advise(paths)
+            report.advice = advise_decoding(paths, self._encoding)
         if new_unusable <= self._allowed * max(new, _FEWEST) or (whole and not report.kept):
             return
         share = f"{new_unusable / new:.0%}"
         raise DataError(
-            f"{' + '.join(map(str, paths))}: {new_unusable:,} of {new:,} {report.unit} ({share}) are unusable, but "
+            f"{name or ' + '.join(map(str, paths))}: {new_unusable:,} of {new:,} {report.unit} ({share}) are unusable, but "
             f"data.allow_skipped allows {self._allowed:.0%}. {report.advice}{' ' if report.advice else ''}Fix the file, or set "
             f"data.allow_skipped to {_enough(new_unusable / new)} to use the other {report.unit}. The report:\n"
             f"{_without_advice(report)}"
         )
-
-    def _advise(self, paths: Sequence[Path]) -> str:
-        if self._encoding != "auto" and not is_utf8(self._encoding):
-            return f"Is data.encoding right? It is {self._encoding}."
-        found = (advise_encoding(path) for path in paths)
-        return next(filter(None, found), "Is the file in another encoding? Set data.encoding, or convert it to UTF-8.")
 
 
 def _enough(share: float) -> str:

@@ -11,26 +11,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from regard.errors import DataError, nearest
-from regard.text.files.columns import SAMPLE_ROWS, TwoColumns, choose_columns
+from regard.errors import DataError
+from regard.text.files.advise import advise_encoding
+from regard.text.files.columns import MARGIN, SAMPLE_ROWS, Column, TwoColumns, choose_columns
 from regard.text.files.delimited import CHUNK_ROWS, RawChunk
 from regard.text.files.json_array import LONGEST_ELEMENT, is_json_array, read_elements
+from regard.text.files.names import LABEL, SOURCE, TARGET, TEXT
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes, open_utf8
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
+from regard.text.files.strings import is_unicode
 
 Keys = tuple[str, ...]
 
 LARGEST_UNPACKED = 1 << 34
 """Maximum size in bytes of a Parquet file within a gzip file."""
+_DEEPEST = 8
+"""Maximum number of objects inside each other that are searched for names of columns."""
 
 
 def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read JSON objects, one per line or in one array; the first one determines the columns.
+    """Read JSON objects, one per line or in one array. The columns are chosen from the keys of the first ones.
 
-    A null counts as an empty text.
+    A null or a missing key counts as an empty text.
 
     Raises:
-        DataError: If a line or an element is not a JSON object, lacks a column, or has a value of a type not in `wanted.kinds`.
+        DataError: If a line or an element is not a JSON object, or has a value of a type not in `wanted.kinds`; or if it is not
+            clear which keys are wanted.
     """
     array = is_json_array(path, wanted.encoding)
     if array:
@@ -88,8 +94,9 @@ def _parse(line: str, path: Path, number: int, wanted: TwoColumns) -> dict[str, 
     except ValueError as error:
         if line.strip() == "{":
             _check_whole(path, wanted)
-        shown = line.strip()[:60]
-        raise DataError(f"{path}, line {number}: is not JSON ({error}), expected one object per line: {shown!r}") from error
+        message = f"{path}, line {number}: is not JSON ({error}), expected one object per line: {line.strip()[:60]!r}"
+        advice = "" if is_unicode(line) and "\0" not in line else advise_encoding(path)
+        raise DataError(f"{message}. {advice}" if advice else message) from error
     except RecursionError as error:
         raise DataError(f"{path}, line {number}: JSON nested too deeply, expected one flat object per line") from error
     if not isinstance(row, dict):
@@ -143,20 +150,112 @@ def _check_row(row: Mapping[str, Any], path: Path) -> None:
 
 
 def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: TwoColumns, path: Path, where: str) -> tuple[Keys, ...]:
-    found: list[Keys] = []
-    for name, value in rows[0].items():
-        if isinstance(value, dict):
-            found += [(name, inner) for inner, text in value.items() if text is None or isinstance(text, wanted.kinds)]
-        elif value is None or (isinstance(value, wanted.kinds) and not _is_list_of_rows(value)):
-            found.append((name,))
+    # The first value of a key that is neither null nor empty decides whether it can be a column.
+    first: dict[Keys, Any] = {}
+    for row in rows[:SAMPLE_ROWS]:
+        for keys, value in _find_values(row):
+            if first.get(keys) in (None, [], {}):
+                first[keys] = value
+    found = [keys for keys, value in first.items() if value is None or _is_usable(value, wanted)]
     if len(rows) == 1 and (len(found) < 2 or not any(isinstance(value, str) for value in rows[0].values())):
         _check_row(rows[0], path)
+    unusable = {".".join(keys): value for keys, value in first.items() if not (value is None or _is_usable(value, wanted))}
     if len(found) < 2:
         kind = "text " if wanted.kinds == (str,) else ""
-        held = ", ".join(rows[0])
-        raise DataError(f"{path}, {where}: has {len(found)} {kind}values (keys: {held}), expected {wanted.what}")
+        held = ", ".join(dict.fromkeys(keys[0] for keys in first))
+        shapes = "".join(f"; '{name}' holds {shape}" for name, value in unusable.items() if (shape := _describe(value)))
+        raise DataError(f"{path}, {where}: has {len(found)} {kind}values (keys: {held}{shapes}), expected {wanted.what}")
     sample = [[_look_up(row, keys) for keys in found] for row in rows[:SAMPLE_ROWS]]
-    return tuple(found[place] for place in choose_columns([".".join(keys) for keys in found], sample, wanted, path))
+    return _choose(found, sample, unusable, wanted, path)
+
+
+def _choose(
+    found: Sequence[Keys], rows: Sequence[Sequence[Any]], unusable: Mapping[str, Any], wanted: TwoColumns, path: Path
+) -> tuple[Keys, ...]:
+    """Choose two columns, and check that no column with a better name cannot be read.
+
+    Args:
+        found: The columns that can be read.
+        rows: Values of these columns.
+        unusable: Columns whose values cannot be read, with an example of each.
+        wanted: The columns to look for.
+        path: The file, for messages.
+
+    Raises:
+        DataError: As for `choose_columns`, or if a column that cannot be read is named, or has a better name.
+    """
+    unusable = {name: value for name, value in unusable.items() if _describe(value)}
+    given = wanted.given()
+    for name in given:
+        if name in unusable:
+            raise DataError(f"{path}: '{name}' holds {_describe(unusable[name])}, which cannot be read as {wanted.what}")
+    names = [".".join(keys) for keys in found]
+    places = choose_columns(names, rows, wanted, path)
+    chosen = [names[place] for place in places]
+    inner = [name for outer, value in unusable.items() for name in _find_names(value, outer)]
+    for side in (0, 1):
+        if given[side]:
+            continue
+        best = max(_rate_name(name, side, wanted) for name in (chosen[side], _last(chosen[side])))
+        rivals = [name for name in unusable if _is_known(name, usual=False)]
+        # Names deep inside other values are often there by chance, so they only count against a name that says nothing.
+        rivals += [name for name in inner if best <= 0 and _is_known(name, usual=True)]
+        rival = next((name for name in rivals if _rate_name(_last(name), side, wanted) >= max(best, 0) + MARGIN), None)
+        if rival:
+            shape = _describe(unusable[rival]) if rival in unusable else "values nested too deeply"
+            raise DataError(
+                f"{path}: '{rival}' is named like {wanted.sides[side]}, but holds {shape}, which cannot be read; write its "
+                f"values as plain texts, or choose other columns, for example {wanted.example(chosen)}"
+            )
+    return tuple(found[place] for place in places)
+
+
+def _find_values(row: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
+    """Yield the keys of a row, and those of the objects in it, with their values."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from (((name, inner), held) for inner, held in value.items())
+        else:
+            yield (name,), value
+
+
+def _is_usable(value: Any, wanted: TwoColumns) -> bool:
+    """Return True if a value can be a text or a label, or a list of labels."""
+    return isinstance(value, wanted.kinds) and not (isinstance(value, list) and any(isinstance(x, list | dict) for x in value))
+
+
+def _describe(value: Any) -> str:
+    """Return the shape of a list or an object, for messages; empty for other values."""
+    if isinstance(value, dict):
+        return "objects inside objects"
+    if not isinstance(value, list):
+        return ""
+    inside = next((item for item in value if isinstance(item, list | dict)), None)
+    return "lists" if inside is None else f"lists of {'objects' if isinstance(inside, dict) else 'lists'}"
+
+
+def _find_names(value: Any, name: str, depth: int = 0) -> Iterator[str]:
+    """Yield the names of all keys of an object and of the objects inside it, such as `meta.info.label`."""
+    if isinstance(value, dict) and depth < _DEEPEST:
+        for key, held in value.items():
+            yield f"{name}.{key}"
+            yield from _find_names(held, f"{name}.{key}", depth + 1)
+
+
+def _is_known(name: str, *, usual: bool) -> bool:
+    """Return True if the last part of a name is a name of a wanted column; if `usual`, only certain and usual names count."""
+    last = _last(name)
+    return any(names.is_usual(last) if usual else names.is_exact(last) for names in (TEXT, LABEL, SOURCE, TARGET))
+
+
+def _rate_name(name: str, side: int, wanted: TwoColumns) -> float:
+    """Return the score of a column's name alone."""
+    return wanted.scores([Column(0, name, [])])[0][side]
+
+
+def _last(name: str) -> str:
+    """Return the last part of the name of a nested value."""
+    return name.rpartition(".")[2]
 
 
 def _look_up(row: Mapping[str, Any], keys: Keys) -> Any:
@@ -168,19 +267,10 @@ def _look_up(row: Mapping[str, Any], keys: Keys) -> Any:
 
 
 def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: TwoColumns) -> Any:
-    value: Any = row
-    for key in keys:
-        if not isinstance(value, dict) or key not in value:
-            names = list(value) if isinstance(value, dict) else []
-            raise DataError(
-                f"{where}: there is no '{'.'.join(keys)}' in it, only {', '.join(names) or 'nothing'}"
-                f"{nearest(key, names)}; every {where.split()[-2]} needs the columns of the first one, or the "
-                f"columns that you name with {wanted.settings}"
-            )
-        value = value[key]
+    value = _look_up(row, keys)
     if value is None:
         return ""
-    if not isinstance(value, wanted.kinds):
+    if not _is_usable(value, wanted):
         raise DataError(f"{where}: '{'.'.join(keys)}' is {json.dumps(value)[:60]}, expected text")
     return value
 
@@ -219,7 +309,8 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: Readi
         kind = "text " if wanted.kinds == (str,) else "usable "
         raise DataError(f"{path}: has {len(columns)} {kind}columns, expected {wanted.what}; it holds {held}")
     names = [".".join(keys) for keys in columns]
-    chosen = [columns[place] for place in choose_columns(names, _sample(file, columns, schema), wanted, path)]
+    unusable = {name: _example(kind) for keys, kind in _find_fields(schema) if (name := ".".join(keys)) not in names}
+    chosen = _choose(columns, _sample(file, columns, schema), unusable, wanted, path)
     report.columns = [".".join(keys) for keys in chosen]
     number = 1
     # A repeated text, which a page of the file stores only once, is kept in memory only once.
@@ -257,13 +348,25 @@ def _parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:
 
 
 def _find_columns(schema: pa.Schema, kinds: tuple[type, ...]) -> list[Keys]:
-    found: list[Keys] = []
+    return [keys for keys, kind in _find_fields(schema) if _kind_of(kind) in kinds]
+
+
+def _find_fields(schema: pa.Schema) -> Iterator[tuple[Keys, pa.DataType]]:
+    """Yield the names of columns, and those of the columns in them, with their types."""
     for field in schema:
         if pa.types.is_struct(field.type):
-            found += [(field.name, inner.name) for inner in field.type if _kind_of(inner.type) in kinds]
-        elif _kind_of(field.type) in kinds:
-            found.append((field.name,))
-    return found
+            yield from (((field.name, inner.name), inner.type) for inner in field.type)
+        else:
+            yield (field.name,), field.type
+
+
+def _example(kind: pa.DataType) -> Any:
+    """Return a value with the lists and objects of a type."""
+    if pa.types.is_struct(kind):
+        return {field.name: _example(field.type) for field in kind}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [_example(kind.value_type)]
+    return None
 
 
 def _is_text(schema: pa.Schema, keys: Keys) -> bool:

@@ -25,6 +25,7 @@ class LabelledColumns(TwoColumns):
     kinds = (str, bool, int, float, list)
     one_column = "give one text file for each label"
     common_width = True
+    repeating = True
 
     def __init__(self, data: LabelledDataConfig) -> None:
         self.data, self.header, self.encoding = data, data.header, data.encoding

@@ -11,8 +11,9 @@ import pyarrow as pa
 from regard.config import LabelledDataConfig, TokenizerConfig
 from regard.text.corpora import LabelledCorpus, cut_rows
 from regard.text.files.report import ReadingReport
+from regard.text.labelled.files import WHAT, find_files
 from regard.text.labelled.labels import Labels
-from regard.text.labelled.readers import WHAT, LabelledChunk, find_files, read_labelled
+from regard.text.labelled.readers import LabelledChunk, read_labelled
 from regard.text.labelled.selection import LabelledSpool, match_labels, select, spool_labelled
 from regard.text.mapped import Rows
 from regard.text.preparation import EncodedRows, Part, Selection, prepare_data, read_json, write_json
@@ -76,14 +77,23 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         return 0 if self.data.folds else super().dev_size
 
     def find_files(self, paths: Sequence[str]) -> list[str]:
-        """Return the table, or the text file of each label."""
-        return [str(file.path) for file in find_files(paths, self.data)[0]]
+        """Return the table, the text file of each label, or the files in the folder of each label that are not empty."""
+        texts = (text for file in find_files(paths, self.data).files for text in file.texts())
+        return [str(text) for text in texts if text.stat().st_size]
+
+    def show_files(self, paths: Sequence[str]) -> list[str]:
+        """Return the table, or the text file or the folder of each label."""
+        return [str(file.path) for file in find_files(paths, self.data).files]
 
     def settings(self) -> dict[str, Any]:
-        """Return the format of the files, the labels given by the files' names, and the labels of the starting model."""
+        """Return the format of the files, the labels given by names, and the labels of the starting model.
+
+        Each label has its number of files, because the same files in other folders have other labels.
+        """
         found = [find_files(paths, self.data) for paths in (self.data.train, self.data.dev) if paths]
         known = [self._labels.names, self._labels.multiple] if self._labels else None
-        return {"files_of": [[form, [file.label for file in files]] for files, form in found], "known": known}
+        files_of = [[each.form, [[file.label, len(file.texts())] for file in each.files]] for each in found]
+        return {"files_of": files_of, "known": known}
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[LabelledChunk]:
         """Read labelled texts."""

@@ -10,8 +10,8 @@ from typing import Any
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text.files.delimited import RawChunk, read_csv, read_tsv
-from regard.text.files.formats import ENDINGS, FORMS, detect_table, ending
-from regard.text.files.opening import LONGEST_SIDE, OVER_LONG_LINE, check_file, line_blocks, show_encoding
+from regard.text.files.formats import FORMS
+from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, check_file, line_blocks, show_encoding
 from regard.text.files.report import (
     EMPTY_LABEL,
     EMPTY_LINE,
@@ -28,88 +28,16 @@ from regard.text.files.report import (
 from regard.text.files.strings import is_unicode, normalise, quoted
 from regard.text.files.structured import read_jsonl, read_parquet
 from regard.text.labelled.columns import LabelledColumns
+from regard.text.labelled.files import WHAT, LabelFile, find_files
 
-WHAT = "labelled texts"
 LONGEST_LABEL = 200
 """Maximum number of characters of a label; texts with a longer label are skipped."""
+_FORMS = FORMS | {"text": "a text file for each label", "folders": "a folder for each label"}
 _MOST_KNOWN = 50_000
+_IGNORED_SHOWN = 8
 _MARK = '"'
 _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>", "null", "NULL", "Null"))
 _NONE = "None"
-
-
-@dataclass(frozen=True)
-class LabelFile:
-    """A file, and the label of its texts if there is one file per label."""
-
-    path: Path
-    label: str = ""
-
-
-def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[list[LabelFile], str]:
-    """Return the given files, or the files in the given folders, and their format.
-
-    Args:
-        paths: One table, one text file for each label, or a folder of such files.
-        data: Settings, of which `format` and `encoding` are used.
-
-    Returns:
-        The files, in order of their labels if they have labels, and the format.
-
-    Raises:
-        DataError: If no file is given, a file cannot be read, or the number of files does not fit the format.
-    """
-    if not paths:
-        raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
-    files = [check_file(file, WHAT) for path in paths for file in _expand(Path(path))]
-    shown = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else "")
-    if data.format not in ("auto", "text"):
-        if len(files) > 1:
-            raise DataError(f"{len(files)} files were given with data.format '{data.format}', expected one: {shown}")
-        return [LabelFile(files[0])], data.format
-    if data.format == "auto":
-        if len(files) == 1:
-            return [LabelFile(files[0])], detect_table(files[0], data.encoding)
-        tables = [file for file in files if ending(file) in ENDINGS]
-        if tables:
-            raise DataError(
-                f"{len(files)} files were given, and {tables[0].name} is named like a table; expected one table, or one text "
-                f"file for each label (then set data.format to text): {shown}"
-            )
-    if len(files) == 1:
-        raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, but only one was given")
-    labels = _name_labels(files)
-    order = sorted(range(len(files)), key=lambda place: labels[place])
-    return [LabelFile(files[place], labels[place]) for place in order], "text"
-
-
-def _expand(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-    if not files:
-        inside = next((f", but folders such as {folder.name}" for folder in sorted(path.iterdir()) if folder.is_dir()), "")
-        advice = "; write the texts of each folder to one file, with one text per line" if inside else ""
-        raise DataError(f"{path}: holds no files{inside}, expected one text file for each label{advice}")
-    return files
-
-
-def _name_labels(files: Sequence[Path]) -> list[str]:
-    """Return the files' names without their endings.
-
-    If only the endings differ (`polarity.pos`, `polarity.neg`), return the endings.
-    """
-    names = [file.name.removesuffix(".gz").removesuffix(".GZ") for file in files]
-    stems = [name.rpartition(".")[0] or name for name in names]
-    if len(set(stems)) == len(stems):
-        return stems
-    if len(set(stems)) == 1:
-        endings = [name.rpartition(".")[2] for name in names]
-        if len(set(endings)) == len(endings):
-            return endings
-    twice = next(stem for stem in stems if stems.count(stem) > 1)
-    both = [str(file) for file, stem in zip(files, stems, strict=True) if stem == twice]
-    raise DataError(f"{both[0]} and {both[1]} both stand for the label '{twice}', expected one file for each label; join them")
 
 
 def is_missing(label: str, *, typed: bool) -> bool:
@@ -151,7 +79,8 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
     several labels or none; otherwise a text without a label is skipped. Only the first 65,536 characters of a text are read.
 
     Args:
-        paths: One table, one text file for each label, or a folder of such files.
+        paths: One table, one text file for each label, a folder of such files, or a folder with one text per file for each
+            label.
         data: Settings, of which `format`, `text`, `label`, `label_separator`, `header`, `encoding`, `allow_skipped` and
             `normalization` are used.
         report: Report, which is filled while reading: every line is either kept or skipped with a reason.
@@ -161,22 +90,29 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
             clear which columns are wanted; or, at the end, if no usable text was found, or the unusable share is
             larger than `data.allow_skipped`. The message names the file and the line.
     """
-    files, form = find_files(paths, data)
+    found = find_files(paths, data)
+    files, form = found.files, found.form
     report.files = [str(file.path) for file in files]
-    report.form, report.kind = ("a text file for each label" if form == "text" else FORMS[form]), "texts"
-    report.encoding = show_encoding(files[0].path, "utf-8" if form == "parquet" else data.encoding)
+    report.form, report.kind = _FORMS[form], "texts"
+    first = next((text for file in files for text in file.texts() if text.stat().st_size), None)
+    if first:
+        report.encoding = show_encoding(first, "utf-8" if form == "parquet" else data.encoding)
     limit = SkipLimit(data.allow_skipped, data.encoding, report)
-    if form == "text":
+    if form in ("text", "folders"):
         cleaner = _Cleaner(data, report, given=True)
+        read = _read_label_file if form == "text" else _read_label_folder
         for file in files:
-            yield from _read_label_file(file, cleaner, report)
-            limit.check([file.path], whole=False)
+            yield from read(file, cleaner, report)
+            limit.check(file.texts(), name=str(file.path), whole=False)
     else:
         reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
         cleaner = _Cleaner(data, report, typed=form in ("jsonl", "parquet"))
         for (texts, cells), lines in reader(files[0].path, LabelledColumns(data), report):
             yield from cleaner.clean(texts, cells, lines)
         limit.check([files[0].path])
+    if found.ignored:
+        more = ", …" if len(found.ignored) > _IGNORED_SHOWN else ""
+        report.advice = f"{report.advice} not read: {', '.join(found.ignored[:_IGNORED_SHOWN])}{more}".strip()
     if not report.kept:
         raise DataError(_nothing_usable(report))
 
@@ -295,6 +231,42 @@ def _read_label_file(file: LabelFile, cleaner: _Cleaner, report: ReadingReport) 
         chunk: RawChunk = ([lines, [file.label] * len(lines)], range(first, first + len(lines)))
         (texts, cells), numbers = chunk
         yield from cleaner.clean(texts, cells, numbers, where=f"{IN_FILE}{file.path.name})")
+
+
+def _read_label_folder(folder: LabelFile, cleaner: _Cleaner, report: ReadingReport) -> Iterator[LabelledChunk]:
+    """Read one text per file; all texts of a folder have the same label."""
+    report.unit = "files"
+    where = f"{IN_FILE}{folder.label})"
+    texts: list[str] = []
+    numbers: list[int] = []
+    size = 0
+    for number, file in enumerate(folder.texts(), 1):
+        report.read += 1
+        text = _read_whole(file, cleaner.data.encoding)
+        if not text.strip():
+            report.skip(EMPTY_TEXT + where, number)
+            continue
+        texts.append(text)
+        numbers.append(number)
+        size += len(text)
+        if size > CHUNK_CHARACTERS:
+            yield from cleaner.clean(texts, [folder.label] * len(texts), numbers, where)
+            texts, numbers, size = [], [], 0
+    yield from cleaner.clean(texts, [folder.label] * len(texts), numbers, where)
+
+
+def _read_whole(path: Path, encoding: str) -> str:
+    """Return the text of a file; of a long file, only the beginning is read."""
+    if not path.stat().st_size:  # an empty file is an empty text, and `line_blocks` would raise an error
+        return ""
+    parts: list[str] = []
+    size = 0
+    for _, lines in line_blocks(path, encoding):
+        parts += lines
+        size += sum(map(len, lines)) + len(lines)
+        if size > LONGEST_SIDE:
+            break
+    return "\n".join(parts)
 
 
 def _nothing_usable(report: ReadingReport) -> str:

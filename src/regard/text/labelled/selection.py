@@ -201,9 +201,11 @@ def _check_labels(
         for number, line in zip(single[:5], lines, strict=True)
     )
     more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
+    numbered = bool(report.columns) and all(name.isdigit() for name in report.columns)
+    headed = "if line 1 is a header, set data.header to yes; otherwise " if numbered and 1 in lines else ""
     raise DataError(
         f"{files}: only one text has the label {shown}{more}, expected at least two different texts, for training and"
-        " validation; add texts, merge the label with another, or remove it"
+        f" validation; {headed}add texts, merge the label with another, or remove it"
     )
 
 

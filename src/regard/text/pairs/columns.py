@@ -6,7 +6,16 @@ from regard.config import DataConfig
 from regard.errors import DataError
 from regard.text.files.columns import Column, TwoColumns, find_position
 from regard.text.files.content import rate_text
-from regard.text.files.names import METADATA_SCORE, SOURCE, TARGET, find_language, find_languages, fold, is_metadata
+from regard.text.files.names import (
+    METADATA_SCORE,
+    SOURCE,
+    TARGET,
+    find_language,
+    find_languages,
+    find_named_language,
+    fold,
+    is_metadata,
+)
 
 _LANGUAGE, _IN_LANGUAGE, _ANY_LANGUAGE, _OTHER_LANGUAGE = 8, 6, 5, -4
 """Scores of names: the side's language, several words with it, any language if the settings name none, another language."""
@@ -55,7 +64,7 @@ class PairColumns(TwoColumns):
         Codes of languages count only in lower case, because "Hi" and "No" are sentences. If two
         cells name the same language, all are taken for sentences too.
         """
-        languages = [code for cell in first if (code := find_language(cell, codes=cell.islower()))]
+        languages = [code for cell in first if (code := find_named_language(cell, codes=cell.islower()))]
         if len(set(languages)) < len(languages):
             return False
         sources, targets = ({place for place, cell in enumerate(first) if self._names_side(cell, side)} for side in (0, 1))
@@ -78,7 +87,7 @@ class PairColumns(TwoColumns):
         return self._rate_name(column.name, side) + rate_text(column.content) + _rate_language(column, self._languages[side])
 
     def _names_any(self, cell: str) -> bool:
-        return self._names_side(cell, 0) or self._names_side(cell, 1) or bool(find_language(cell, codes=cell.islower()))
+        return self._names_side(cell, 0) or self._names_side(cell, 1) or bool(find_named_language(cell, codes=cell.islower()))
 
     def _names_side(self, cell: str, side: int) -> bool:
         names, setting = ((SOURCE, self.data.source), (TARGET, self.data.target))[side]
@@ -86,8 +95,8 @@ class PairColumns(TwoColumns):
             return True
         language = self._languages[side]
         if language is None:
-            return find_language(cell, codes=cell.islower()) is not None
-        return find_language(cell, codes=cell.islower()) == language or ("_" in cell and language in find_languages(cell))
+            return find_named_language(cell, codes=cell.islower()) is not None
+        return find_named_language(cell, codes=cell.islower()) == language or ("_" in cell and language in find_languages(cell))
 
     def _rate_name(self, name: str | None, side: int) -> float:
         if name is None:

@@ -1,13 +1,15 @@
 """Sentence pairs from files of any format, with a report on every line that is not a pair."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import DataConfig
 from regard.errors import DataError
+from regard.text.files.content import guess_language
 from regard.text.files.delimited import RawChunk, read_csv, read_fast_align, read_tsv
-from regard.text.files.formats import FORMS, detect_table, read_start
+from regard.text.files.formats import ENDINGS, FORMS, detect_table, ending, read_start
+from regard.text.files.names import find_language
 from regard.text.files.opening import LONGEST_SIDE, OVER_LONG_LINE, line_blocks, show_encoding
 from regard.text.files.report import (
     EMPTY_LINE,
@@ -92,6 +94,8 @@ def _find_header(paths: tuple[Path, Path], wanted: PairColumns) -> bool:
     return False
 
 
+_GUESSED_BY = 300
+"""Maximum number of pairs from which the languages of both sides are guessed."""
 _READERS = {
     "tsv": read_tsv,
     "csv": read_csv,
@@ -130,8 +134,9 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
 
     Raises:
         DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length;
-            if a column does not exist, or it is not clear which columns are wanted; or, at the end, if no usable pair was
-            found, or the unusable share is larger than `data.allow_skipped`. The message names the file and the line.
+            if two files are tables; if a column does not exist, or it is not clear which columns are wanted; if the sources
+            are in the language of `data.target` and the targets in that of `data.source`; or, at the end, if no usable pair
+            was found, or the unusable share is larger than `data.allow_skipped`. The message names the file and the line.
     """
     files = [Path(path) for path in paths]
     if len(files) not in (1, 2):
@@ -148,6 +153,8 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
     for (source, target), lines in chunks:
         chunk = clean(source, target, lines, data, report)
         if chunk.line:
+            if not report.kept:
+                _check_direction(chunk, data, report)
             report.first = report.first or " → ".join(quoted(side[0], mark='"') for side in (chunk.source, chunk.target))
             report.kept += len(chunk.line)
             yield chunk
@@ -160,7 +167,7 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
     """Return the format of the files: `data.format`, or the format found from their number, names and first bytes.
 
     Raises:
-        DataError: If the number of files does not fit the format, or a file cannot be read.
+        DataError: If the number of files does not fit the format, two files look like tables, or a file cannot be read.
     """
     if data.format == "text" or len(paths) == 2:
         if len(paths) != 2:
@@ -169,6 +176,8 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
             )
         if data.format not in ("auto", "text"):
             raise DataError(f"two files were given with data.format '{data.format}', expected one; parallel files are 'text'")
+        if data.format == "auto":
+            _check_parallel(paths, data.encoding)
         return "text"
     if data.format != "auto":
         return data.format
@@ -176,11 +185,54 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
     return "fast_align" if found == "tsv" and _has_bars(paths[0], data.encoding) else found
 
 
+def _check_parallel(paths: Sequence[Path], encoding: str) -> None:
+    """Check that two files are not tables, such as the parts of a larger one, because then their lines are not translations.
+
+    Raises:
+        DataError: If a file is named like a table, or nearly all first lines of both have a tab.
+    """
+    table = next((path for path in paths if ending(path) in ENDINGS), None)
+    if table is None and not all(_most_lines(path, encoding, lambda line: b"\t" in line) for path in paths):
+        return
+    found = f"{table.name} is named like a table" if table else "nearly all lines of both contain a tab, as in tables"
+    raise DataError(
+        f"{paths[0]} and {paths[1]}: two files are read as parallel text, but {found}; expected one table or two text files. "
+        "Join tables into one file, or set data.format to text if line n of one file is the translation of line n of the other"
+    )
+
+
 def _has_bars(path: Path, encoding: str) -> bool:
     """Return True if nearly all of the first lines have `|||` between two sides, and no tab."""
+    return _most_lines(path, encoding, lambda line: line.count(b"|||") == 1 and b"\t" not in line)
+
+
+def _most_lines(path: Path, encoding: str, test: Callable[[bytes], bool]) -> bool:
+    """Return True if nearly all of the first lines pass a test."""
     lines = [line for line in read_start(path, encoding).split(b"\n")[:1000] if line.strip()]
-    parted = sum(line.count(b"|||") == 1 and b"\t" not in line for line in lines)
-    return bool(lines) and parted * 10 >= len(lines) * 9
+    return bool(lines) and sum(map(test, lines)) * 10 >= len(lines) * 9
+
+
+def _check_direction(chunk: PairChunk, data: DataConfig, report: ReadingReport) -> None:
+    """Check that the sources are not in the language of `data.target` while the targets are in that of `data.source`.
+
+    Raises:
+        DataError: If they are; the message says how to exchange the sides, or the settings.
+    """
+    wanted = [find_language(data.source), find_language(data.target)]
+    if wanted[0] == wanted[1] or None in wanted:
+        return
+    if [guess_language(side[:_GUESSED_BY]) for side in (chunk.target, chunk.source)] != wanted:
+        return
+    if report.form == FORMS["text"]:
+        (first, second), order = report.files, f"give the files in the other order: {report.files[1]},{report.files[0]}"
+    else:
+        first, second = (f"column {quoted(name)}" for name in report.columns)
+        first, order = f"{report.files[0]}: {first}", f"set {PairColumns(data).example(report.columns[::-1])}"
+    raise DataError(
+        f"{first} seems to be in the language '{data.target}' and {second} in '{data.source}', but data.source is "
+        f"'{data.source}' and data.target is '{data.target}'. To translate from '{data.source}' to '{data.target}', {order}. "
+        f"For the other direction, set data.source to {data.target} and data.target to {data.source}"
+    )
 
 
 def clean(

@@ -1,0 +1,143 @@
+"""Separators and quotation marks of CSV and tab-separated files."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.config import DataConfig, LabelledDataConfig
+from regard.errors import DataError
+from regard.text.files.report import TOO_MANY_COLUMNS, ReadingReport
+from regard.text.labelled.readers import read_labelled
+from regard.text.pairs.readers import read_pairs
+
+
+def write(folder: Path, content: str, name: str = "x.csv") -> Path:
+    path = folder / name
+    path.write_text(content)
+    return path
+
+
+def pairs(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_pairs([path], DataConfig(**settings), report))
+    return [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)], report
+
+
+def labelled(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_labelled([path], LabelledDataConfig(**settings), report))
+    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)], report
+
+
+def test_semicolons_with_decimal_commas(tmp_path):
+    rows = "Guter Film;pos;3,5\nSchlechter Film;neg;1,5\n" * 10
+    found, report = labelled(write(tmp_path, rows), text="0", label="1")
+    assert found[:2] == [("Guter Film", "pos"), ("Schlechter Film", "neg")]
+    assert report.form == "semicolon-separated"
+    _, report = labelled(write(tmp_path, rows.replace(",", "!").replace(";", ",").replace("!", ";")), text="0", label="1")
+    assert report.form == "comma-separated"
+    for content in (
+        "text;rating\n" + "Guter Film;3,5\nSchlechter Film;1,5\n" * 10,
+        '"Guter Film";"3,5"\n"Nicht gut";"1,5"\n' * 10,
+    ):
+        assert labelled(write(tmp_path, content), text="0", label="1")[1].form == "semicolon-separated"
+    ragged = "text;rating\n" + "Guter Film;3,5\nSchlechter Film;1,5;ja\nKein Film;2,5\n" * 10
+    _, report = labelled(write(tmp_path, ragged), allow_skipped=0.5)
+    assert report.form == "semicolon-separated"
+
+
+@pytest.mark.parametrize(
+    ("row", "commas", "semicolons"),
+    [
+        ("Guter Film;3,5", "'Guter Film;3' and '5'", "'Guter Film' and '3,5'"),
+        ("Hello, yes;Hallo, ja", "'Hello' and 'yes;Hallo' and 'ja'", "'Hello, yes' and 'Hallo, ja'"),
+    ],
+)
+def test_two_separators_that_fit_equally_well(tmp_path, row, commas, semicolons):
+    path = write(tmp_path, f"{row}\n" * 10)
+    with pytest.raises(DataError) as caught:
+        pairs(path)
+    assert str(caught.value) == (
+        f"{path}: commas and semicolons both split its rows into columns: a row is {commas} with commas, and {semicolons} with "
+        "semicolons; write the right separator into a first line, sep=, or sep=;"
+    )
+    for separator in ",;":
+        found, _ = pairs(write(tmp_path, f"sep={separator}\n" + f"{row}\n" * 10), columns=("0", "1"))
+        assert found[0] == tuple(cell.strip() for cell in row.split(separator)[:2])
+
+
+def test_a_tab_is_always_a_separator(tmp_path):
+    rows = [(f"Hello, yes {i}", f"Hallo, ja {i}") for i in range(10)]
+    assert pairs(write(tmp_path, "".join("\t".join(row) + "\n" for row in rows)))[0] == rows
+
+
+def test_a_title_does_not_hide_the_separator(tmp_path):
+    found, report = pairs(write(tmp_path, "Vocabulary list\nEnglish;German\n" + "Well, yes;Ja\nNo;Nein\n" * 5))
+    assert found[:2] == [("Well, yes", "Ja"), ("No", "Nein")]
+    assert report.form == "semicolon-separated"
+
+
+QUOTED = "The quotation marks around cells of x.tsv are read as text: set data.format to csv."
+PLAIN = "".join(f"a good film {i}\tpos\na bad film {i}\tneg\n" for i in range(20))
+
+
+@pytest.mark.parametrize(
+    ("content", "last"),
+    [
+        ('"good film"\t"pos"\n"bad film"\t"neg"\n' * 10, ("bad film", "neg")),
+        ('"good, film"\tpos\n"bad ""film"""\tneg\n' * 10, ('bad "film"', "neg")),
+        (PLAIN + '"good\nfilm"\tpos\n', ("good\nfilm", "pos")),
+        (PLAIN + '"good\r\n\r\nfilm"\tpos\r\n', ("good\r\n\r\nfilm", "pos")),
+        ("".join(f"pos\tgood film {i}\nneg\tbad film {i}\n" for i in range(20)) + 'pos\t"good\nfilm"\n', ("good\nfilm", "pos")),
+    ],
+)
+def test_quoted_cells_between_tabs(tmp_path, content, last):
+    path = tmp_path / "x.tsv"
+    path.write_bytes(content.encode())
+    _, report = labelled(path)
+    assert f"\n  {QUOTED}\n" in report.render()
+    found, report = labelled(path, format="csv")
+    assert found[-1] == last
+    assert not report.skipped
+    assert not report.advice
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '"Yes," he said\tpos\n"No," said she\tneg\n' * 10,  # CSV allows no text after a closing quote
+        PLAIN + '"good\tpos\na film"\tneg\n',
+        PLAIN + '"good\n' + PLAIN,
+        PLAIN + '"good film"\tpos\n',
+    ],
+)
+def test_quotation_marks_that_are_text(tmp_path, content):
+    _, report = labelled(write(tmp_path, content, "x.tsv"))
+    assert not report.advice
+
+
+def test_an_error_about_short_lines_says_that_cells_are_quoted(tmp_path):
+    with pytest.raises(
+        DataError, match=r"are unusable, .* allows 10%\. The quotation marks around cells of x\.tsv are read as"
+    ):
+        labelled(write(tmp_path, '"a\ngood film"\tpos\n"a\nbad film"\tneg\n' * 10, "x.tsv"))
+
+
+@pytest.mark.parametrize("header", ["", "label, text\n"])
+def test_a_blank_between_a_comma_and_a_quote(tmp_path, header):
+    content = header + 'pos, "good, nice"\nneg, "bad, ""awful"""\npos,  "so, so"\nneg, bad\n' * 10
+    found, report = labelled(write(tmp_path, content), text="1", label="0")
+    assert found[:4] == [("good, nice", "pos"), ('bad, "awful"', "neg"), ("so, so", "pos"), ("bad", "neg")]
+    assert report.kept == 40
+    path = write(tmp_path, header + 'pos, "good film"\nneg, "bad film"\n' * 10)
+    assert labelled(path, text="1", label="0")[0][0] == ("good film", "pos")
+    assert labelled(write(tmp_path, "sep=,\n" + content), text="1", label="0")[0][0] == ("good, nice", "pos")
+
+
+def test_a_comma_before_speech_is_no_quoted_cell(tmp_path):
+    rows = "".join(f"good film {i},pos\nbad film {i},neg\n" for i in range(20))
+    _, report = labelled(write(tmp_path, "text,label\n" + rows + 'He said, "hi" to me,pos\n'))
+    assert report.kept == 40
+    assert report.skipped[TOO_MANY_COLUMNS].lines == [42]
+    rows = "".join(f'"He said, ""hi {i}""",pos\n"bad film {i}",neg\n' for i in range(20))
+    assert labelled(write(tmp_path, "text,label\n" + rows))[0][0] == ('He said, "hi 0"', "pos")

@@ -1,0 +1,206 @@
+"""Headers and widths of tables: lines wider than the header, titles above it, sorted files, and files in another encoding."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.config import DataConfig, LabelledDataConfig
+from regard.errors import DataError
+from regard.text.files.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER, TOO_MANY_COLUMNS, ReadingReport
+from regard.text.labelled.readers import read_labelled
+from regard.text.pairs.readers import read_pairs
+
+ENGLISH = [f"The old man number {i} is walking" for i in range(30)]
+GERMAN = [f"Der alte Mann Nummer {i} geht spazieren" for i in range(30)]
+THAI = [
+    "ผู้ชายคนนี้กำลังเดินอยู่ในสวนสาธารณะกับสุนัขของเขา",
+    "เธออ่านหนังสือพิมพ์ทุกเช้าที่บ้านของเธอในกรุงเทพ",
+    "วันนี้อากาศดีมากเราควรไปเที่ยวทะเลกันเถอะ",
+]
+THAI = [f"{text} {i}" for i, text in enumerate(THAI * 10)]
+MOODS = [("happy", "sad")[i % 2] for i in range(30)]
+WANTED = list(zip(ENGLISH, GERMAN, strict=True))
+
+
+def write(folder: Path, header: str, *columns: list[str], name: str = "x.csv", encoding: str = "utf-8") -> Path:
+    separator = "\t" if name.endswith(".tsv") else ","
+    lines = header.splitlines() + [",".join(row) for row in zip(*columns, strict=True)]
+    path = folder / name
+    path.write_bytes("".join(line.replace(",", separator) + "\n" for line in lines).encode(encoding))
+    return path
+
+
+def pairs(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_pairs([path], DataConfig(**settings), report))
+    return [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)], report
+
+
+def labelled(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_labelled([path], LabelledDataConfig(**settings), report))
+    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)], report
+
+
+def refused(read, path: Path, **settings: object) -> str:
+    with pytest.raises(DataError) as caught:
+        read(path, **settings)
+    return str(caught.value)
+
+
+def skipped(report: ReadingReport) -> dict[str, list[int]]:
+    return {reason: entry.lines for reason, entry in report.skipped.items()}
+
+
+ROW_NAMES = [str(i + 1) for i in range(30)]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_row_names_without_a_name_in_the_header(tmp_path, name):
+    path = write(tmp_path, "en,de", ROW_NAMES, ENGLISH, GERMAN, name=name)
+    assert refused(pairs, path) == (
+        f"{path}: the header names 2 columns, but most lines have 3: unquoted separators in the text, or row names (in R, "
+        "write with row.names=FALSE). Fix the file, or give the columns by number, counted from 0, with data.columns"
+    )
+    assert "the header names 2 columns" in refused(pairs, path, columns=("en", "de"))
+    found, report = pairs(path, columns=("1", "2"))
+    assert (found, report.columns, skipped(report)) == (WANTED, ["1", "2"], {HEADER: [1]})
+    path = write(tmp_path, "text,label", ROW_NAMES, ENGLISH, MOODS, name=name)
+    assert "the header names 2 columns, but most lines have 3" in refused(labelled, path)
+    assert labelled(path, text="1", label="2")[0] == list(zip(ENGLISH, MOODS, strict=True))
+
+
+def test_a_comma_without_quotes_in_every_text(tmp_path):
+    path = write(tmp_path, "label,text", MOODS, [f"great film {i}, but boring" for i in range(30)])
+    assert "the header names 2 columns, but most lines have 3: unquoted separators in the text" in refused(labelled, path)
+    ragged = [f"great film {i}" + ", and long" * (i % 4 + 1) for i in range(30)]
+    assert "but most lines have more: unquoted" in refused(labelled, write(tmp_path, "label,text", MOODS, ragged))
+    ends = write(tmp_path, "text,label", ENGLISH, MOODS, [""] * 30, [" "] * 30)
+    assert labelled(ends)[0] == list(zip(ENGLISH, MOODS, strict=True))
+
+
+@pytest.mark.parametrize("header", ["english,german", ""])
+def test_a_comma_without_quotes_in_some_texts(tmp_path, header):
+    english = [f"Hello, yes {i}" if i % 3 == 0 else text for i, text in enumerate(ENGLISH)]
+    german = [f"Hallo, ja {i}" if i % 3 == 0 else text for i, text in enumerate(GERMAN)]
+    message = refused(pairs, write(tmp_path, header, english, german))
+    assert "10 of 30 rows (33%) are unusable" in message
+    assert "Lines with too many columns have unquoted separators in the text" in message
+    assert ("to read them, give two columns by number with data.columns." in message) == (not header)
+    found, report = pairs(write(tmp_path, header, english, german), allow_skipped=0.4)
+    assert found == [pair for i, pair in enumerate(WANTED) if i % 3]
+    assert report.skipped[TOO_MANY_COLUMNS].count == 10
+
+
+def test_further_columns_in_some_lines_without_a_header(tmp_path):
+    licences = [f"CC-BY 2.0 (France) Attribution: tatoeba.org #{i} (CM) & #{i + 7} (x)" for i in range(30)]
+    for most in (range(30), range(20), range(10)):
+        lines = [pair + ((licences[i],) if i in most else ()) for i, pair in enumerate(WANTED)]
+        path = tmp_path / "x.tsv"
+        path.write_text("".join("\t".join(line) + "\n" for line in lines))
+        assert pairs(path)[0] == WANTED
+    path.write_text("".join("\t".join(pair) + (f"\ta note {i}" if i % 3 else "") + "\n" for i, pair in enumerate(WANTED)))
+    assert pairs(path, columns=("0", "1"))[0] == WANTED
+
+
+def test_a_stray_tab_in_a_file_without_a_header(tmp_path):
+    path = write(tmp_path, "", [*ENGLISH, "A stray\ttab"], [*GERMAN, "Ein Tab"], name="x.tsv")
+    found, report = pairs(path)
+    assert (found, skipped(report)) == (WANTED, {TOO_MANY_COLUMNS: [31]})
+
+
+LONG = [f"Una película número {i} muy larga" for i in range(3000)]
+SORTED = ["pos"] * 1500 + ["neg"] * 1500
+CHANNELS = ["web", "forum", "app"] * 1000
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_a_file_that_is_sorted_by_its_label(tmp_path, name):
+    path = write(tmp_path, "Comentario,Clasificación,Canal", LONG, SORTED, CHANNELS, name=name)
+    assert labelled(path)[0] == list(zip(LONG, SORTED, strict=True))
+    for header in ("Foo,Bar,Baz", ""):
+        message = refused(labelled, write(tmp_path, header, LONG, SORTED, CHANNELS, name=name))
+        assert "could each be the label" in message
+        assert "1 'Bar': 'pos' (2 different values)" in message or not header
+    path = write(tmp_path, "Foo,Bar,Baz", LONG, ["x"] * 3000, SORTED, name=name)
+    assert labelled(path)[0] == list(zip(LONG, SORTED, strict=True))
+    path = write(tmp_path, "Foo,Bar,Baz", LONG, ["x"] * 3000, CHANNELS, name=name)
+    assert labelled(path)[0] == list(zip(LONG, CHANNELS, strict=True))
+
+
+CHINESE = [f"这部电影真的很好看第{i}次" for i in range(30)]
+PLACES = [("北京", "上海", "广州")[i % 3] for i in range(30)]
+OPINIONS = [("正面", "负面")[i % 2] for i in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown", "name"), [("gb18030", "GB 18030", "gb18030"), ("utf-16-le", "UTF-16 (little-endian)", "utf-16-le")]
+)
+def test_an_error_about_columns_names_the_encoding(tmp_path, encoding, shown, name):
+    columns = CHINESE, PLACES, ["网站"] * 30, OPINIONS
+    path = write(tmp_path, "评论,地点,渠道,标签", *columns, encoding=encoding)
+    message = refused(labelled, path)
+    assert message.startswith(f"{path}: is probably not in UTF-8. x.csv looks like {shown}")
+    assert f": set data.encoding to {name}. Read in UTF-8, it gives this error: cannot tell which columns hold" in message
+    assert "--data.text \\udc" not in message
+    assert labelled(path, encoding=encoding)[0] == list(zip(CHINESE, OPINIONS, strict=True))
+    assert "encoding" not in refused(labelled, write(tmp_path, "", *columns))
+    one = write(
+        tmp_path, "", [f"Só um texto número {i}" for i in range(30)], encoding="utf-16-le" if "16" in name else "cp1252"
+    )
+    assert ("looks like UTF-16" if "16" in name else "looks like Windows-1252") in refused(labelled, one)
+    assert "Is data.encoding right? It is ascii. Read in ascii, it gives" in refused(labelled, one, encoding="ascii")
+
+
+@pytest.mark.parametrize("title", ["# exported from X", "Vocabulary list 2024,", "Vocabulary list 2024,\n,\nspring"])
+@pytest.mark.parametrize("settings", [{}, {"header": "yes"}, {"columns": ("english", "german")}])
+def test_a_title_above_the_header(tmp_path, title, settings):
+    path = write(tmp_path, f"{title}\nEnglish,German", ENGLISH, GERMAN)
+    found, report = pairs(path, **settings)
+    above = [i + 1 for i, line in enumerate(title.split("\n")) if line != ","]
+    assert found == WANTED
+    assert skipped(report)[ABOVE_HEADER] == above
+    assert skipped(report)[HEADER] == [len(title.split("\n")) + 1]
+    path = write(tmp_path, f"{title}\nReview,Sentiment,Date".replace(",\n", ",,\n"), ENGLISH, MOODS, ["2024-01-02"] * 30)
+    if "columns" not in settings:
+        assert labelled(path, **settings)[0] == list(zip(ENGLISH, MOODS, strict=True))
+
+
+def test_a_short_first_line_above_examples(tmp_path):
+    assert pairs(write(tmp_path, "# exported from X", ENGLISH, GERMAN))[0] == WANTED
+    assert pairs(write(tmp_path, "Hello,\nYes,Ja", ENGLISH, GERMAN))[0] == [("Yes", "Ja"), *WANTED]
+    assert len(pairs(write(tmp_path, "Title,\nEnglish,German", ENGLISH, GERMAN), header="no")[0]) == 31
+
+
+def test_the_default_header_of_pandas(tmp_path):
+    found, report = pairs(write(tmp_path, ",0,1", ROW_NAMES, ENGLISH, GERMAN))
+    assert (found, skipped(report)) == (WANTED, {COLUMN_NUMBERS: [1]})
+    found, report = labelled(write(tmp_path, ",0,1", ROW_NAMES, ENGLISH, MOODS))
+    assert (found, skipped(report)) == (list(zip(ENGLISH, MOODS, strict=True)), {COLUMN_NUMBERS: [1]})
+    assert pairs(write(tmp_path, ",0,9", ROW_NAMES, ENGLISH, GERMAN))[0][0] == ("0", "9")
+
+
+def test_a_header_in_thai(tmp_path):
+    path = write(tmp_path, "ภาษาอังกฤษ,ภาษาไทย", ENGLISH, THAI)
+    assert pairs(path)[0] == list(zip(ENGLISH, THAI, strict=True))
+    path = write(tmp_path, "ความคิดเห็น,ป้ายกำกับ", THAI, MOODS)
+    assert labelled(path)[0] == list(zip(THAI, MOODS, strict=True))
+    assert len(pairs(write(tmp_path, "", ENGLISH, THAI))[0]) == 30
+
+
+@pytest.mark.parametrize("header", ["Front,Back", "English word,German word", "English (text),German sentence", "Wort,Deutsch"])
+@pytest.mark.parametrize("settings", [{}, {"source": "en", "target": "de"}])
+def test_headers_above_words(tmp_path, header, settings):
+    path = write(tmp_path, header, ["dog", "cat", "house"], ["Hund", "Katze", "Haus"])
+    found = pairs(path, **settings)[0]
+    expected = header != "Wort,Deutsch"  # only one of its cells names a side
+    assert found == [tuple(header.split(","))] * (not expected) + [("dog", "Hund"), ("cat", "Katze"), ("house", "Haus")]
+
+
+def test_words_for_words_are_a_pair(tmp_path):
+    path = write(tmp_path, "", ["English word", "dog"], ["Englisches Wort", "Hund"], name="x.tsv")
+    assert pairs(path)[0][0] == ("English word", "Englisches Wort")
+
+
+def test_a_header_alone(tmp_path):
+    assert "no usable pair" in refused(pairs, write(tmp_path, "source,target", name="x.tsv"))

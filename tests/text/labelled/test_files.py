@@ -1,0 +1,142 @@
+"""Folders of label files, and folders with the texts of a label."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from regard.config import LabelledDataConfig, WordsConfig
+from regard.errors import DataError
+from regard.text import preparation
+from regard.text.files.report import EMPTY_TEXT, NOT_UNICODE, ReadingReport
+from regard.text.labelled.prepare import prepare_labelled
+from regard.text.labelled.readers import LONGEST_SIDE, read_labelled
+
+
+def write(path: Path, content: str | bytes = "x\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(*paths: Path, **given: object) -> tuple[list[tuple[str, str]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_labelled(paths, LabelledDataConfig(**given), report))
+    assert report.read == report.kept + report.num_skipped
+    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)], report
+
+
+def refused(*paths: Path, **given: object) -> str:
+    with pytest.raises(DataError) as caught:
+        read(*paths, **given)
+    return str(caught.value)
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """Folders as in the download of IMDB."""
+    folder = tmp_path / "aclImdb" / "train"
+    for label, word in (("pos", "good"), ("neg", "bad")):
+        for number in range(12):
+            write(folder / label / f"{number}_7.txt", f"A {word} film,\nnumber {number}.\n")
+    write(folder / "pos" / ".DS_Store", b"\0\1")
+    for name in ("labeledBow.feat", "urls_neg.txt", "urls_pos.txt"):
+        write(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["auto", "text"])
+def test_a_folder_of_texts_for_each_label(reviews, form):
+    found, report = read(reviews, format=form)
+    assert len(found) == 24
+    assert found[0] == ("A bad film,\nnumber 0.", "neg")
+    assert found[-1] == ("A good film,\nnumber 9.", "pos")
+    lines = report.render().splitlines()
+    assert lines[0].endswith("train/neg + " + str(reviews / "pos") + " (a folder for each label): 24 files read, 24 texts kept")
+    left_out = ", ".join(str(reviews / name) for name in ("labeledBow.feat", "urls_neg.txt", "urls_pos.txt"))
+    assert f"  not read: {left_out}" in lines
+
+
+def test_some_of_the_folders(reviews):
+    write(reviews / "unsup" / "1.txt")
+    assert {label for _, label in read(reviews)[0]} == {"neg", "pos", "unsup"}
+    found, report = read(reviews / "pos", reviews / "neg")
+    assert {label for _, label in found} == {"neg", "pos"}
+    assert not report.advice
+
+
+def test_texts_that_are_empty_long_packed_or_in_another_encoding(reviews, monkeypatch):
+    write(reviews / "neg" / "0_7.txt", "")
+    write(reviews / "neg" / "11_7.txt", " \n")
+    write(reviews / "pos" / "0_7.txt", gzip.compress(b"packed"))
+    write(reviews / "pos" / "1_7.txt", "long " * LONGEST_SIDE)
+    write(reviews / "pos" / "2_7.txt", "schön".encode("cp1252"))
+    monkeypatch.setattr("regard.text.labelled.readers.CHUNK_CHARACTERS", 50)
+    found, report = read(reviews, allow_skipped=0.2)
+    assert len(found) == 21
+    assert found[10] == ("packed", "pos")
+    assert max(len(text) for text, _ in found) == LONGEST_SIDE
+    assert report.skipped[f"{EMPTY_TEXT} (neg)"].lines == [1, 3]
+    assert f"skipped 2: {EMPTY_TEXT} (neg) (files 1, 3)" in report.render()
+    assert report.skipped[f"{NOT_UNICODE} (pos)"].count == 1
+    message = refused(reviews)
+    assert message.startswith(f"{reviews / 'neg'}: 2 of 12 files (17%) are unusable")
+
+
+def test_folders_are_prepared_and_found_again(reviews, tmp_path, monkeypatch):
+    data = LabelledDataConfig(train=(str(reviews),), dev_size=2, cache=str(tmp_path / "cache"))
+    write(reviews / "neg" / "9_7.txt", "")
+
+    def run():
+        return prepare_labelled(data, WordsConfig(), seed=1, progress=False)
+
+    first = run()
+    assert first.labels.names == ("neg", "pos")
+    assert first.report.train.files == [str(reviews / "neg"), str(reviews / "pos")]
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "_Preparation", None)
+        assert run().report.render() == first.report.render()
+    (reviews / "pos" / "0_7.txt").rename(reviews / "neg" / "z.txt")  # the same bytes in the same order
+    second = run()
+    assert second.train.path != first.train.path
+    assert [second.report.train_counts[label] + second.report.dev_counts[label] for label in ("neg", "pos")] == [12, 11]
+
+
+def test_folders_that_are_no_labels(reviews, tmp_path):
+    write(reviews.parent / "test" / "pos" / "1.txt")
+    assert "test, " + str(reviews) + ": these folders are named like the parts of a data set" in refused(reviews.parent)
+    write(reviews / "neg" / "old" / "1.txt")
+    message = refused(reviews)
+    assert (
+        f"{reviews / 'neg'}: holds a folder, old, but is read as the texts of the label 'neg'; expected files with" in message
+    )
+    for name in ("sports", "news"):
+        write(tmp_path / "tables" / name / "x.csv")
+    assert "x.csv: is named like a table, but its folder is read as a label" in refused(tmp_path / "tables")
+    again = write(tmp_path / "again" / "pos" / "1.txt").parent
+    assert "both stand for the label 'pos'" in refused(reviews / "pos", again)
+
+
+@pytest.mark.parametrize("others", [("README.md", "LICENSE", "notes.md"), ("readme.txt", "LICENSE.txt"), (".hidden",)])
+def test_files_about_the_label_files(tmp_path, others):
+    for name in ("pos.txt", "neg.txt", *others):
+        write(tmp_path / "mr" / name, f"{name} is here\n")
+    found, report = read(tmp_path / "mr")
+    assert found == [("neg.txt is here", "neg"), ("pos.txt is here", "pos")]
+    visible = sorted(name for name in others if not name.startswith("."))
+    assert report.advice == ("not read: " + ", ".join(str(tmp_path / "mr" / name) for name in visible) if visible else "")
+
+
+def test_label_files_in_markdown_and_a_single_folder_beside_them(tmp_path):
+    for name in ("pos.md", "neg.md", "README.md", "old/pos.md"):
+        write(tmp_path / name, f"{name}\n")
+    found, report = read(tmp_path)
+    assert found == [("neg.md", "neg"), ("pos.md", "pos")]
+    assert report.advice == f"not read: {tmp_path / 'README.md'}, {tmp_path / 'old'}"
+
+
+def test_a_table_with_a_description(tmp_path):
+    write(tmp_path / "data" / "README.md")
+    assert "holds no files but README.md, expected one text file for each label" in refused(tmp_path / "data")
+    write(tmp_path / "data" / "x.csv", "text,label\na good film,pos\n")
+    assert read(tmp_path / "data")[0] == [("a good film", "pos")]
