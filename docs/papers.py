@@ -1,4 +1,4 @@
-"""Where the papers can be read that docstrings cite, by the words of the citation."""
+"""Web addresses of the papers that docstrings cite, and a function that turns citations into links."""
 
 import re
 from collections.abc import Callable
@@ -80,6 +80,6 @@ def link_papers(text: str, link: Callable[[str, str], str]) -> str:
 
     Args:
         text: A docstring, or a part of one.
-        link: Function of the citation and its address that returns the link.
+        link: Function that returns a link, given a citation and the address of its paper.
     """
     return _CITATION.sub(lambda found: link(found[0], PAPERS[found[0]]), text)

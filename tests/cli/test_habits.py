@@ -91,7 +91,7 @@ ROWS = [
     ("--verbose", "translation", "standard error"),
     ("-v", "classification", "standard error"),
     ("--delimiter", "classification", "sep=;"),
-    # with one of regard's sections in front, which is guessed easily
+    # with one of regard's sections in front, as users often guess
     ("--training.batch_size", "translation", "--training.batch_sentences"),
     ("--training.epochs", "language", "--training.max_epochs"),
     ("--training.lr", "classification", "--training.learning_rate"),

@@ -77,7 +77,7 @@ def test_a_page_links_the_papers_that_it_cites(entry, written):
     assert references or "Reference" not in describe(entry.kind).labelled
     for reference in references:
         text, number = re.subn(r"\]\(https://[^)]*\)", "", reference)
-        assert number >= len(re.findall(r"\b(?:19|20)\d\d\b", text)) > 0, "add it to docs/papers.py"
+        assert number >= len(re.findall(r"\b(?:19|20)\d\d\b", text)) > 0, "add the paper to docs/papers.py"
 
 
 @pytest.mark.parametrize("entry", MECHANISMS, ids=lambda entry: entry.name)

@@ -136,8 +136,8 @@ class _Sample:
 class _Rows:
     """Counter of the rows to train on: of all rows, or of the different ones if duplicates are dropped.
 
-    The hashes of different rows are kept, 8 bytes each. New ones are merged with them only when they are as many, so that the
-    total cost is that of sorting all hashes about twice.
+    It keeps the hashes of different rows, 8 bytes each. New hashes wait until they are as many as the kept ones, and are then
+    merged with them. All merges together cost about as much as sorting all hashes twice.
 
     Args:
         data: Settings, of which `drop_repeats` is used.
@@ -162,7 +162,7 @@ class _Rows:
             self._merge()
 
     def _merge(self) -> None:
-        # `np.unique` does the same with a hash table, which takes more than ten times as long.
+        # `np.unique` does the same with a hash table, which takes about ten times as long (numpy 2.4).
         hashes = np.sort(np.concatenate([self._known, *self._new]))
         first = np.ones(len(hashes), np.bool_)
         first[1:] = hashes[1:] != hashes[:-1]

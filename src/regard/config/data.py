@@ -79,7 +79,8 @@ class LabelledDataConfig(FileSettings):
 
     train: tuple[str, ...] = ()
     """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz), or one text file for each
-    label, whose name without its ending is the label; or a folder of such files, or with a folder of texts for each label."""
+    label, whose name without its ending is the label; or a folder of such files; or a folder with a subfolder of texts for
+    each label."""
     dev: tuple[str, ...] = ()
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000

@@ -175,7 +175,7 @@ def verb_tables(verbs: tuple[Verb, ...], tenses: tuple[str, ...], negation: str 
 
 @cache
 def imperative_table(verbs: tuple[Verb, ...], negation: str = "") -> Table:
-    """Return a table of imperatives in English and German, such as "open" and "mach … auf" (the object goes in the gap).
+    """Return a table of imperatives in English and German, such as "open" and "mach … auf" (the object replaces "…").
 
     With a negation, they are negated: "do not open".
     """

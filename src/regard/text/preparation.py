@@ -154,7 +154,7 @@ class DataSchema(ABC, Generic[C, S, P]):
         return list(paths)
 
     def show_files(self, paths: Sequence[str]) -> list[str]:
-        """Return the names of the files for reports: their folders if there is one example per file."""
+        """Return the files that reports name: folders instead of files if there is one example per file."""
         return self.find_files(paths)
 
     def settings(self) -> dict[str, Any]:

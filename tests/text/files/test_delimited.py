@@ -59,16 +59,38 @@ def test_two_separators_that_fit_equally_well(tmp_path, row, commas, semicolons)
         pairs(path)
     assert str(caught.value) == (
         f"{path}: commas and semicolons both split its rows into columns: a row is {commas} with commas, and {semicolons} with "
-        "semicolons; write the right separator into a first line, sep=, or sep=;"
+        "semicolons; add a first line that names the right one: sep=, or sep=;"
     )
     for separator in ",;":
         found, _ = pairs(write(tmp_path, f"sep={separator}\n" + f"{row}\n" * 10), columns=("0", "1"))
         assert found[0] == tuple(cell.strip() for cell in row.split(separator)[:2])
 
 
-def test_a_tab_is_always_a_separator(tmp_path):
+def test_a_tab_wins_over_commas_that_split_as_many_rows(tmp_path):
     rows = [(f"Hello, yes {i}", f"Hallo, ja {i}") for i in range(10)]
     assert pairs(write(tmp_path, "".join("\t".join(row) + "\n" for row in rows)))[0] == rows
+
+
+CODE = "".join(f'{i},"def f(x):\n\ty = x\n\tz = y\n",{("good", "bad")[i % 2]}\n' for i in range(40))
+TABBED = "".join(f"{('pos', 'neg')[i % 2]},film\tnumber {i} was long\n" for i in range(40))
+
+
+def test_tabs_in_the_texts_of_a_comma_separated_file(tmp_path):
+    for content in ("id,code,label\n" + CODE, CODE):
+        found, report = labelled(write(tmp_path, content), text="1", label="2")
+        assert (found[0], len(found)) == (("def f(x):\n\ty = x\n\tz = y", "good"), 40)
+        assert report.form == "comma-separated"
+    assert labelled(write(tmp_path, "label,text\n" + TABBED))[0][1] == ("film\tnumber 1 was long", "neg")
+    rows = "".join(f"A house {i},Ein\tHaus {i}\n" for i in range(10))
+    assert pairs(write(tmp_path, "en,de\n" + rows))[0][0] == ("A house 0", "Ein\tHaus 0")
+    mixed = "".join(f"A house {i},Ein{chr(9) * (i % 3 > 0)}Haus {i}\n" for i in range(10))
+    assert pairs(write(tmp_path, mixed))[0][1] == ("A house 1", "Ein\tHaus 1")
+
+
+def test_commas_do_not_hide_the_bad_quotes_of_a_tab_separated_file(tmp_path):
+    rows = "".join(f'Yes, number {i}\t"Ja" sagte er\n' for i in range(10))
+    with pytest.raises(DataError, match="bad quoting"):
+        pairs(write(tmp_path, "en\tde\n" + rows))
 
 
 def test_a_title_does_not_hide_the_separator(tmp_path):
@@ -77,7 +99,7 @@ def test_a_title_does_not_hide_the_separator(tmp_path):
     assert report.form == "semicolon-separated"
 
 
-QUOTED = "The quotation marks around cells of x.tsv are read as text: set data.format to csv."
+QUOTED = "The quotation marks around cells of x.tsv are read as text; to remove them, set data.format to csv."
 PLAIN = "".join(f"a good film {i}\tpos\na bad film {i}\tneg\n" for i in range(20))
 
 
@@ -124,7 +146,7 @@ def test_an_error_about_short_lines_says_that_cells_are_quoted(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["", "label, text\n"])
-def test_a_blank_between_a_comma_and_a_quote(tmp_path, header):
+def test_a_space_between_a_comma_and_a_quote(tmp_path, header):
     content = header + 'pos, "good, nice"\nneg, "bad, ""awful"""\npos,  "so, so"\nneg, bad\n' * 10
     found, report = labelled(write(tmp_path, content), text="1", label="0")
     assert found[:4] == [("good, nice", "pos"), ('bad, "awful"', "neg"), ("so, so", "pos"), ("bad", "neg")]
@@ -134,7 +156,7 @@ def test_a_blank_between_a_comma_and_a_quote(tmp_path, header):
     assert labelled(write(tmp_path, "sep=,\n" + content), text="1", label="0")[0][0] == ("good, nice", "pos")
 
 
-def test_a_comma_before_speech_is_no_quoted_cell(tmp_path):
+def test_a_quote_after_a_comma_in_a_sentence_is_text(tmp_path):
     rows = "".join(f"good film {i},pos\nbad film {i},neg\n" for i in range(20))
     _, report = labelled(write(tmp_path, "text,label\n" + rows + 'He said, "hi" to me,pos\n'))
     assert report.kept == 40

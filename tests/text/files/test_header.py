@@ -6,6 +6,7 @@ import pytest
 
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
+from regard.text.files import delimited
 from regard.text.files.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER, TOO_MANY_COLUMNS, ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
@@ -59,8 +60,9 @@ ROW_NAMES = [str(i + 1) for i in range(30)]
 def test_row_names_without_a_name_in_the_header(tmp_path, name):
     path = write(tmp_path, "en,de", ROW_NAMES, ENGLISH, GERMAN, name=name)
     assert refused(pairs, path) == (
-        f"{path}: the header names 2 columns, but most lines have 3: unquoted separators in the text, or row names (in R, "
-        "write with row.names=FALSE). Fix the file, or give the columns by number, counted from 0, with data.columns"
+        f"{path}: the header names 2 columns, but most lines have 3, probably because of unquoted separators in the text or "
+        "because of row names (in R, write with row.names=FALSE). Fix the file, or give the columns by number, counted from 0, "
+        "with data.columns"
     )
     assert "the header names 2 columns" in refused(pairs, path, columns=("en", "de"))
     found, report = pairs(path, columns=("1", "2"))
@@ -72,9 +74,9 @@ def test_row_names_without_a_name_in_the_header(tmp_path, name):
 
 def test_a_comma_without_quotes_in_every_text(tmp_path):
     path = write(tmp_path, "label,text", MOODS, [f"great film {i}, but boring" for i in range(30)])
-    assert "the header names 2 columns, but most lines have 3: unquoted separators in the text" in refused(labelled, path)
+    assert "the header names 2 columns, but most lines have 3, probably because of unquoted" in refused(labelled, path)
     ragged = [f"great film {i}" + ", and long" * (i % 4 + 1) for i in range(30)]
-    assert "but most lines have more: unquoted" in refused(labelled, write(tmp_path, "label,text", MOODS, ragged))
+    assert "but most lines have more, probably" in refused(labelled, write(tmp_path, "label,text", MOODS, ragged))
     ends = write(tmp_path, "text,label", ENGLISH, MOODS, [""] * 30, [" "] * 30)
     assert labelled(ends)[0] == list(zip(ENGLISH, MOODS, strict=True))
 
@@ -86,7 +88,7 @@ def test_a_comma_without_quotes_in_some_texts(tmp_path, header):
     message = refused(pairs, write(tmp_path, header, english, german))
     assert "10 of 30 rows (33%) are unusable" in message
     assert "Lines with too many columns have unquoted separators in the text" in message
-    assert ("to read them, give two columns by number with data.columns." in message) == (not header)
+    assert "to read them, give two columns by number with data.columns." in message
     found, report = pairs(write(tmp_path, header, english, german), allow_skipped=0.4)
     assert found == [pair for i, pair in enumerate(WANTED) if i % 3]
     assert report.skipped[TOO_MANY_COLUMNS].count == 10
@@ -101,6 +103,61 @@ def test_further_columns_in_some_lines_without_a_header(tmp_path):
         assert pairs(path)[0] == WANTED
     path.write_text("".join("\t".join(pair) + (f"\ta note {i}" if i % 3 else "") + "\n" for i, pair in enumerate(WANTED)))
     assert pairs(path, columns=("0", "1"))[0] == WANTED
+
+
+EXTRAS = {
+    "licence": ["CC BY 4.0"] * 30,
+    "attribution": [f"CC-BY 2.0 (France) Attribution: tatoeba.org #{i} (CM) & #{i + 7} (x)" for i in range(30)],
+    "score": [f"0.{i + 10}" for i in range(30)],
+    "date": ["2024-01-02"] * 30,
+    "address": [f"https://example.org/{i}" for i in range(30)],
+}
+
+
+def write_some(folder: Path, header: str, further: list[str], chosen: range | list[int]) -> Path:
+    """Write pairs, some of which have a further column."""
+    path = folder / "x.tsv"
+    lines = [[*pair, further[i]] if i in chosen else pair for i, pair in enumerate(WANTED)]
+    path.write_text(header + "".join("\t".join(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("header", ["", "English\tGerman\n"])
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_further_columns_that_are_not_text(tmp_path, header, extra):
+    for chosen in (range(30), range(12), range(15, 30), range(29, 30)):
+        found, report = pairs(write_some(tmp_path, header, EXTRAS[extra], chosen))
+        assert (found, set(report.skipped)) == (WANTED, {HEADER} if header else set())
+    both = [f"{first}\t\t{second}" for first, second in zip(EXTRAS[extra], EXTRAS["score"], strict=True)]
+    assert pairs(write_some(tmp_path, header, both, range(12)))[0] == WANTED
+
+
+def test_licences_after_the_first_rows(tmp_path):
+    path = tmp_path / "x.tsv"
+    lines = [f"A man {i}\tEin Mann {i}" for i in range(1001)]
+    lines += [f"A dog {i}\tEin Hund {i}\t{EXTRAS['attribution'][i % 30]}" for i in range(2000)]
+    path.write_text("\n".join(lines))
+    assert len(pairs(path)[0]) == 3001
+
+
+def test_row_names_before_a_column_of_scores(tmp_path):
+    for last in ("score", "date"):
+        path = write(tmp_path, f"en,de,{last}", ROW_NAMES, ENGLISH, GERMAN, EXTRAS[last])
+        for settings in ({}, {"source": "en", "target": "de"}, {"columns": ("en", "de")}):
+            assert "the header names 3 columns, but most lines have 4" in refused(pairs, path, **settings)
+        assert pairs(path, columns=("1", "2"))[0] == WANTED
+    path = write(tmp_path, "id,en,de", ROW_NAMES, ENGLISH, GERMAN, EXTRAS["score"])
+    assert pairs(path)[0] == WANTED
+
+
+def test_columns_by_number_below_a_header(tmp_path):
+    comments = [f"this is a note {i}" for i in range(30)]
+    path = write_some(tmp_path, "English\tGerman\n", comments, [i for i in range(30) if i % 5 < 2])
+    message = refused(pairs, path)
+    assert "12 of 30 lines (40%) are unusable" in message
+    assert "or further columns; to read them, give two columns by number with data.columns." in message
+    found, report = pairs(path, columns=("0", "1"))
+    assert (found, report.columns, skipped(report)) == (WANTED, ["English", "German"], {HEADER: [1]})
 
 
 def test_a_stray_tab_in_a_file_without_a_header(tmp_path):
@@ -128,6 +185,18 @@ def test_a_file_that_is_sorted_by_its_label(tmp_path, name):
     assert labelled(path)[0] == list(zip(LONG, CHANNELS, strict=True))
 
 
+def test_a_constant_column_that_cannot_be_chosen(tmp_path, monkeypatch):
+    def read_again(path: Path, encoding: str) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(delimited, "_sample_csv", read_again)
+    path = write(tmp_path, "text,lang,label", ENGLISH, ["en"] * 30, MOODS)
+    assert labelled(path)[0] == list(zip(ENGLISH, MOODS, strict=True))
+    for header in ("text,label,topic", "Foo,Bar,Baz"):
+        with pytest.raises(AssertionError):
+            labelled(write(tmp_path, header, ENGLISH, ["pos"] * 30, MOODS))
+
+
 CHINESE = [f"这部电影真的很好看第{i}次" for i in range(30)]
 PLACES = [("北京", "上海", "广州")[i % 3] for i in range(30)]
 OPINIONS = [("正面", "负面")[i % 2] for i in range(30)]
@@ -141,7 +210,7 @@ def test_an_error_about_columns_names_the_encoding(tmp_path, encoding, shown, na
     path = write(tmp_path, "评论,地点,渠道,标签", *columns, encoding=encoding)
     message = refused(labelled, path)
     assert message.startswith(f"{path}: is probably not in UTF-8. x.csv looks like {shown}")
-    assert f": set data.encoding to {name}. Read in UTF-8, it gives this error: cannot tell which columns hold" in message
+    assert f": set data.encoding to {name}. Reading it as UTF-8 gives this error: cannot tell which columns hold" in message
     assert "--data.text \\udc" not in message
     assert labelled(path, encoding=encoding)[0] == list(zip(CHINESE, OPINIONS, strict=True))
     assert "encoding" not in refused(labelled, write(tmp_path, "", *columns))
@@ -149,7 +218,18 @@ def test_an_error_about_columns_names_the_encoding(tmp_path, encoding, shown, na
         tmp_path, "", [f"Só um texto número {i}" for i in range(30)], encoding="utf-16-le" if "16" in name else "cp1252"
     )
     assert ("looks like UTF-16" if "16" in name else "looks like Windows-1252") in refused(labelled, one)
-    assert "Is data.encoding right? It is ascii. Read in ascii, it gives" in refused(labelled, one, encoding="ascii")
+    assert "Is data.encoding right? It is ascii. Reading it as ascii gives" in refused(labelled, one, encoding="ascii")
+
+
+def test_a_single_bad_byte_does_not_blame_the_encoding(tmp_path):
+    path = write(tmp_path, "text,label", [*ENGLISH, "Só um texto"], [*MOODS, "sad"], encoding="cp1252")
+    message = refused(labelled, path, text="txt")
+    assert message.startswith(f"{path}: there is no column 'txt'")
+    assert "UTF-8" not in message
+    path = write(tmp_path, "opinião,label", ENGLISH, MOODS, encoding="cp1252")
+    assert "is probably not in UTF-8" in refused(labelled, path, text="opinião", label="label")
+    path = write(tmp_path, "text,label", [f"Só {i}" if i % 5 == 0 else f"x {i}" for i in range(30)], MOODS, encoding="cp1252")
+    assert "is probably not in UTF-8" in refused(labelled, path, text="txt")
 
 
 @pytest.mark.parametrize("title", ["# exported from X", "Vocabulary list 2024,", "Vocabulary list 2024,\n,\nspring"])
@@ -197,7 +277,7 @@ def test_headers_above_words(tmp_path, header, settings):
     assert found == [tuple(header.split(","))] * (not expected) + [("dog", "Hund"), ("cat", "Katze"), ("house", "Haus")]
 
 
-def test_words_for_words_are_a_pair(tmp_path):
+def test_two_cells_that_name_the_same_language_are_a_pair(tmp_path):
     path = write(tmp_path, "", ["English word", "dog"], ["Englisches Wort", "Hund"], name="x.tsv")
     assert pairs(path)[0][0] == ("English word", "Englisches Wort")
 

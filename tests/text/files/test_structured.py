@@ -10,10 +10,12 @@ import pytest
 
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
+from regard.text.files import structured
 from regard.text.files.report import EMPTY_LABEL, ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 
+look_up = structured._look_up
 TEXTS = [f"The film number {i} was {('good', 'bad')[i % 2]} ." for i in range(40)]
 LABELS = [("pos", "neg")[i % 2] for i in range(40)]
 PLATFORMS = [("web", "app")[i % 2] for i in range(40)]
@@ -95,6 +97,90 @@ def test_a_better_name_that_cannot_be_read(tmp_path, key, value, shape):
         assert labelled(tmp_path / "x.parquet", label="platform")[0] == wanted
 
 
+def write_rare(folder: Path, name: str, rows: list[dict[str, object]], extra: dict[str, object], every: int) -> Path:
+    """Write rows, of which every n-th has extra keys."""
+    rows = [row | extra if place % every == 0 else row for place, row in enumerate(rows)]
+    if name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), folder / name)
+        return folder / name
+    return write(folder, rows, name)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
+@pytest.mark.parametrize("every", [3, 20])
+@pytest.mark.parametrize(
+    ("names", "extra"),
+    [
+        (("tweet", "sentiment"), {"quoted": {"text": "Somebody else said something longer than that ."}}),
+        (("text", "label"), {"labels": ["pos"]}),
+        (("text", "label"), {"class": "good"}),
+        (("comment", "mood"), {"comments": "another", "meta": {"label": "web"}}),
+    ],
+)
+def test_optional_columns(tmp_path, name, every, names, extra):
+    rows = [dict(zip(names, row, strict=True)) for row in zip(TEXTS, LABELS, strict=True)]
+    found, report = labelled(write_rare(tmp_path, name, rows, extra, every))
+    assert report.columns == list(names)
+    assert found == [(text, (label,)) for text, label in zip(TEXTS, LABELS, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
+def test_optional_columns_of_pairs(tmp_path, name):
+    rows = [{"english": text, "german": f"Der Film Nummer {i} ."} for i, text in enumerate(TEXTS)]
+    path = write_rare(tmp_path, name, rows, {"translation": {"alt": "Der andere Film ."}}, 20)
+    report = ReadingReport()
+    assert sum(len(chunk.source) for chunk in read_pairs([path], DataConfig(), report)) == 40
+    assert report.columns == ["english", "german"]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
+def test_an_incomplete_label_is_not_replaced(tmp_path, name):
+    rows = [{"text": text, "topic": topic} for text, topic in zip(TEXTS, PLATFORMS, strict=True)]
+    labels = [{"label": LABELS[place // 3]} if place % 3 == 0 else {"label": None} for place in range(40)]
+    whole = [row | label for row, label in zip(rows, labels, strict=True)]
+    path = write_rare(tmp_path, name, whole, {}, 1)
+    assert "26 of 40" in refused(path)
+    assert len(labelled(path, allow_skipped=0.7)[0]) == 14
+    assert len(labelled(path, label="topic")[0]) == 40
+    path = write_rare(tmp_path, name, [{"data": row} for row in whole], {}, 1)
+    assert "'data.label' and 'data.topic' could each be the label" in refused(path)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
+def test_a_rare_column_that_the_settings_name(tmp_path, name):
+    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
+    path = write_rare(tmp_path, name, rows, {"class": "good"}, 20)
+    for column in ("class", "2"):
+        found, report = labelled(path, label=column, allow_skipped=1)
+        assert report.columns == ["text", "class"]
+        assert len(found) == 2
+    assert "there is no column 'klass'; it has 'text', 'label', 'class'" in refused(path, label="klass")
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
+def test_lists_that_are_named_like_a_column_by_chance(tmp_path, name):
+    for pair in (("input", "output"), ("en", "de")):
+        rows = [{pair[0]: text, pair[1]: text.upper(), "source": ["tatoeba"]} for text in TEXTS]
+        report = ReadingReport()
+        assert sum(len(chunk.source) for chunk in read_pairs([write_rare(tmp_path, name, rows, {}, 1)], DataConfig(), report))
+        assert report.columns == list(pair)
+    rows = [{"text": text, "sentiment": label, "labels": [{"start": 1}]} for text, label in zip(TEXTS, LABELS, strict=True)]
+    assert labelled(write_rare(tmp_path, name, rows, {}, 1))[1].columns == ["text", "sentiment"]
+
+
+def test_objects_with_other_keys_in_each_row(tmp_path, monkeypatch):
+    rows = [
+        {"text": text, "label": label, "votes": {f"user {place} {i}": 1 for i in range(100)}}
+        for place, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))
+    ]
+    looked_up = []
+    monkeypatch.setattr(structured, "_look_up", lambda row, keys: looked_up.append(keys) or look_up(row, keys))
+    path = write(tmp_path, rows)
+    assert labelled(path)[1].columns == ["text", "label"]
+    assert len(looked_up) < 200 * len(rows)
+    assert labelled(path, text="votes.user 7 99", label="label", allow_skipped=1)[0] == [("1", ("neg",))]
+
+
 def test_label_studio(tmp_path):
     rows = [
         {"id": i, "data": {"text": text, "source": source}, "annotations": [{"result": [{"value": {"choices": [label]}}]}]}
@@ -107,7 +193,7 @@ def test_label_studio(tmp_path):
 
 def test_a_given_column_that_cannot_be_read(tmp_path):
     rows = [{"text": text, "platform": "web", "labels": [{"name": "pos"}]} for text in TEXTS]
-    assert "'labels' holds lists of objects, which cannot be read as a text and a label" in refused(
+    assert "'labels' holds lists of objects, which cannot be read as the label; write its values as plain texts" in refused(
         write(tmp_path, rows), label="labels"
     )
     alone = [{"text": text, "labels": [{"name": "pos"}]} for text in TEXTS]
@@ -118,7 +204,7 @@ def test_a_given_column_that_cannot_be_read(tmp_path):
     assert 'line 2: \'labels\' is [{"name": "pos"}], expected text' in refused(write(tmp_path, later))
 
 
-def test_honest_files_with_other_nested_values(tmp_path):
+def test_readable_files_with_other_nested_values(tmp_path):
     extra = {
         "full tweet": {"full_text": None, "entities": {"hashtags": [{"text": "x"}]}, "place": {"box": {"type": "Polygon"}}},
         "post with comments": {"post_text": None, "comments": [{"text": "x", "label": 1}]},
@@ -145,3 +231,19 @@ def test_json_in_utf_16_without_a_mark(tmp_path, name, encoding):
     assert "line 1: is not JSON" in message
     assert message.endswith(f"without a byte order mark: set data.encoding to {encoding}.")
     assert len(labelled(path, encoding=encoding)[0]) == 40
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.parquet"])
+def test_a_file_that_is_sorted_by_its_label(tmp_path, name):
+    texts = [f"Una película número {i} muy larga" for i in range(3000)]
+    labels, channels = ["pos"] * 1500 + ["neg"] * 1500, ["web", "forum", "app"] * 1000
+    for names in (("comentario", "clasificación", "canal"), ("foo", "bar", "baz")):
+        rows = [dict(zip(names, row, strict=True)) for row in zip(texts, labels, channels, strict=True)]
+        if name == "x.parquet":
+            pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+        else:
+            write(tmp_path, rows, name)
+        if names[0] == "foo":
+            assert "could each be the label" in refused(tmp_path / name)
+        else:
+            assert labelled(tmp_path / name)[0] == [(text, (label,)) for text, label in zip(texts, labels, strict=True)]

@@ -1,6 +1,7 @@
 """Folders of label files, and folders with the texts of a label."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,13 @@ def test_a_folder_of_texts_for_each_label(reviews, form):
 
 
 def test_some_of_the_folders(reviews):
-    write(reviews / "unsup" / "1.txt")
-    assert {label for _, label in read(reviews)[0]} == {"neg", "pos", "unsup"}
-    found, report = read(reviews / "pos", reviews / "neg")
-    assert {label for _, label in found} == {"neg", "pos"}
+    for name in ("unsup", "Unlabelled", "neutral"):
+        write(reviews / name / "1.txt")
+    found, report = read(reviews)
+    assert {label for _, label in found} == {"neg", "neutral", "pos"}
+    assert report.advice.endswith(f"urls_pos.txt, {reviews / 'Unlabelled'}, {reviews / 'unsup'}")
+    found, report = read(reviews / "pos", reviews / "unsup")
+    assert {label for _, label in found} == {"pos", "unsup"}
     assert not report.advice
 
 
@@ -96,13 +100,15 @@ def test_folders_are_prepared_and_found_again(reviews, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(preparation, "_Preparation", None)
         assert run().report.render() == first.report.render()
-    (reviews / "pos" / "0_7.txt").rename(reviews / "neg" / "z.txt")  # the same bytes in the same order
+    # The same bytes in the same order, and the same number of files in each folder, one of them empty.
+    (reviews / "pos" / "0_7.txt").rename(reviews / "neg" / "z.txt")
+    (reviews / "neg" / "9_7.txt").rename(reviews / "pos" / "z.txt")
     second = run()
     assert second.train.path != first.train.path
     assert [second.report.train_counts[label] + second.report.dev_counts[label] for label in ("neg", "pos")] == [12, 11]
 
 
-def test_folders_that_are_no_labels(reviews, tmp_path):
+def test_folders_that_are_not_labels(reviews, tmp_path):
     write(reviews.parent / "test" / "pos" / "1.txt")
     assert "test, " + str(reviews) + ": these folders are named like the parts of a data set" in refused(reviews.parent)
     write(reviews / "neg" / "old" / "1.txt")
@@ -114,7 +120,77 @@ def test_folders_that_are_no_labels(reviews, tmp_path):
         write(tmp_path / "tables" / name / "x.csv")
     assert "x.csv: is named like a table, but its folder is read as a label" in refused(tmp_path / "tables")
     again = write(tmp_path / "again" / "pos" / "1.txt").parent
-    assert "both stand for the label 'pos'" in refused(reviews / "pos", again)
+    assert "both have the label 'pos', expected one file or folder for each label" in refused(reviews / "pos", again)
+
+
+def test_a_table_beside_folders(tmp_path):
+    write(tmp_path / "train.csv", "text,label\na good film,pos\n")
+    for name in ("images/1.png", "docs/guide.txt", "README.md"):
+        write(tmp_path / name)
+    found, report = read(tmp_path)
+    assert found == [("a good film", "pos")]
+    assert report.advice == "not read: " + ", ".join(str(tmp_path / name) for name in ("README.md", "docs", "images"))
+    assert {label for _, label in read(tmp_path, format="text")[0]} == {"docs", "images"}
+
+
+def test_label_files_beside_folders(tmp_path):
+    for name in ("pos.txt", "neg.txt", "raw/1.txt", "old/1.txt"):
+        write(tmp_path / name)
+    message = refused(tmp_path)
+    assert "holds files such as neg.txt and folders such as old, and either could be the labels. Give the files" in message
+    assert f"--data.train {tmp_path / 'neg.txt'},{tmp_path / 'pos.txt'}, or the folders" in message
+    assert message.endswith(f"--data.train {tmp_path / 'old'},{tmp_path / 'raw'}")
+    (tmp_path / "neg.txt").rename(tmp_path / "notes.md")
+    assert {label for _, label in read(tmp_path)[0]} == {"old", "raw"}
+
+
+def test_folders_of_the_operating_system(reviews):
+    for name in ("__MACOSX/neg/._1.txt", "__MACOSX/x", "neg/__MACOSX/x", "lost+found/x"):
+        write(reviews / name)
+    found, report = read(reviews)
+    assert len(found) == 24
+    assert "MACOSX" not in report.advice
+
+
+def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
+    scandir = os.scandir
+
+    def refuse(path):
+        if Path(path).name == "private":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    for name in ("pos.txt", "neg.txt", "private/x"):
+        write(tmp_path / "files" / name)
+    found, report = read(tmp_path / "files")
+    assert [label for _, label in found] == ["neg", "pos"]
+    assert report.advice == f"not read: {tmp_path / 'files' / 'private'}"
+    for name in ("pos/1.txt", "private/1.txt"):
+        write(tmp_path / "folders" / name)
+    assert "private: cannot be read (Permission denied)" in refused(tmp_path / "folders")
+
+
+@pytest.mark.parametrize("name", ["z.txt", "pos/z.txt", "z"])
+def test_a_link_to_itself(reviews, name):
+    (reviews / name).symlink_to(Path(name).name)
+    assert len(read(reviews)[0]) == 24
+    assert "there is no such file" in refused(reviews / name)
+
+
+def test_the_ends_of_lines_in_a_text(reviews):
+    write(reviews / "neg" / "0_7.txt", "\r".join(f"verse {number}" for number in range(20)))
+    assert "verse 18\rverse 19" in read(reviews)[0][0][0]
+    write(reviews / "neg.txt", "\r".join(f"verse {number}" for number in range(20)))
+    assert "its lines end with \\r alone" in refused(reviews / "neg.txt", reviews / "urls_pos.txt")
+
+
+def test_labels_that_begin_like_descriptions(tmp_path):
+    for name in ("licensed.txt", "readmes.txt", "License.en.txt", "README"):
+        write(tmp_path / name)
+    found, report = read(tmp_path)
+    assert [label for _, label in found] == ["licensed", "readmes"]
+    assert report.advice == f"not read: {tmp_path / 'License.en.txt'}, {tmp_path / 'README'}"
 
 
 @pytest.mark.parametrize("others", [("README.md", "LICENSE", "notes.md"), ("readme.txt", "LICENSE.txt"), (".hidden",)])
@@ -137,6 +213,6 @@ def test_label_files_in_markdown_and_a_single_folder_beside_them(tmp_path):
 
 def test_a_table_with_a_description(tmp_path):
     write(tmp_path / "data" / "README.md")
-    assert "holds no files but README.md, expected one text file for each label" in refused(tmp_path / "data")
+    assert "holds no files except README.md, expected one text file for each label" in refused(tmp_path / "data")
     write(tmp_path / "data" / "x.csv", "text,label\na good film,pos\n")
     assert read(tmp_path / "data")[0] == [("a good film", "pos")]

@@ -79,7 +79,7 @@ def test_files_that_do_not_fit_together(tmp_path):
     assert "neg.tsv is named like a table; expected one table, or one text file for each label" in fail(first, table)
     other = tmp_path / "other"
     other.mkdir()
-    assert "both stand for the label 'pos', expected one file for each label; join them" in fail(
+    assert "both have the label 'pos', expected one file or folder for each label; join them" in fail(
         first, second, write(other, "c\n", "pos.txt")
     )
     assert "no file was given" in fail()

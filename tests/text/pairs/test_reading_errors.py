@@ -173,8 +173,8 @@ def test_latin_1_gets_a_hint(tmp_path):
         (("xaa", "xab"), "nearly all lines of both contain a tab, as in tables"),
     ],
 )
-def test_two_tables_are_no_parallel_text(tmp_path, names, found):
-    """As `split -l` writes them: with equal numbers of lines."""
+def test_two_tables_are_not_parallel_text(tmp_path, names, found):
+    """The files are as `split -l` writes them, with equal numbers of lines."""
     paths = [write(tmp_path, "".join(f"cat {i}\tKatze {i}\n" for i in range(10)) + "one side\n", name) for name in names]
     message = fail(*paths)
     assert f"two files are read as parallel text, but {found}; expected one table or two text files." in message
@@ -225,7 +225,7 @@ def test_columns_in_the_wrong_order(tmp_path, header, name, settings, order):
     assert (chunk.source[0], chunk.target[0]) == (ENGLISH[0], GERMAN[0])
 
 
-def test_a_side_that_is_not_translated_is_no_wrong_order(tmp_path):
+def test_a_side_that_is_not_translated_is_not_a_wrong_order(tmp_path):
     english = write(tmp_path, "\n".join(ENGLISH), "a.en")
     for other in (ENGLISH, [f"{i}" for i in range(9)]):
         assert list(read_pairs([write(tmp_path, "\n".join(other), "b"), english], DataConfig(**EN_DE), ReadingReport()))

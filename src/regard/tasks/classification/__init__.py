@@ -29,7 +29,7 @@ _WORDS = TaskWords(
   regard train classification --from runs/reviews --data.train tweets.csv --model.freeze embeddings
 """,
     data="a file with a text and a label per line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each "
-    "label, or a folder of such files, or with a folder of texts for each label",
+    "label, a folder of such files, or a folder with a subfolder of texts for each label",
     missing="a file of labelled texts",
     command="regard classify",
     use=('regard classify DIR "a text"', 'regard look DIR "a text"'),

@@ -5,26 +5,30 @@ shows the columns and names the settings that choose them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TypeVar
 
 from regard.errors import DataError, nearest
-from regard.text.files.content import Content, describe_cells, guess_language
+from regard.text.files.content import NOT_TEXT_SCORE, TEXT_SCORE, Content, describe_cells, guess_language
 from regard.text.files.strings import is_unicode, quoted
 
 MARGIN = 2
 """Minimum lead of the score of the best pair of columns over the score of the next pair."""
 SAMPLE_ROWS = 1000
 """Maximum number of rows from which columns are judged."""
+_MOST_GAIN = TEXT_SCORE - NOT_TEXT_SCORE
+"""Maximum number of points that a constant column can gain in each role if its value changes further down."""
 _GUESSED_BY = 300
 _LONGEST_CELL = 2000
 """Maximum number of characters of a value that are used."""
 _COLUMNS_SHOWN = 12
-_COLUMNS_JUDGED = 100
+COLUMNS_JUDGED = 100
 """Maximum number of columns that are scored; columns after these must be named in the settings."""
 
+T = TypeVar("T")
 Row = Sequence[object]
 
 
@@ -121,6 +125,51 @@ class TwoColumns(ABC):
         """Return the options that choose two columns, for messages."""
 
 
+def pick_evenly(rows: Iterable[T]) -> list[T]:
+    """Return rows at equal distances from each other, fewer than half of `SAMPLE_ROWS`."""
+    kept: list[T] = []
+    step = 1
+    for number, row in enumerate(rows):
+        if number % step == 0:
+            kept.append(row)
+            if len(kept) == SAMPLE_ROWS // 2:
+                kept, step = kept[::2], 2 * step
+    return kept
+
+
+def sample_rows(
+    rows: Sequence[Row],
+    width: int,
+    wanted: TwoColumns,
+    sample: Callable[[], Sequence[Row]],
+    names: Sequence[str] | None = None,
+) -> Sequence[Row]:
+    """Return the rows from which columns are chosen: the first ones, and some of the whole file if it may be sorted by label.
+
+    Such a file begins with many rows that have the same label, so the first rows make the label column look constant. Reading
+    the whole file takes time, so constant columns that cannot be chosen are ignored, such as `lang` beside `label`.
+
+    Args:
+        rows: The first rows of the file.
+        width: Number of columns.
+        wanted: The columns to look for.
+        sample: Function that returns rows of the whole file. It is called only if a column that could be chosen is constant in
+            the first rows.
+        names: Names of the columns; None if they have no names.
+    """
+    if not wanted.repeating or width < 3 or all(wanted.given()):
+        return rows
+    columns = [build_column(place, names[place] if names else None, rows) for place in range(width)]
+    constant = [column.place for column in columns if column.content.kind == "one value"]
+    if not constant:
+        return rows
+    scores = wanted.scores(columns)
+    best = [max(own[side] for own in scores) for side in (0, 1)]
+    if all(scores[place][side] + _MOST_GAIN <= best[side] - MARGIN for place in constant for side in (0, 1)):
+        return rows
+    return [*rows[: SAMPLE_ROWS // 2], *sample()]
+
+
 def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: TwoColumns, path: object) -> tuple[int, int]:
     """Return the positions of the two wanted columns.
 
@@ -141,7 +190,7 @@ def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: Two
     if given[0] is not None and given[1] is not None:
         return given[0], given[1]
     columns = [
-        build_column(place, None if names is None else names[place], rows) for place in range(min(width, _COLUMNS_JUDGED))
+        build_column(place, None if names is None else names[place], rows) for place in range(min(width, COLUMNS_JUDGED))
     ]
     return _choose(columns, given, wanted, path)
 
@@ -155,7 +204,7 @@ def _choose(
     )
     ranked = [found for found in ranked if found[0] > -float("inf")]
     if not ranked:  # the settings name a column after those that are scored
-        raise DataError(f"{path}: has more than {_COLUMNS_JUDGED} columns; set {wanted.settings}")
+        raise DataError(f"{path}: has more than {COLUMNS_JUDGED} columns; set {wanted.settings}")
     value, best = ranked[0][0], (-ranked[0][1], -ranked[0][2])
     if len(ranked) > 1 and ranked[1][0] > value - MARGIN:
         doubt = _name_rivals(columns, best, (-ranked[1][1], -ranked[1][2]), wanted)

@@ -109,6 +109,11 @@ def is_mark(cell: str) -> bool:
     return is_number(cell) or bool(_DATE.fullmatch(cell) or _ADDRESS.fullmatch(cell))
 
 
+def is_extra(cell: str) -> bool:
+    """Return True if a cell holds a number, a date, an address or a licence, and not the rest of a text."""
+    return bool(_LICENCE.search(cell)) or is_mark(cell)
+
+
 def _count_words(text: str) -> int:
     unspaced = sum(map(is_unspaced, text)) if not text.isascii() else 0
     return max(len(text.split()), unspaced)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.errors import DataError
-from regard.text.files.columns import SAMPLE_ROWS, TwoColumns
-from regard.text.files.header import Layout, find_layout
+from regard.text.files.columns import TwoColumns, pick_evenly
+from regard.text.files.header import Layout, find_layout, is_wider
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
 from regard.text.files.strings import quoted
@@ -71,7 +71,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
 
     def sample() -> list[list[str]]:
         lines = (line for _, block in line_blocks(path, wanted.encoding) for line in block)
-        return [line.split(separator) for line in _pick_evenly(line for line in lines if len(line) <= LONGEST_SIDE)]
+        return [line.split(separator) for line in pick_evenly(line for line in lines if len(line) <= LONGEST_SIDE)]
 
     layout: Layout | None = None
     for first, lines in line_blocks(path, wanted.encoding):
@@ -92,7 +92,9 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
                 head.pop(stray)
                 numbers = [*numbers[:stray], *numbers[stray + 1 :]]
             if separator == "\t" and _is_quoted(head, rows[: len(head)], layout):
-                report.advice = f"The quotation marks around cells of {path.name} are read as text: set data.format to csv."
+                report.advice = (
+                    f"The quotation marks around cells of {path.name} are read as text; to remove them, set data.format to csv."
+                )
         sizes = set(map(len, rows))
         if sizes and (min(sizes) < layout.least or max(sizes) > layout.width):
             rows, numbers = _fitting(rows, numbers, layout, report)
@@ -100,7 +102,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
 
 
 def _is_quoted(lines: Sequence[str], rows: Sequence[Sequence[str]], layout: Layout) -> bool:
-    """Return True if cells of a tab-separated file are quoted as in CSV, and reading it as CSV gives at least as many rows.
+    """Return True if cells of a tab-separated file are quoted as in CSV, and reading it as CSV gives no fewer usable rows.
 
     They are quoted if at least half of the cells of a wanted column begin and end with a quotation mark, or if a quoted cell
     has a line break: a line ends in an open quote, and this line or the next one has too few columns.
@@ -122,18 +124,6 @@ def _is_quoted(lines: Sequence[str], rows: Sequence[Sequence[str]], layout: Layo
 
 def _count_between(rows: Iterable[Sequence[str]], least: int, most: int) -> int:
     return sum(least <= len(row) <= most for row in rows)
-
-
-def _pick_evenly(rows: Iterable[T]) -> list[T]:
-    """Return rows at equal distances from each other, at most half as many as are sampled from the beginning of a file."""
-    kept: list[T] = []
-    step = 1
-    for number, row in enumerate(rows):
-        if number % step == 0:
-            kept.append(row)
-            if len(kept) == SAMPLE_ROWS // 2:
-                kept, step = kept[::2], 2 * step
-    return kept
 
 
 def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
@@ -173,7 +163,7 @@ def _fitting(
     kept, places = [], []
     for row, number in zip(rows, numbers, strict=True):
         if len(row) >= layout.least:
-            if any(cell.strip() for cell in row[layout.width :]):
+            if len(row) > layout.width and is_wider(row, layout.width, extras=layout.extras):
                 report.skip(TOO_MANY_COLUMNS, number)
                 continue
             kept.append(row)
@@ -184,7 +174,7 @@ def _fitting(
 
 
 def _without_first(rows: Iterable[NumberedRow], reasons: Sequence[str], report: ReadingReport) -> Iterator[NumberedRow]:
-    """Skip as many rows that are not blank as there are reasons."""
+    """Skip the first rows that are not blank, one for each reason."""
     waiting = list(reasons)
     for number, row in rows:
         if waiting and any(cell.strip() for cell in row):
@@ -195,7 +185,7 @@ def _without_first(rows: Iterable[NumberedRow], reasons: Sequence[str], report: 
 
 def _sample_csv(path: Path, encoding: str) -> list[list[str]]:
     rows = (row for _, row in _csv_rows(path, encoding, ReadingReport()))
-    return _pick_evenly(row for row in rows if sum(map(len, row)) <= LONGEST_SIDE)
+    return pick_evenly(row for row in rows if sum(map(len, row)) <= LONGEST_SIDE)
 
 
 def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[NumberedRow]:
@@ -239,7 +229,7 @@ class _Start:
 
     separator: str
     spaced: bool
-    """Whether blanks after a separator are left out, so that a quote may follow them."""
+    """Whether spaces after a separator are ignored, so that a quote may follow them."""
     rows: Sequence[Sequence[str]]
 
     @cached_property
@@ -250,55 +240,62 @@ class _Start:
 
     @cached_property
     def share(self) -> float:
-        """Share of the rows that have this number of columns."""
+        """Share of the rows that have `width` columns."""
         return bool(self.width) * sum(len(row) == self.width for row in self.rows) / max(len(self.rows), 1)
 
     @property
     def blanks(self) -> bool:
-        """Whether most cells after the first of a row begin with a blank, as after the commas of a sentence."""
+        """Whether most cells that follow a separator begin with a space, as after a comma in a sentence."""
         cells = [cell for row in self.rows for cell in row[1:]]
         return 2 * sum(cell.startswith(" ") for cell in cells) > len(cells)
 
     def show(self) -> str:
-        """Return the first row that has the most common number of columns."""
+        """Return the first row with `width` columns, for messages."""
         row = next(row for row in self.rows if len(row) == self.width)
         return " and ".join(quoted(cell.strip(), 30) for cell in row[:4])
 
 
 def _find_separator(head: Sequence[str], path: Path) -> _Start:
-    """Return the first rows, split by their separator: the one that gives most rows the same number of columns, two or more.
+    """Choose the separator of a CSV file, and return the first rows, split with it.
 
-    A tab that does so for half of the rows is the separator. If neither a comma nor a semicolon does, it is the comma. If both
-    do, but one of them is inside quoted cells or does not split the first row, which may be a header, it is the other one. If
-    both split equally many rows, it is the one that gives more columns.
+    A separator can be chosen if it gives at least half of the rows the same number of columns, two or more. If there is none,
+    it is the comma. If there are several, the first of these tests in which they differ decides:
+
+    - It splits the first row that one of them splits, because this may be the header.
+    - It does not break the rules of quoting, as a comma inside quoted cells would.
+    - It gives more of the rows the same number of columns.
+    - It is a tab.
+    - It gives more columns. This does not count if only this separator is followed by spaces, as commas in sentences are.
 
     Raises:
-        DataError: If both give equally many columns, or the one that gives more is followed by blanks, as in sentences.
+        DataError: If no test decides.
     """
     comma, semicolon, tab = (_read_start(head, separator) for separator in _SEPARATED)
-    if tab.share >= _CLEAR_SHARE:
-        return tab
-    clear = [start for start in (comma, semicolon) if start.share >= _CLEAR_SHARE]
+    clear = [start for start in (tab, comma, semicolon) if start.share >= _CLEAR_SHARE]
+    if not clear:
+        return comma
+    firsts = next(rows for rows in zip(*(start.rows for start in clear), strict=False) if max(map(len, rows)) > 1)
+    clear = [start for start, row in zip(clear, firsts, strict=True) if len(row) > 1]
     sound = [start for start in clear if _read_head(head, start.separator, spaced=start.spaced, strict=True)]
     clear = sound or clear
-    if len(clear) < 2:
-        return clear[0] if clear else comma
-    firsts = next(pair for pair in zip(comma.rows, semicolon.rows, strict=False) if max(map(len, pair)) > 1)
-    if min(map(len, firsts)) < 2:
-        return comma if len(firsts[0]) > 1 else semicolon
-    if comma.share != semicolon.share:
-        return comma if comma.share > semicolon.share else semicolon
-    fewer, more = sorted((comma, semicolon), key=lambda start: start.width)
+    most = max(start.share for start in clear)
+    clear = [start for start in clear if start.share == most]
+    if len(clear) == 1 or clear[0] is tab:
+        return clear[0]
+    fewer, more = sorted(clear, key=lambda start: start.width)
     if fewer.width < more.width and (fewer.blanks or not more.blanks):
         return more
     raise DataError(
         f"{path}: commas and semicolons both split its rows into columns: a row is {comma.show()} with commas, and "
-        f"{semicolon.show()} with semicolons; write the right separator into a first line, sep=, or sep=;"
+        f"{semicolon.show()} with semicolons; add a first line that names the right one: sep=, or sep=;"
     )
 
 
 def _read_start(head: Sequence[str], separator: str) -> _Start:
-    """Split the first rows of a CSV file; leave out blanks before quotes if the rows then have the same number of columns."""
+    """Split the first rows of a CSV file.
+
+    Spaces between a separator and a quote are ignored if at least as many rows then have the same number of columns.
+    """
     plain = _read_head(head, separator) or _Start(separator, False, [])
     opened = [any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in row) for row in plain.rows]
     spaced = _read_head(head, separator, spaced=True, strict=True) if any(opened) else None
@@ -309,7 +306,7 @@ def _read_start(head: Sequence[str], separator: str) -> _Start:
 
 
 def _read_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
-    """Split the first lines of a CSV file into rows; None if they cannot be read. The last row may be incomplete."""
+    """Return the first lines of a CSV file as rows; None if they cannot be read. The last row may be incomplete."""
     rows = []
     try:
         for row in csv.reader(head, delimiter=separator, skipinitialspace=spaced, strict=strict):
@@ -330,5 +327,5 @@ def _csv_lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def _end_line(line: str) -> str:
-    """Return a line with its end, for the csv module."""
+    """Return a line with a line feed at its end and placeholders for lone carriage returns, for the csv module."""
     return (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"

@@ -18,8 +18,9 @@ from regard.text.files.columns import (
     build_column,
     choose_columns,
     is_place,
+    sample_rows,
 )
-from regard.text.files.content import MANY, is_code, is_mark
+from regard.text.files.content import MANY, is_code, is_extra, is_mark
 from regard.text.files.names import is_metadata, is_unspaced
 from regard.text.files.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER
 from regard.text.files.strings import is_unicode
@@ -28,10 +29,8 @@ _LONGEST_NAME = 60
 _MOST_WORDS = 6
 _MOST_TITLES = 3
 """Maximum number of lines above a header."""
-_OPTIONAL = ("licences", "addresses", "dates")
-"""Content of columns that may be missing in most lines, and in the header. Other content can be the rest of a text."""
-_MOST_OPTIONAL = 100
-"""Maximum number of columns if the last of them are missing in most lines."""
+_DAMAGED = 0.1
+"""Minimum share of the first rows that cannot be decoded for blaming the encoding for an error about columns."""
 _ROWS_TO_COMPARE = 10
 """Minimum number of rows for telling a header from data by the length of cells and by values that are repeated."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
@@ -45,11 +44,13 @@ class Layout:
     names: tuple[str, ...]
     """Names of the columns in reports."""
     above: tuple[str, ...]
-    """Reasons why the first lines that are not blank are not data, one for each of these lines."""
+    """Reasons for skipping the first lines that are not blank, one for each line: a title, the header, or column numbers."""
     least: int
     """Minimum number of columns of a line."""
     width: int
     """Number of columns; a line with text after them has too many."""
+    extras: bool = False
+    """If True, numbers, dates, web addresses and licences after the last column are ignored, and are not text."""
     advice: str = ""
     """Advice about lines with too many columns; empty if there are hardly any."""
 
@@ -63,20 +64,25 @@ def find_layout(
         rows: Some rows from the start of the file.
         wanted: The columns to look for.
         path: The file.
-        sample: Returns rows from all parts of the file. It is called only if the first rows cannot show which values repeat.
+        sample: Function that returns rows of the whole file. It is called only if a column that could be chosen is constant in
+            the first rows.
 
     Raises:
         DataError: If there is only one column, the settings name a column that does not exist, most lines have more columns
-            than the header, or the choice is not clear. If rows cannot be decoded, the message names the probable encoding.
+            than the header, or the choice is not clear. If the first row or a tenth of the rows cannot be decoded, the message
+            names the probable encoding.
     """
     try:
         return _find_layout(rows, wanted, path, sample)
     except DataError as error:
-        if all("\0" not in cell and is_unicode(cell) for row in rows for cell in row):
+        damaged = [any("\0" in cell or not is_unicode(cell) for cell in row) for row in _strip(rows)]
+        if not any(damaged[:1]) and sum(damaged) < max(_DAMAGED * len(damaged), 1):
             raise
         form = "UTF-8" if wanted.encoding == "auto" else wanted.encoding
         advice, fault = advise_decoding([path], wanted.encoding), str(error).removeprefix(f"{path}: ")
-        raise type(error)(f"{path}: is probably not in {form}. {advice} Read in {form}, it gives this error: {fault}") from None
+        raise type(error)(
+            f"{path}: is probably not in {form}. {advice} Reading it as {form} gives this error: {fault}"
+        ) from None
 
 
 def _find_layout(
@@ -97,10 +103,16 @@ def _find_layout(
         verb = "give" if " and " in wanted.settings else "gives"
         raise DataError(f"{path}: {wanted.settings} {verb} names ({', '.join(given)}), but data.header is 'no'; give numbers")
     numbered = len(given) == 2 and not named
+    # Columns that are given by number may be read from lines with any number of further columns.
+    free = numbered and not wanted.common_width
+    further = (
+        "" if wanted.common_width else f", or further columns; to read them, give two columns by number with {wanted.settings}"
+    )
     if wanted.header == "yes" or (wanted.header == "auto" and (named or is_header(first, rest, wanted))):
         names = _fit_header(first, rest, wanted, path, numbered=numbered)
         try:
-            places = choose_columns(names, _sample_rows(rest, first, len(names), wanted, sample), wanted, path)
+            judged = sample_rows(rest, len(names), wanted, lambda: _find_same(sample(), first, len(names)), names)
+            places = choose_columns(names, judged, wanted, path)
         except MissingColumnError as error:
             if wanted.header == "yes" or not named or is_header(first, rest, wanted):
                 raise
@@ -110,23 +122,21 @@ def _find_layout(
             ) from None
         # If columns are given by number because the header is too short, its names may belong to other columns.
         shown = tuple(map(str, places)) if numbered and len(names) > len(first) else tuple(names[i] or str(i) for i in places)
-        least = len(names) if wanted.common_width else max(places) + 1
-        return Layout(places, shown, (*[ABOVE_HEADER] * titles, HEADER), least, len(names), _advise_on_width(rest, len(names)))
+        width = sys.maxsize if free else len(names)
+        least = width if wanted.common_width else max(places) + 1
+        advice = _advise_on_width(rest, width, wanted, further)
+        return Layout(places, shown, (*[ABOVE_HEADER] * titles, HEADER), least, width, not wanted.common_width, advice)
     above = (COLUMN_NUMBERS,) if wanted.header == "auto" and _is_numbered(first, rest) else ()
     data = rest if above else [first, *rest]
-    # Columns that are given by number may be read from lines with any number of further columns.
-    free = numbered and not wanted.common_width
     width = max(map(len, data), default=0) if free else _usual_width(data, wanted)
-    judged = [row[:width] for row in _sample_rows(data, first, width, wanted, sample)]
+    judged = [row[:width] for row in sample_rows(data, width, wanted, lambda: _find_same(sample(), first, width))]
     if judged:
         judged[0] = [*judged[0], *[""] * (width - len(judged[0]))]
     places = choose_columns(None, judged, wanted, path)
     least = width if wanted.common_width else max(places) + 1
-    further = (
-        "" if wanted.common_width else f", or further columns; to read them, give two columns by number with {wanted.settings}"
-    )
-    advice = _advise_on_width(data, width, further)
-    return Layout(places, tuple(map(str, places)), above, least, sys.maxsize if free else width, advice)
+    advice = _advise_on_width(data, width, wanted, further)
+    width = sys.maxsize if free else width
+    return Layout(places, tuple(map(str, places)), above, least, width, not wanted.common_width, advice)
 
 
 def _strip(rows: Iterable[Sequence[str]]) -> list[list[str]]:
@@ -136,26 +146,14 @@ def _strip(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _usual_width(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
-    """Return the most common number of columns.
-
-    If a line only needs the two wanted columns, lines with one column do not count, and columns such as licences may be missing
-    in most lines.
-    """
+    """Return the most common number of columns. If a line only needs two columns, lines with one column are ignored."""
     widths = Counter(map(len, rows))
     counted = list(widths) if wanted.common_width else [width for width in widths if width > 1]
-    width = max(counted, key=lambda size: (widths[size], size), default=min(len(widths), 1))
-    return width if wanted.common_width or width < 2 else _add_optional(width, rows)
-
-
-def _add_optional(width: int, rows: Sequence[Sequence[str]]) -> int:
-    """Return the number of columns with those that follow and can be missing, such as licences."""
-    while width < _MOST_OPTIONAL and build_column(width, None, rows).content.kind in _OPTIONAL:
-        width += 1
-    return width
+    return max(counted, key=lambda size: (widths[size], size), default=min(len(widths), 1))
 
 
 def _count_titles(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
-    """Return the number of lines above the header, such as the title of a sheet, in which most cells are empty or missing."""
+    """Return the number of lines with mostly empty or missing cells above the header, such as the title of a sheet."""
     width = _usual_width(rows, wanted)
     for place, row in enumerate(rows[: _MOST_TITLES + 1]):
         if sum(map(bool, row)) > max(1, width // 2):
@@ -167,14 +165,12 @@ def _count_titles(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
 def _fit_header(
     first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoColumns, path: Path, *, numbered: bool
 ) -> Sequence[str]:
-    """Return the names of the columns, with empty names for further columns: such as licences, or if the settings give numbers.
+    """Return the names of the columns. If the settings give columns by number, columns that the header lacks get empty names.
 
     Raises:
         DataError: If most lines have more columns than the header, and the settings do not give columns by number.
     """
-    if not wanted.common_width:
-        first = [*first, *[""] * (_add_optional(len(first), rest) - len(first))]
-    wider = _count_wider(rest, len(first))
+    wider = _count_wider(rest, len(first), extras=not (wanted.common_width or numbered or _is_shifted(first, rest)))
     if len(first) < 2 or 2 * wider.total() <= len(rest):
         return first
     width, count = wider.most_common(1)[0]
@@ -182,43 +178,44 @@ def _fit_header(
         return [*first, *[""] * (width - len(first))]
     held = width if 2 * count > len(rest) else "more"
     raise DataError(
-        f"{path}: the header names {len(first)} columns, but most lines have {held}: unquoted separators in the text, or row "
-        "names (in R, write with row.names=FALSE). Fix the file, or give the columns by number, counted from 0, with "
-        f"{wanted.settings}"
+        f"{path}: the header names {len(first)} columns, but most lines have {held}, probably because of unquoted separators "
+        "in the text or because of row names (in R, write with row.names=FALSE). Fix the file, or give the columns by number, "
+        f"counted from 0, with {wanted.settings}"
     )
 
 
-def _count_wider(rows: Sequence[Sequence[str]], width: int) -> Counter[int]:
+def _is_shifted(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return True if row names seem to shift the columns: the first name that is not metadata is above numbers or codes."""
+    place = next((place for place, name in enumerate(names) if not is_metadata(name)), None)
+    return place is not None and build_column(place, None, rows).content.kind in ("numbers", "codes")
+
+
+def is_wider(row: Sequence[str], width: int, *, extras: bool) -> bool:
+    """Return True if a row has text after the given number of columns.
+
+    Args:
+        row: The cells of the row.
+        width: Number of columns.
+        extras: If True, numbers, dates, web addresses and licences are not text.
+    """
+    return any(cell.strip() and not (extras and is_extra(cell)) for cell in row[width:])
+
+
+def _count_wider(rows: Sequence[Sequence[str]], width: int, *, extras: bool) -> Counter[int]:
     """Count the rows with text after the given number of columns, by the number of their columns."""
-    widths = (max(place for place, cell in enumerate(row) if cell) + 1 for row in rows)
-    return Counter(size for size in widths if size > width)
+    wider = (row for row in rows if is_wider(row, width, extras=extras))
+    return Counter(max(place for place, cell in enumerate(row) if cell) + 1 for row in wider)
 
 
-def _advise_on_width(rows: Sequence[Sequence[str]], width: int, further: str = "") -> str:
-    if 20 * _count_wider(rows, width).total() <= len(rows):
+def _advise_on_width(rows: Sequence[Sequence[str]], width: int, wanted: TwoColumns, further: str) -> str:
+    if 20 * _count_wider(rows, width, extras=not wanted.common_width).total() <= len(rows):
         return ""
     return f"Lines with too many columns have unquoted separators in the text{further}."
 
 
-def _sample_rows(
-    rows: Sequence[Sequence[str]],
-    header: Sequence[str],
-    width: int,
-    wanted: TwoColumns,
-    sample: Callable[[], Sequence[Sequence[str]]],
-) -> Sequence[Sequence[str]]:
-    """Return the rows from which columns are chosen, from all parts of the file if it may be sorted by one of several columns.
-
-    A file that is sorted by its label begins with many rows of the same label, which then looks like a constant column.
-    """
-    if not wanted.repeating or width < 3 or all(wanted.given()):
-        return rows
-    columns = (build_column(place, None, rows) for place in range(width))
-    if not any(column.content.kind == "one value" for column in columns):
-        return rows
-    # Other rows could move a value into a column in which it does not belong.
-    whole = [row for row in _strip(sample()) if len(row) == width and row != header]
-    return [*rows[: SAMPLE_ROWS // 2], *whole]
+def _find_same(rows: Iterable[Sequence[str]], header: Sequence[str], width: int) -> list[list[str]]:
+    """Return the rows with this number of columns, without the header. In other rows, values may be in the wrong columns."""
+    return [row for row in _strip(rows) if len(row) == width and row != header]
 
 
 def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:

@@ -133,7 +133,7 @@ TARGET = Names(
     _words("answer response back"),
 )
 _BESIDE_LANGUAGE = TEXT.certain | TEXT.usual | _words("word words term terms translation wort wörter mot mots palabra parola")
-"""Words that stand beside a language in the name of a column, such as `English word`."""
+"""Words that may follow or precede a language in the name of a column, such as `word` in `English word`."""
 METADATA = _words(
     "id ids idx index uid uuid guid key no nr num number row rowid line count length len date datum fecha time timestamp "
     "datetime created year url uri link href user username userid author autor auteur language lang langue sprache idioma "
@@ -179,7 +179,7 @@ def find_language(name: str, *, codes: bool = True) -> str | None:
 
 
 def find_named_language(name: str, *, codes: bool = True) -> str | None:
-    """Return the code of the language that names a column, alone or with another word: `en` for `English` and `English word`.
+    """Return the code of the language in the name of a column: `en` for `English` and `English word`; None if there is none.
 
     Args:
         name: Name of a column.

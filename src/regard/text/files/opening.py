@@ -238,13 +238,13 @@ CHUNK_CHARACTERS = 1 << 22
 """Maximum number of characters of rows in memory at once if rows can be long; at least one row is read."""
 
 _FEWEST_RETURNS = 12
-"""Minimum number of lines that end in `\\r` for taking it for the line end of a file. A few in one line can be a part of it."""
+"""Minimum number of lines that end in `\\r` for which a file without `\\n` is refused. A line may contain a few `\\r`."""
 
 OVER_LONG_LINE = "\x00over-long line"
 """Placeholder for a line that is longer than `LONGEST_LINE`; the readers recognise it by `is`."""
 
 
-def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int, list[str]]]:
+def line_blocks(path: str | Path, encoding: str = "auto", *, any_line_ends: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Read the lines of a file in small blocks.
 
     Bytes that cannot be decoded become lone surrogates (`surrogateescape`), which the readers find and report. A byte order
@@ -253,12 +253,13 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
     Args:
         path: The file.
         encoding: Its encoding; `auto` for the encoding of its byte order mark, or UTF-8 without a mark.
+        any_line_ends: If True, lines that end in `\\r` only are accepted and stay one line, for files that hold a single text.
 
     Yields:
         The number of the block's first line, from 1, and the lines.
 
     Raises:
-        DataError: As for `open_bytes`, or if the lines end in `\\r` only.
+        DataError: As for `open_bytes`, or if the lines end in `\\r` only and `any_line_ends` is False.
     """
     with open_utf8(path, encoding) as file:
         number, rest, passing = 1, b"", False
@@ -270,7 +271,7 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
                 yield number, [OVER_LONG_LINE]
                 number, passing, data = number + 1, False, data[cut + 1 :]
             data = rest + data
-            if number == 1:
+            if number == 1 and not any_line_ends:
                 _check_line_ends(data[:BLOCK_BYTES], path)
             cut = data.rfind(b"\n")
             if cut >= 0:
@@ -287,7 +288,7 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
 
 
 def _check_line_ends(begin: bytes, path: str | Path) -> None:
-    """Raise an error if the beginning of a file has line ends of the old Mac OS, which would make it one long line."""
+    """Raise an error if a file begins with line ends of the old Mac OS, because it would be read as one line."""
     if b"\r" not in begin or b"\n" in begin.rstrip():
         return
     if sum(bool(line.strip()) for line in begin.split(b"\r")) >= _FEWEST_RETURNS:

@@ -67,7 +67,7 @@ class ReadingReport:
     columns: list[str] = field(default_factory=list)
     """Names or numbers of the columns that were read; empty for files without columns."""
     unit: str = "lines"
-    """Unit of counting: `lines`, `rows` if a row can span lines or the file has no lines, or `files` with one text each."""
+    """Unit of counting: `lines`, `rows` if a row can span lines or the file has no lines, or `files` if each holds one text."""
     read: int = 0
     kept: int = 0
     kind: str = "pairs"
@@ -78,7 +78,7 @@ class ReadingReport:
     first: str = ""
     """The first kept pair or text as it was read, shortened and in quotation marks."""
     advice: str = ""
-    """Advice about skipped lines or quotation marks; empty for no advice."""
+    """Advice about skipped lines or quotation marks, and the names of files that were not read; empty for neither."""
 
     def skip(self, reason: str, line: int) -> None:
         """Count a skipped line."""
@@ -166,7 +166,7 @@ class SkipLimit:
 
         Args:
             paths: The files that were read since then.
-            name: Their name in messages; empty for their paths.
+            name: Name for these files in messages; empty to show their paths.
             whole: If True, these are all files.
 
         Raises:

@@ -3,7 +3,9 @@
 import gzip
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,10 +15,19 @@ import pyarrow.parquet as pq
 
 from regard.errors import DataError
 from regard.text.files.advise import advise_encoding
-from regard.text.files.columns import MARGIN, SAMPLE_ROWS, Column, TwoColumns, choose_columns
+from regard.text.files.columns import (
+    COLUMNS_JUDGED,
+    MARGIN,
+    SAMPLE_ROWS,
+    Column,
+    TwoColumns,
+    choose_columns,
+    pick_evenly,
+    sample_rows,
+)
 from regard.text.files.delimited import CHUNK_ROWS, RawChunk
 from regard.text.files.json_array import LONGEST_ELEMENT, is_json_array, read_elements
-from regard.text.files.names import LABEL, SOURCE, TARGET, TEXT
+from regard.text.files.names import LABEL, SOURCE, TARGET, TEXT, find_language
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes, open_utf8
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
 from regard.text.files.strings import is_unicode
@@ -26,13 +37,15 @@ Keys = tuple[str, ...]
 LARGEST_UNPACKED = 1 << 34
 """Maximum size in bytes of a Parquet file within a gzip file."""
 _DEEPEST = 8
-"""Maximum number of objects inside each other that are searched for names of columns."""
+"""Maximum depth of nested objects in which names of columns are searched."""
+_LEFT_OUT = -1000.0
+"""Score of columns that must not be chosen; lower than every other score."""
 
 
 def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read JSON objects, one per line or in one array. The columns are chosen from the keys of the first ones.
+    """Read JSON objects, one per line or in one array.
 
-    A null or a missing key counts as an empty text.
+    The columns are chosen from the keys of the first objects. A null or a missing key counts as an empty text.
 
     Raises:
         DataError: If a line or an element is not a JSON object, or has a value of a type not in `wanted.kinds`; or if it is not
@@ -46,7 +59,7 @@ def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterato
     keys: tuple[Keys, ...] | None = None
     for rows, numbers in objects:
         if keys is None and rows:
-            keys = _choose_keys(rows, wanted, path, f"{each} {numbers[0]}")
+            keys = _choose_keys(rows, wanted, path, f"{each} {numbers[0]}", lambda: _sample_objects(path, wanted, array))
             report.columns = [".".join(column) for column in keys]
         if keys is not None:
             picked = [
@@ -54,6 +67,11 @@ def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterato
                 for row, number in zip(rows, numbers, strict=True)
             ]
             yield [[row[place] for row in picked] for place in range(len(keys))], numbers
+
+
+def _sample_objects(path: Path, wanted: TwoColumns, array: bool) -> list[dict[str, Any]]:
+    objects = (_array_objects if array else _line_objects)(path, wanted, ReadingReport())
+    return pick_evenly(row for rows, _ in objects for row in rows)
 
 
 def _line_objects(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[tuple[list[dict[str, Any]], list[int]]]:
@@ -149,8 +167,14 @@ def _check_row(row: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: TwoColumns, path: Path, where: str) -> tuple[Keys, ...]:
-    # The first value of a key that is neither null nor empty decides whether it can be a column.
+def _choose_keys(
+    rows: Sequence[Mapping[str, Any]],
+    wanted: TwoColumns,
+    path: Path,
+    where: str,
+    sample: Callable[[], Sequence[Mapping[str, Any]]],
+) -> tuple[Keys, ...]:
+    # The first value of a key that is neither null nor empty decides whether the key can be a column.
     first: dict[Keys, Any] = {}
     for row in rows[:SAMPLE_ROWS]:
         for keys, value in _find_values(row):
@@ -165,42 +189,55 @@ def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: TwoColumns, path: Pa
         held = ", ".join(dict.fromkeys(keys[0] for keys in first))
         shapes = "".join(f"; '{name}' holds {shape}" for name, value in unusable.items() if (shape := _describe(value)))
         raise DataError(f"{path}, {where}: has {len(found)} {kind}values (keys: {held}{shapes}), expected {wanted.what}")
-    sample = [[_look_up(row, keys) for keys in found] for row in rows[:SAMPLE_ROWS]]
-    return _choose(found, sample, unusable, wanted, path)
+
+    scored = found[:COLUMNS_JUDGED]  # an object with other keys in each row can have thousands of columns
+
+    def values(objects: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+        return [[_look_up(row, keys) for keys in scored] for row in objects]
+
+    names = [".".join(keys) for keys in scored]
+    judged = sample_rows(values(rows[:SAMPLE_ROWS]), len(scored), wanted, lambda: values(sample()), names)
+    return _choose(found, judged, unusable, wanted, path)
 
 
 def _choose(
     found: Sequence[Keys], rows: Sequence[Sequence[Any]], unusable: Mapping[str, Any], wanted: TwoColumns, path: Path
 ) -> tuple[Keys, ...]:
-    """Choose two columns, and check that no column with a better name cannot be read.
+    """Choose two columns, and check that a column with a better name can be read.
+
+    Columns that are empty in most rows are not chosen, see `_find_rare`.
 
     Args:
         found: The columns that can be read.
-        rows: Values of these columns.
-        unusable: Columns whose values cannot be read, with an example of each.
+        rows: Values of these columns, or of the first ones.
+        unusable: Columns whose values cannot be read, with an example value of each.
         wanted: The columns to look for.
         path: The file, for messages.
 
     Raises:
-        DataError: As for `choose_columns`, or if a column that cannot be read is named, or has a better name.
+        DataError: As for `choose_columns`, or if a column that cannot be read is named in the settings, or is named like a
+            wanted column while the name of the chosen one says nothing.
     """
     unusable = {name: value for name, value in unusable.items() if _describe(value)}
     given = wanted.given()
-    for name in given:
+    for role, name in zip(wanted.sides, given, strict=True):
         if name in unusable:
-            raise DataError(f"{path}: '{name}' holds {_describe(unusable[name])}, which cannot be read as {wanted.what}")
+            raise DataError(
+                f"{path}: '{name}' holds {_describe(unusable[name])}, which cannot be read as {role}; write its values as "
+                f"plain texts, or name another column with {wanted.settings}"
+            )
     names = [".".join(keys) for keys in found]
-    places = choose_columns(names, rows, wanted, path)
+    rare = _find_rare(found, rows, wanted, wanted.place_given(names, path))
+    places = choose_columns(names, rows, _leave_out(rare, wanted), path)
     chosen = [names[place] for place in places]
     inner = [name for outer, value in unusable.items() for name in _find_names(value, outer)]
     for side in (0, 1):
-        if given[side]:
+        # If the name of the chosen column fits, other columns have such names by chance, such as lists of sources.
+        if given[side] or any(_rate_name(name, side, wanted) > 0 for name in (chosen[side], _last(chosen[side]))):
             continue
-        best = max(_rate_name(name, side, wanted) for name in (chosen[side], _last(chosen[side])))
         rivals = [name for name in unusable if _is_known(name, usual=False)]
-        # Names deep inside other values are often there by chance, so they only count against a name that says nothing.
-        rivals += [name for name in inner if best <= 0 and _is_known(name, usual=True)]
-        rival = next((name for name in rivals if _rate_name(_last(name), side, wanted) >= max(best, 0) + MARGIN), None)
+        rivals += [name for name in inner if _is_known(name, usual=True)]
+        rival = next((name for name in rivals if _rate_name(_last(name), side, wanted) >= MARGIN), None)
         if rival:
             shape = _describe(unusable[rival]) if rival in unusable else "values nested too deeply"
             raise DataError(
@@ -208,6 +245,46 @@ def _choose(
                 f"values as plain texts, or choose other columns, for example {wanted.example(chosen)}"
             )
     return tuple(found[place] for place in places)
+
+
+def _find_rare(
+    found: Sequence[Keys], rows: Sequence[Sequence[Any]], wanted: TwoColumns, given: Collection[int | None]
+) -> set[int]:
+    """Return the positions of columns that are empty in more than half of the rows, such as optional keys.
+
+    Such a column still counts if the settings name it. It also counts if it has a known name that fits the text, the label or
+    a side better than the names of all other columns, because an incomplete label must not be replaced silently. A key inside
+    an object that most rows lack never counts. If fewer than two columns were left, all count.
+    """
+    width = len(rows[0]) if rows else 0
+    filled = [sum(not _is_empty(row[place]) for row in rows) for place in range(width)]
+    rare = {place for place in range(width) if 2 * filled[place] < len(rows)} - set(given)
+    usual = [keys for place, keys in enumerate(found[:width]) if place not in rare]
+    outer = {(), *(keys[:-1] for keys in usual)}
+    best = [max((_rate_name(keys[-1], side, wanted) for keys in usual), default=0) for side in (0, 1)]
+    for place in list(rare):
+        name = found[place][-1]
+        known = _is_known(name, usual=False) or find_language(name)
+        if known and found[place][:-1] in outer and any(_rate_name(name, side, wanted) > best[side] for side in (0, 1)):
+            rare.remove(place)
+    return rare if width - len(rare) >= 2 else set()
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {}) or value != value  # NaN differs from itself
+
+
+def _leave_out(places: Collection[int], wanted: TwoColumns) -> TwoColumns:
+    """Return a copy of `wanted` that never chooses the columns at some positions. They keep their names and numbers."""
+
+    def scores(columns: Sequence[Column]) -> list[tuple[float, float]]:
+        counting = [column for column in columns if column.place not in places]
+        known = dict(zip((column.place for column in counting), wanted.scores(counting), strict=True))
+        return [known.get(column.place, (_LEFT_OUT, _LEFT_OUT)) for column in columns]
+
+    changed = copy(wanted)
+    changed.scores = scores  # type: ignore[method-assign]
+    return changed
 
 
 def _find_values(row: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
@@ -243,7 +320,7 @@ def _find_names(value: Any, name: str, depth: int = 0) -> Iterator[str]:
 
 
 def _is_known(name: str, *, usual: bool) -> bool:
-    """Return True if the last part of a name is a name of a wanted column; if `usual`, only certain and usual names count."""
+    """Return True if the last part of a name is a known name of a column; if `usual`, only certain and usual names count."""
     last = _last(name)
     return any(names.is_usual(last) if usual else names.is_exact(last) for names in (TEXT, LABEL, SOURCE, TARGET))
 
@@ -310,7 +387,7 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: Readi
         raise DataError(f"{path}: has {len(columns)} {kind}columns, expected {wanted.what}; it holds {held}")
     names = [".".join(keys) for keys in columns]
     unusable = {name: _example(kind) for keys, kind in _find_fields(schema) if (name := ".".join(keys)) not in names}
-    chosen = _choose(columns, _sample(file, columns, schema), unusable, wanted, path)
+    chosen = _choose(columns, _sample(file, columns, schema, wanted), unusable, wanted, path)
     report.columns = [".".join(keys) for keys in chosen]
     number = 1
     # A repeated text, which a page of the file stores only once, is kept in memory only once.
@@ -324,15 +401,17 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: Readi
         number += batch.num_rows
 
 
-def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema) -> list[list[Any]]:
-    """Return the first rows, from which columns are chosen."""
+def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema, wanted: TwoColumns) -> Sequence[Sequence[Any]]:
+    """Return the rows from which columns are chosen."""
     names = [".".join(keys) for keys in columns]
     shared = [name for name, keys in zip(names, columns, strict=True) if _is_text(schema, keys)]
     table = pq.ParquetFile(file, read_dictionary=shared)
-    batch = next(iter(table.iter_batches(SAMPLE_ROWS, columns=names)), None)
-    if batch is None:
-        return []
-    return [list(row) for row in zip(*(_values(batch, keys) for keys in columns), strict=True)]
+
+    def read() -> Iterator[list[Any]]:
+        for batch in table.iter_batches(SAMPLE_ROWS, columns=names):
+            yield from map(list, zip(*(_values(batch, keys) for keys in columns), strict=True))
+
+    return sample_rows(list(islice(read(), SAMPLE_ROWS)), len(columns), wanted, lambda: pick_evenly(read()), names)
 
 
 def _parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:
@@ -361,7 +440,7 @@ def _find_fields(schema: pa.Schema) -> Iterator[tuple[Keys, pa.DataType]]:
 
 
 def _example(kind: pa.DataType) -> Any:
-    """Return a value with the lists and objects of a type."""
+    """Return an example value of a type: its lists and objects, with None for all other values."""
     if pa.types.is_struct(kind):
         return {field.name: _example(field.type) for field in kind}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):

@@ -1,7 +1,8 @@
 """Find the files of labelled texts: a table, a text file for each label, or a folder of texts for each label."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +12,19 @@ from regard.text.files.formats import ENDINGS, detect_table, ending
 from regard.text.files.opening import check_file
 
 WHAT = "labelled texts"
-_ABOUT = ("README", "LICENSE", "LICENCE")
-"""Beginnings of the names of files that describe other files, in upper case."""
+_ABOUT = frozenset(("README", "LICENSE", "LICENCE"))
+"""Names of files that describe other files, in upper case and without endings."""
+_SYSTEM = frozenset(("__MACOSX", "lost+found"))
+"""Names of folders that the operating system writes. They are treated like hidden ones."""
+_UNLABELLED = frozenset(("unsup", "unsupervised", "unlabeled", "unlabelled"))
+"""Names of folders with texts that have no label, such as IMDB's `unsup`."""
 _PARTS = frozenset(("train", "training", "test", "testing", "dev", "devel", "val", "valid", "validation", "eval"))
 """Names of folders that hold the parts of a data set, and not the texts of a label."""
 
 
 @dataclass(frozen=True)
 class LabelFile:
-    """A file or a folder, and the label of its texts if there is one of them for each label."""
+    """A file or a folder, and the label of its texts if each label has its own file or folder."""
 
     path: Path
     label: str = ""
@@ -27,6 +32,10 @@ class LabelFile:
     def texts(self) -> list[Path]:
         """Return the files of a folder, each of which holds one text; for a file, the file itself."""
         return _scan(self.path)[0] if self.path.is_dir() else [self.path]
+
+    def texts_with_content(self) -> list[Path]:
+        """Return those of `texts` that are not empty."""
+        return [text for text in self.texts() if text.stat().st_size]
 
 
 @dataclass(frozen=True)
@@ -49,11 +58,12 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
         data: Settings, of which `format` and `encoding` are used.
 
     Raises:
-        DataError: If no file is given, a file cannot be read, or the number of files does not fit the format.
+        DataError: If no file is given, a file cannot be read, the number of files does not fit the format, folders do not
+            look like labels with one text per file, or a folder holds both label files and folders of texts.
     """
     if not paths:
         raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
-    if data.format in ("auto", "text") and (found := _find_folders([Path(path) for path in paths])):
+    if data.format in ("auto", "text") and (found := _find_folders([Path(path) for path in paths], data.format)):
         return found
     expanded = [_expand(Path(path)) for path in paths]
     files = [check_file(file, WHAT) for kept, _ in expanded for file in kept]
@@ -76,24 +86,42 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
     return LabelFiles(_in_order(files, _name_labels(files)), "text", ignored)
 
 
-def _find_folders(paths: Sequence[Path]) -> LabelFiles | None:
-    """Return the folders of texts among or in the given folders; None if there is no folder for each label.
+def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
+    """Return the folder of each label: the given folders, or the subfolders of a single one.
+
+    Args:
+        paths: The given files or folders.
+        form: `auto` or `text`.
+
+    Returns:
+        The folders; None if they are not two or more, or if there is a table beside them and the format is `auto`.
 
     Raises:
-        DataError: If the folders don't look like labels with one text per file.
+        DataError: If the folders don't look like labels with one text per file, or the files beside them could be label files.
     """
     files: list[Path] = []
+    ignored: list[Path] = []
     folders = list(paths)
-    if len(paths) == 1 and paths[0].is_dir():
-        files, folders = _scan(paths[0])
-        folders = [folder for folder in folders if any(_scan(folder))]
-    if len(folders) < 2 or not all(folder.is_dir() for folder in folders):
+    if len(paths) == 1 and _holds(paths[0].is_dir):
+        files, inner = _scan(paths[0])
+        folders = [folder for folder in inner if folder.name.casefold() not in _UNLABELLED and _has_entries(folder)]
+        ignored = [*files, *sorted(set(inner) - set(folders))]
+    if len(folders) < 2 or not all(_holds(folder.is_dir) for folder in folders):
+        return None
+    if form == "auto" and _find_table(files):
         return None
     labels = [folder.name or folder.resolve().name for folder in folders]
     if all(label.casefold() in _PARTS for label in labels):
         raise DataError(
             f"{', '.join(map(str, folders))}: these folders are named like the parts of a data set and not like labels; give "
             "one of them as data.train and another as data.dev"
+        )
+    if len(beside := [file for file in files if _may_be_label(file)]) > 1:
+        more = ",…" if len(beside) > 2 else ""
+        raise DataError(
+            f"{paths[0]}: holds files such as {beside[0].name} and folders such as {folders[0].name}, and either could be the "
+            f"labels. Give the files, as in --data.train {beside[0]},{beside[1]}{more}, or the folders, as in --data.train "
+            f"{folders[0]},{folders[1]}{',…' if len(folders) > 2 else ''}"
         )
     for folder in folders:
         texts, inner = _scan(folder)
@@ -107,32 +135,63 @@ def _find_folders(paths: Sequence[Path]) -> LabelFiles | None:
             raise DataError(
                 f"{table}: is named like a table, but its folder is read as a label; expected files with one text each"
             )
-    return LabelFiles(_in_order(folders, labels), "folders", list(map(str, files)))
+    return LabelFiles(_in_order(folders, labels), "folders", list(map(str, ignored)))
+
+
+def _may_be_label(file: Path) -> bool:
+    """Return True if a file beside folders could be a label file.
+
+    Descriptions and the further files in IMDB's folders (`urls_pos.txt`, `labeledBow.feat`) could not.
+    """
+    return not (_describes(file) or file.suffix.lower() in (".md", ".feat") or file.name.startswith("urls_"))
+
+
+def _describes(file: Path) -> bool:
+    """Return True if a file's name says that it describes other files."""
+    return file.name.partition(".")[0].upper() in _ABOUT
 
 
 def _expand(path: Path) -> tuple[list[Path], list[str]]:
-    """Return a file, or the files in a folder except those that describe the others, and the names of what is left out."""
-    if not path.is_dir():
+    """Return a file, or the files in a folder except those that describe the others, and the names of the others."""
+    if not _holds(path.is_dir):
         return [path], []
     files, folders = _scan(path)
-    kept = [file for file in files if not file.name.upper().startswith(_ABOUT)]
+    kept = [file for file in files if not _describes(file)]
     kept = [file for file in kept if file.suffix.lower() != ".md"] or kept
-    ignored = [*(file for file in files if file not in kept), *folders]
+    ignored = [*sorted(set(files) - set(kept)), *folders]
     if not kept:
-        inside = f", but folders such as {folders[0].name}" if folders else f" but {files[0].name}" if files else ""
+        inside = f", but folders such as {folders[0].name}" if folders else f" except {files[0].name}" if files else ""
         advice = "; write the texts of each folder to one file, with one text per line" if folders else ""
         raise DataError(f"{path}: holds no files{inside}, expected one text file for each label{advice}")
     return kept, [str(entry) for entry in ignored]
 
 
 def _scan(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files and the folders in a folder in order of their names, without hidden ones."""
+    """Return the files and the folders in a folder in order of their names, without hidden ones and those of the system."""
     try:
         with os.scandir(folder) as entries:
-            visible = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+            visible = [entry for entry in entries if not entry.name.startswith(".") and entry.name not in _SYSTEM]
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
-    return [Path(entry) for entry in visible if entry.is_file()], [Path(entry) for entry in visible if entry.is_dir()]
+    visible.sort(key=lambda entry: entry.name)
+    files = [Path(entry) for entry in visible if _holds(entry.is_file)]
+    return files, [Path(entry) for entry in visible if _holds(entry.is_dir)]
+
+
+def _holds(test: Callable[[], bool]) -> bool:
+    """Return the result of a test of a path; False if the path cannot be reached, such as a link to itself."""
+    try:
+        return test()
+    except OSError:
+        return False
+
+
+def _has_entries(folder: Path) -> bool:
+    """Return True if a folder is not empty. A folder that cannot be read counts too, so that no label is left out silently."""
+    try:
+        return any(_scan(folder))
+    except DataError:
+        return True
 
 
 def _find_table(files: Iterable[Path]) -> Path | None:
@@ -145,11 +204,12 @@ def _in_order(paths: Sequence[Path], labels: Sequence[str]) -> list[LabelFile]:
     Raises:
         DataError: If two have the same label.
     """
-    twice = next((label for label in labels if labels.count(label) > 1), None)
+    counts = Counter(labels)
+    twice = next((label for label in labels if counts[label] > 1), None)
     if twice is not None:
         both = [str(path) for path, label in zip(paths, labels, strict=True) if label == twice]
         raise DataError(
-            f"{both[0]} and {both[1]} both stand for the label '{twice}', expected one file for each label; join them"
+            f"{both[0]} and {both[1]} both have the label '{twice}', expected one file or folder for each label; join them"
         )
     return [LabelFile(path, label) for label, path in sorted(zip(labels, paths, strict=True))]
 

@@ -77,22 +77,22 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         return 0 if self.data.folds else super().dev_size
 
     def find_files(self, paths: Sequence[str]) -> list[str]:
-        """Return the table, the text file of each label, or the files in the folder of each label that are not empty."""
-        texts = (text for file in find_files(paths, self.data).files for text in file.texts())
-        return [str(text) for text in texts if text.stat().st_size]
+        """Return the table, the text file of each label, or the non-empty files in the folder of each label."""
+        return [str(text) for file in find_files(paths, self.data).files for text in file.texts_with_content()]
 
     def show_files(self, paths: Sequence[str]) -> list[str]:
         """Return the table, or the text file or the folder of each label."""
         return [str(file.path) for file in find_files(paths, self.data).files]
 
     def settings(self) -> dict[str, Any]:
-        """Return the format of the files, the labels given by names, and the labels of the starting model.
+        """Return the format of the files, the labels from their names, and the labels of the starting model.
 
-        Each label has its number of files, because the same files in other folders have other labels.
+        Each label comes with its number of non-empty files, so that the cache notices if a file moves to the folder of another
+        label. Empty files don't count, because `find_files` leaves them out.
         """
         found = [find_files(paths, self.data) for paths in (self.data.train, self.data.dev) if paths]
         known = [self._labels.names, self._labels.multiple] if self._labels else None
-        files_of = [[each.form, [[file.label, len(file.texts())] for file in each.files]] for each in found]
+        files_of = [[each.form, [[file.label, len(file.texts_with_content())] for file in each.files]] for each in found]
         return {"files_of": files_of, "known": known}
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[LabelledChunk]:

@@ -79,8 +79,8 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
     several labels or none; otherwise a text without a label is skipped. Only the first 65,536 characters of a text are read.
 
     Args:
-        paths: One table, one text file for each label, a folder of such files, or a folder with one text per file for each
-            label.
+        paths: One table, one text file for each label, a folder of such files, or a folder for each label, with one
+            text per file.
         data: Settings, of which `format`, `text`, `label`, `label_separator`, `header`, `encoding`, `allow_skipped` and
             `normalization` are used.
         report: Report, which is filled while reading: every line is either kept or skipped with a reason.
@@ -256,12 +256,12 @@ def _read_label_folder(folder: LabelFile, cleaner: _Cleaner, report: ReadingRepo
 
 
 def _read_whole(path: Path, encoding: str) -> str:
-    """Return the text of a file; of a long file, only the beginning is read."""
+    """Return the text of a file; of a long file, only the beginning is read. Lines may end in any way."""
     if not path.stat().st_size:  # an empty file is an empty text, and `line_blocks` would raise an error
         return ""
     parts: list[str] = []
     size = 0
-    for _, lines in line_blocks(path, encoding):
+    for _, lines in line_blocks(path, encoding, any_line_ends=True):
         parts += lines
         size += sum(map(len, lines)) + len(lines)
         if size > LONGEST_SIDE:

@@ -134,9 +134,9 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
 
     Raises:
         DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length;
-            if two files are tables; if a column does not exist, or it is not clear which columns are wanted; if the sources
-            are in the language of `data.target` and the targets in that of `data.source`; or, at the end, if no usable pair
-            was found, or the unusable share is larger than `data.allow_skipped`. The message names the file and the line.
+            if two files look like tables; if a column does not exist, or it is not clear which columns are wanted; if the
+            sources are in the language of `data.target` and the targets in that of `data.source`; or, at the end, if no usable
+            pair was found, or the unusable share is larger than `data.allow_skipped`. The message names the file and the line.
     """
     files = [Path(path) for path in paths]
     if len(files) not in (1, 2):
@@ -186,7 +186,9 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
 
 
 def _check_parallel(paths: Sequence[Path], encoding: str) -> None:
-    """Check that two files are not tables, such as the parts of a larger one, because then their lines are not translations.
+    """Check that two files do not look like tables, such as the parts of a larger one.
+
+    Line n of one table would not be the translation of line n of the other.
 
     Raises:
         DataError: If a file is named like a table, or nearly all first lines of both have a tab.
@@ -213,7 +215,7 @@ def _most_lines(path: Path, encoding: str, test: Callable[[bytes], bool]) -> boo
 
 
 def _check_direction(chunk: PairChunk, data: DataConfig, report: ReadingReport) -> None:
-    """Check that the sources are not in the language of `data.target` while the targets are in that of `data.source`.
+    """Check that sources and targets are not exchanged, by comparing the languages of the texts with the settings.
 
     Raises:
         DataError: If they are; the message says how to exchange the sides, or the settings.
