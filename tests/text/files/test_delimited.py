@@ -163,3 +163,29 @@ def test_a_quote_after_a_comma_in_a_sentence_is_text(tmp_path):
     assert report.skipped[TOO_MANY_COLUMNS].lines == [42]
     rows = "".join(f'"He said, ""hi {i}""",pos\n"bad film {i}",neg\n' for i in range(20))
     assert labelled(write(tmp_path, "text,label\n" + rows))[0][0] == ('He said, "hi 0"', "pos")
+
+
+@pytest.mark.parametrize("header", ["en,de\n", ""])
+def test_decimal_commas_of_a_target(tmp_path, header):
+    lines = [f"Sentence {i} is here,Satz {chr(97 + i % 26)} ist hier\n" for i in range(60)]
+    lines[7] = "It costs 3.50,Es kostet 3,50\n"
+    found, report = pairs(write(tmp_path, header + "".join(lines)))
+    assert len(found) == 59
+    assert report.skipped[TOO_MANY_COLUMNS].lines == [8 + bool(header)]
+    path = write(tmp_path, "en,de\n" + "".join(f"It costs {i}.50,Es kostet {i},50\n" for i in range(60)))
+    with pytest.raises(DataError, match="too many columns"):
+        pairs(path)
+
+
+def test_tabs_with_a_line_that_is_not_a_row(tmp_path):
+    rows = [f"Der Film {i} war sehr {('gut', 'lang')[i % 2]}\t{1 + i % 5},5\n" for i in range(59)]
+    path = write(tmp_path, "".join([*rows, "Der Film war gut, aber lang\n"]))
+    found, report = labelled(path, text="0", label="1")
+    assert (report.form, len(found)) == ("tab-separated", 59)
+    assert found[0] == ("Der Film 0 war sehr gut", "1,5")
+
+
+def test_quotation_marks_with_other_escapes(tmp_path):
+    rows = "".join(f'"{i}"\t"Ein \\"guter\\" Film {i}"\t"{("pos", "neg")[i % 2]}"\n' for i in range(60))
+    _, report = labelled(write(tmp_path, '"text"\t"label"\n' + rows, "x.tsv"), text="1", label="2")
+    assert report.advice.endswith("are read as text; to remove them, write the file without them.")

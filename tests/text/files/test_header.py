@@ -284,3 +284,15 @@ def test_two_cells_that_name_the_same_language_are_a_pair(tmp_path):
 
 def test_a_header_alone(tmp_path):
     assert "no usable pair" in refused(pairs, write(tmp_path, "source,target", name="x.tsv"))
+
+
+def test_a_small_file_with_a_constant_column(tmp_path):
+    columns = [f"A text with the number {i} ." for i in range(60)], ["en"] * 60, [f"name{i}" for i in range(60)]
+    assert "nickname" in refused(labelled, write(tmp_path, "text,lang,nickname", *columns))
+
+
+def test_a_title_above_a_header_with_adjectives(tmp_path):
+    path = write(tmp_path, "Vokabeln der Klasse 7b\nEnglischer Satz;Deutsche Übersetzung", ENGLISH, GERMAN)
+    path.write_text(path.read_text().replace(",", ";"))
+    found, report = pairs(path)
+    assert (found[0], skipped(report)[HEADER]) == (WANTED[0], [2])

@@ -114,7 +114,6 @@ def write_rare(folder: Path, name: str, rows: list[dict[str, object]], extra: di
         (("tweet", "sentiment"), {"quoted": {"text": "Somebody else said something longer than that ."}}),
         (("text", "label"), {"labels": ["pos"]}),
         (("text", "label"), {"class": "good"}),
-        (("comment", "mood"), {"comments": "another", "meta": {"label": "web"}}),
     ],
 )
 def test_optional_columns(tmp_path, name, every, names, extra):
@@ -144,6 +143,54 @@ def test_an_incomplete_label_is_not_replaced(tmp_path, name):
     assert len(labelled(path, label="topic")[0]) == 40
     path = write_rare(tmp_path, name, [{"data": row} for row in whole], {}, 1)
     assert "'data.label' and 'data.topic' could each be the label" in refused(path)
+
+
+INCOMPLETE = [
+    {"text": text, "platform": platform} | ({"sentiment_label": label, "annotation": {"label": label}} if i % 3 == 0 else {})
+    for i, (text, platform, label) in enumerate(zip(TEXTS, PLATFORMS, LABELS, strict=True))
+]
+
+
+@pytest.mark.parametrize("key", ["sentiment_label", "annotation"])
+def test_an_incomplete_label_without_an_exact_name(tmp_path, key):
+    rows = [{name: row[name] for name in ("text", "platform", key) if name in row} for row in INCOMPLETE]
+    assert "26 of 40" in refused(write(tmp_path, rows))
+
+
+@pytest.mark.parametrize(
+    ("names", "settings"),
+    [
+        (("key", "en", "de", "comment"), {}),
+        (("key", "english_text", "german_text", "comment"), {"source": "en", "target": "de"}),
+    ],
+)
+def test_an_incomplete_target_is_not_replaced(tmp_path, names, settings):
+    rows = [dict(zip(names, (f"k{i}", text, f"Der Film {i} .", "a note"), strict=True)) for i, text in enumerate(TEXTS)]
+    for row in rows[14:]:
+        row[names[2]] = None
+    with pytest.raises(DataError, match="26 of 40"):
+        list(read_pairs([write(tmp_path, rows)], DataConfig(**settings), ReadingReport()))
+
+
+@pytest.mark.parametrize("key", ["techniques", "toxicity_types"])
+def test_lists_of_labels_that_are_mostly_empty(tmp_path, key):
+    rows = [
+        {"text": text, key: ["insult"] if i % 4 == 0 else [], "platform": platform}
+        for i, (text, platform) in enumerate(zip(TEXTS, PLATFORMS, strict=True))
+    ]
+    found = labelled(write(tmp_path, rows), label=key)[0]
+    assert [labels for _, labels in found] == [("insult",) if i % 4 == 0 else () for i in range(40)]
+
+
+def test_a_weak_name_beside_a_better_one_that_cannot_be_read(tmp_path):
+    rows = [
+        {"body": text, "user": {"type": ["User", "Bot"][i % 2]}, "labels": [{"name": "bug"}]} for i, text in enumerate(TEXTS)
+    ]
+    assert "'labels' is named like the label, but holds lists of objects" in refused(write(tmp_path, rows))
+    rows = [{"input": text, "output": f"Der Film {i} .", "source": ["tatoeba"]} for i, text in enumerate(TEXTS)]
+    report = ReadingReport()
+    assert sum(len(chunk.source) for chunk in read_pairs([write(tmp_path, rows)], DataConfig(), report)) == 40
+    assert report.columns == ["input", "output"]
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])

@@ -216,3 +216,32 @@ def test_a_table_with_a_description(tmp_path):
     assert "holds no files except README.md, expected one text file for each label" in refused(tmp_path / "data")
     write(tmp_path / "data" / "x.csv", "text,label\na good film,pos\n")
     assert read(tmp_path / "data")[0] == [("a good film", "pos")]
+
+
+@pytest.mark.parametrize("name", ["metadata.csv", "dataset_info.json"])
+def test_a_table_beside_folders_of_texts(reviews, name):
+    write(reviews / name, '{"text": "x", "label": "y"}\n')
+    message = refused(reviews)
+    assert (
+        f"holds a table, {name}, and folders of texts such as neg. Give the table, as in --data.train {reviews / name}"
+        in message
+    )
+    assert message.endswith(f"or the folders, as in --data.train {reviews / 'neg'},{reviews / 'pos'}")
+    assert len(read(reviews / "neg", reviews / "pos")[0]) == 24
+
+
+@pytest.mark.parametrize(
+    "others", [("download.py", "Makefile"), ("README_en.txt", "citation.bib"), ("neg.tar.gz", "pos.tar.gz")]
+)
+def test_other_files_beside_folders_of_texts(reviews, others):
+    for name in others:
+        write(reviews / name)
+    found, report = read(reviews)
+    assert len(found) == 24
+    assert all(name in report.advice for name in others)
+
+
+def test_a_description_with_a_version(tmp_path):
+    for name in ("pos.txt", "neg.txt", "README-v2.txt"):
+        write(tmp_path / name, "a good film\nanother film\n")
+    assert {label for _, label in read(tmp_path)[0]} == {"pos", "neg"}

@@ -167,7 +167,8 @@ def sample_rows(
     best = [max(own[side] for own in scores) for side in (0, 1)]
     if all(scores[place][side] + _MOST_GAIN <= best[side] - MARGIN for place in constant for side in (0, 1)):
         return rows
-    return [*rows[: SAMPLE_ROWS // 2], *sample()]
+    picked = sample()
+    return picked if len(rows) < SAMPLE_ROWS else [*rows[: SAMPLE_ROWS // 2], *picked]
 
 
 def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: TwoColumns, path: object) -> tuple[int, int]:

@@ -91,35 +91,34 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
                 rows.pop(stray)
                 head.pop(stray)
                 numbers = [*numbers[:stray], *numbers[stray + 1 :]]
-            if separator == "\t" and _is_quoted(head, rows[: len(head)], layout):
-                report.advice = (
-                    f"The quotation marks around cells of {path.name} are read as text; to remove them, set data.format to csv."
-                )
+            if separator == "\t" and (remedy := _find_remedy(head, rows[: len(head)], layout)):
+                report.advice = f"The quotation marks around cells of {path.name} are read as text; to remove them, {remedy}."
         sizes = set(map(len, rows))
         if sizes and (min(sizes) < layout.least or max(sizes) > layout.width):
             rows, numbers = _fitting(rows, numbers, layout, report)
         yield [[row[place] for row in rows] for place in layout.places], numbers
 
 
-def _is_quoted(lines: Sequence[str], rows: Sequence[Sequence[str]], layout: Layout) -> bool:
-    """Return True if cells of a tab-separated file are quoted as in CSV, and reading it as CSV gives no fewer usable rows.
+def _find_remedy(lines: Sequence[str], rows: Sequence[Sequence[str]], layout: Layout) -> str:
+    """Return how to read tab-separated cells that are quoted as in CSV; empty if they are not quoted.
 
     They are quoted if at least half of the cells of a wanted column begin and end with a quotation mark, or if a quoted cell
     has a line break: a line ends in an open quote, and this line or the next one has too few columns.
     """
     columns = ([row[place].strip() for row in rows if place < len(row)] for place in layout.places)
-    marked = any(2 * sum(cell[:1] == cell[-1:] == '"' for cell in cells) >= len(cells) > 0 for cells in columns)
-    if not marked:
-        following = chain(rows[1:], [[""] * layout.least])
-        marked = any(
-            row[-1].startswith('"') and row[-1].count('"') % 2 and min(len(row), len(after)) < layout.least
-            for row, after in zip(rows, following, strict=False)
-        )
-    if not marked:
-        return False
+    quoted = any(2 * sum(cell[:1] == cell[-1:] == '"' for cell in cells) >= len(cells) > 0 for cells in columns)
+    following = chain(rows[1:], [[""] * layout.least])
+    broken = any(
+        row[-1].startswith('"') and row[-1].count('"') % 2 and min(len(row), len(after)) < layout.least
+        for row, after in zip(rows, following, strict=False)
+    )
+    if not quoted and not broken:
+        return ""
     read = _read_head(list(map(_end_line, lines)), "\t", strict=True)
     fitting = (layout.least, min(layout.width, max(map(len, rows))))
-    return read is not None and _count_between(read.rows, *fitting) >= _count_between(rows, *fitting)
+    if read is not None and _count_between(read.rows, *fitting) >= _count_between(rows, *fitting):
+        return "set data.format to csv"
+    return "write the file without them" if quoted else ""
 
 
 def _count_between(rows: Iterable[Sequence[str]], least: int, most: int) -> int:
@@ -161,9 +160,10 @@ def _fitting(
 ) -> tuple[list[list[str]], list[int]]:
     """Return the rows with a valid number of columns, and their line numbers."""
     kept, places = [], []
+    commas = report.form == _SEPARATED[","]
     for row, number in zip(rows, numbers, strict=True):
         if len(row) >= layout.least:
-            if len(row) > layout.width and is_wider(row, layout.width, extras=layout.extras):
+            if len(row) > layout.width and is_wider(row, layout.width, extras=layout.extras, commas=commas):
                 report.skip(TOO_MANY_COLUMNS, number)
                 continue
             kept.append(row)
@@ -263,8 +263,8 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
 
     - It splits the first row that one of them splits, because this may be the header.
     - It does not break the rules of quoting, as a comma inside quoted cells would.
-    - It gives more of the rows the same number of columns.
     - It is a tab.
+    - It gives more of the rows the same number of columns.
     - It gives more columns. This does not count if only this separator is followed by spaces, as commas in sentences are.
 
     Raises:
@@ -278,9 +278,11 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
     clear = [start for start, row in zip(clear, firsts, strict=True) if len(row) > 1]
     sound = [start for start in clear if _read_head(head, start.separator, spaced=start.spaced, strict=True)]
     clear = sound or clear
+    if clear[0] is tab:
+        return tab
     most = max(start.share for start in clear)
     clear = [start for start in clear if start.share == most]
-    if len(clear) == 1 or clear[0] is tab:
+    if len(clear) == 1:
         return clear[0]
     fewer, more = sorted(clear, key=lambda start: start.width)
     if fewer.width < more.width and (fewer.blanks or not more.blanks):

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -190,15 +191,19 @@ def _is_shifted(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     return place is not None and build_column(place, None, rows).content.kind in ("numbers", "codes")
 
 
-def is_wider(row: Sequence[str], width: int, *, extras: bool) -> bool:
+def is_wider(row: Sequence[str], width: int, *, extras: bool, commas: bool = False) -> bool:
     """Return True if a row has text after the given number of columns.
 
     Args:
         row: The cells of the row.
         width: Number of columns.
         extras: If True, numbers, dates, web addresses and licences are not text.
+        commas: If True, commas separate the cells, so that digits after digits may be the decimals of a number such as `3,50`.
     """
-    return any(cell.strip() and not (extras and is_extra(cell)) for cell in row[width:])
+    return any(
+        (cell.strip() and not (extras and is_extra(cell))) or (commas and before[-1:].isdigit() and cell[:1].isdigit())
+        for before, cell in pairwise(row[width - 1 :])
+    )
 
 
 def _count_wider(rows: Sequence[Sequence[str]], width: int, *, extras: bool) -> Counter[int]:

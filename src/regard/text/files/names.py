@@ -132,7 +132,11 @@ TARGET = Names(
     ),
     _words("answer response back"),
 )
-_BESIDE_LANGUAGE = TEXT.certain | TEXT.usual | _words("word words term terms translation wort wörter mot mots palabra parola")
+_BESIDE_LANGUAGE = (
+    TEXT.certain
+    | TEXT.usual
+    | _words("word words term terms translation wort wörter satz sätze übersetzung mot mots palabra parola")
+)
 """Words that may follow or precede a language in the name of a column, such as `word` in `English word`."""
 METADATA = _words(
     "id ids idx index uid uuid guid key no nr num number row rowid line count length len date datum fecha time timestamp "
@@ -185,7 +189,7 @@ def find_named_language(name: str, *, codes: bool = True) -> str | None:
         name: Name of a column.
         codes: Whether codes such as `fr` count, if they are the whole name.
     """
-    words = fold(name).split()
+    words = [re.sub(r"(?<=sch)(e|er|es|en)$", "", word) for word in fold(name).split()]
     kept = [word for word in words if word not in _BESIDE_LANGUAGE]
     if kept and len(kept) < len(words):
         return find_language(" ".join(kept), codes=False)

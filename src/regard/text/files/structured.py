@@ -20,6 +20,7 @@ from regard.text.files.columns import (
     MARGIN,
     SAMPLE_ROWS,
     Column,
+    MissingColumnError,
     TwoColumns,
     choose_columns,
     pick_evenly,
@@ -27,7 +28,7 @@ from regard.text.files.columns import (
 )
 from regard.text.files.delimited import CHUNK_ROWS, RawChunk
 from regard.text.files.json_array import LONGEST_ELEMENT, is_json_array, read_elements
-from regard.text.files.names import LABEL, SOURCE, TARGET, TEXT, find_language
+from regard.text.files.names import EXACT, LABEL, SOURCE, TARGET, TEXT
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes, open_utf8
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
 from regard.text.files.strings import is_unicode
@@ -205,7 +206,7 @@ def _choose(
 ) -> tuple[Keys, ...]:
     """Choose two columns, and check that a column with a better name can be read.
 
-    Columns that are empty in most rows are not chosen, see `_find_rare`.
+    If the choice is not clear, columns that are empty in most rows are left out.
 
     Args:
         found: The columns that can be read.
@@ -227,16 +228,25 @@ def _choose(
                 f"plain texts, or name another column with {wanted.settings}"
             )
     names = [".".join(keys) for keys in found]
-    rare = _find_rare(found, rows, wanted, wanted.place_given(names, path))
-    places = choose_columns(names, rows, _leave_out(rare, wanted), path)
+    try:
+        places = choose_columns(names, rows, wanted, path)
+    except MissingColumnError:
+        raise
+    except DataError:
+        usual = _choose_usual(names, rows, wanted, path)
+        if usual is None:
+            raise
+        places = usual
     chosen = [names[place] for place in places]
     inner = [name for outer, value in unusable.items() for name in _find_names(value, outer)]
     for side in (0, 1):
         # If the name of the chosen column fits, other columns have such names by chance, such as lists of sources.
-        if given[side] or any(_rate_name(name, side, wanted) > 0 for name in (chosen[side], _last(chosen[side]))):
+        best = _rate(chosen[side], side, wanted)
+        if given[side] or best > EXACT[2]:
             continue
-        rivals = [name for name in unusable if _is_known(name, usual=False)]
-        rivals += [name for name in inner if _is_known(name, usual=True)]
+        known = (name for name in unusable if _is_known(name, usual=False))
+        rivals = [name for name in known if best <= 0 or _describe(unusable[name]) != "lists"]
+        rivals += [name for name in inner if best <= 0 and _is_known(name, usual=True)]
         rival = next((name for name in rivals if _rate_name(_last(name), side, wanted) >= MARGIN), None)
         if rival:
             shape = _describe(unusable[rival]) if rival in unusable else "values nested too deeply"
@@ -247,27 +257,30 @@ def _choose(
     return tuple(found[place] for place in places)
 
 
-def _find_rare(
-    found: Sequence[Keys], rows: Sequence[Sequence[Any]], wanted: TwoColumns, given: Collection[int | None]
-) -> set[int]:
-    """Return the positions of columns that are empty in more than half of the rows, such as optional keys.
+def _choose_usual(
+    names: Sequence[str], rows: Sequence[Sequence[Any]], wanted: TwoColumns, path: Path
+) -> tuple[int, int] | None:
+    """Choose two of the columns that have a value in at least half of the rows, so that optional keys can leave no doubt.
 
-    Such a column still counts if the settings name it. It also counts if it has a known name that fits the text, the label or
-    a side better than the names of all other columns, because an incomplete label must not be replaced silently. A key inside
-    an object that most rows lack never counts. If fewer than two columns were left, all count.
+    Returns:
+        The positions of the columns; None if the choice is not clear, or the name of a chosen column says nothing or less than
+        that of a column that was left out.
     """
     width = len(rows[0]) if rows else 0
     filled = [sum(not _is_empty(row[place]) for row in rows) for place in range(width)]
-    rare = {place for place in range(width) if 2 * filled[place] < len(rows)} - set(given)
-    usual = [keys for place, keys in enumerate(found[:width]) if place not in rare]
-    outer = {(), *(keys[:-1] for keys in usual)}
-    best = [max((_rate_name(keys[-1], side, wanted) for keys in usual), default=0) for side in (0, 1)]
-    for place in list(rare):
-        name = found[place][-1]
-        known = _is_known(name, usual=False) or find_language(name)
-        if known and found[place][:-1] in outer and any(_rate_name(name, side, wanted) > best[side] for side in (0, 1)):
-            rare.remove(place)
-    return rare if width - len(rare) >= 2 else set()
+    rare = {place for place in range(width) if 2 * filled[place] < len(rows)} - set(wanted.place_given(names, path))
+    if not rare:
+        return None
+    try:
+        places = choose_columns(names, rows, _leave_out(rare, wanted), path)
+    except DataError:
+        return None
+    for place, given, side in zip(places, wanted.given(), (0, 1), strict=True):
+        # An incomplete label must not be replaced silently.
+        better = max(_rate_name(names[other], side, wanted) for other in rare)
+        if not given and (_rate(names[place], side, wanted) <= 0 or _rate_name(names[place], side, wanted) < better):
+            return None
+    return places
 
 
 def _is_empty(value: Any) -> bool:
@@ -323,6 +336,11 @@ def _is_known(name: str, *, usual: bool) -> bool:
     """Return True if the last part of a name is a known name of a column; if `usual`, only certain and usual names count."""
     last = _last(name)
     return any(names.is_usual(last) if usual else names.is_exact(last) for names in (TEXT, LABEL, SOURCE, TARGET))
+
+
+def _rate(name: str, side: int, wanted: TwoColumns) -> float:
+    """Return the score of a column's name, or of its last part."""
+    return max(_rate_name(part, side, wanted) for part in (name, _last(name)))
 
 
 def _rate_name(name: str, side: int, wanted: TwoColumns) -> float:

@@ -1,6 +1,7 @@
 """Find the files of labelled texts: a table, a text file for each label, or a folder of texts for each label."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from regard.text.files.formats import ENDINGS, detect_table, ending
 from regard.text.files.opening import check_file
 
 WHAT = "labelled texts"
-_ABOUT = frozenset(("README", "LICENSE", "LICENCE"))
-"""Names of files that describe other files, in upper case and without endings."""
+_ABOUT = re.compile(r"(readme|licen[sc]e)(?![a-z])", re.IGNORECASE)
+"""Beginning of the names of files that describe other files."""
 _SYSTEM = frozenset(("__MACOSX", "lost+found"))
 """Names of folders that the operating system writes. They are treated like hidden ones."""
 _UNLABELLED = frozenset(("unsup", "unsupervised", "unlabeled", "unlabelled"))
@@ -108,7 +109,8 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
         ignored = [*files, *sorted(set(inner) - set(folders))]
     if len(folders) < 2 or not all(_holds(folder.is_dir) for folder in folders):
         return None
-    if form == "auto" and _find_table(files):
+    table = _find_table(files) if form == "auto" else None
+    if table and not all(map(_has_only_texts, folders)):
         return None
     labels = [folder.name or folder.resolve().name for folder in folders]
     if all(label.casefold() in _PARTS for label in labels):
@@ -116,12 +118,18 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
             f"{', '.join(map(str, folders))}: these folders are named like the parts of a data set and not like labels; give "
             "one of them as data.train and another as data.dev"
         )
+    more = ",…" if len(folders) > 2 else ""
+    if table:
+        raise DataError(
+            f"{paths[0]}: holds a table, {table.name}, and folders of texts such as {folders[0].name}. Give the table, as in "
+            f"--data.train {table}, or the folders, as in --data.train {folders[0]},{folders[1]}{more}"
+        )
     if len(beside := [file for file in files if _may_be_label(file)]) > 1:
-        more = ",…" if len(beside) > 2 else ""
+        others = ",…" if len(beside) > 2 else ""
         raise DataError(
             f"{paths[0]}: holds files such as {beside[0].name} and folders such as {folders[0].name}, and either could be the "
-            f"labels. Give the files, as in --data.train {beside[0]},{beside[1]}{more}, or the folders, as in --data.train "
-            f"{folders[0]},{folders[1]}{',…' if len(folders) > 2 else ''}"
+            f"labels. Give the files, as in --data.train {beside[0]},{beside[1]}{others}, or the folders, as in --data.train "
+            f"{folders[0]},{folders[1]}{more}"
         )
     for folder in folders:
         texts, inner = _scan(folder)
@@ -138,17 +146,24 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
     return LabelFiles(_in_order(folders, labels), "folders", list(map(str, ignored)))
 
 
-def _may_be_label(file: Path) -> bool:
-    """Return True if a file beside folders could be a label file.
+def _has_only_texts(folder: Path) -> bool:
+    """Return True if a folder holds text files and nothing else."""
+    files, folders = _scan(folder)
+    return bool(files) and not folders and all(map(_is_text, files))
 
-    Descriptions and the further files in IMDB's folders (`urls_pos.txt`, `labeledBow.feat`) could not.
-    """
-    return not (_describes(file) or file.suffix.lower() in (".md", ".feat") or file.name.startswith("urls_"))
+
+def _may_be_label(file: Path) -> bool:
+    """Return True if a file beside folders could be a label file, unlike descriptions and the `urls_pos.txt` of IMDB."""
+    return _is_text(file) and not _describes(file) and not file.name.startswith("urls_")
+
+
+def _is_text(file: Path) -> bool:
+    return file.name.lower().removesuffix(".gz").endswith(".txt") or not file.suffix
 
 
 def _describes(file: Path) -> bool:
     """Return True if a file's name says that it describes other files."""
-    return file.name.partition(".")[0].upper() in _ABOUT
+    return bool(_ABOUT.match(file.name))
 
 
 def _expand(path: Path) -> tuple[list[Path], list[str]]:

@@ -19,6 +19,9 @@ from regard.text.preparation import Selection
 from regard.text.split import Hashes, first_occurrences, hash_pairs, mark
 from regard.text.spool import Spool, spool_texts
 
+_LAST_HEADER = 5
+"""Maximum number of the line that an error suggests as a header."""
+
 
 @dataclass(frozen=True)
 class LabelledSpool(Spool):
@@ -202,7 +205,10 @@ def _check_labels(
     )
     more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
     numbered = bool(report.columns) and all(name.isdigit() for name in report.columns)
-    headed = "if line 1 is a header, set data.header to yes; otherwise " if numbered and 1 in lines else ""
+    head = min(map(int, lines)) if numbered and report.locates else 0
+    headed = "if line 1 is a header, set data.header to yes; otherwise " if head == 1 else ""
+    if 1 < head <= _LAST_HEADER:
+        headed = f"if line {head} is a header, remove the lines above it and set data.header to yes; otherwise "
     raise DataError(
         f"{files}: only one text has the label {shown}{more}, expected at least two different texts, for training and"
         f" validation; {headed}add texts, merge the label with another, or remove it"
