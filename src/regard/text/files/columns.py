@@ -5,7 +5,7 @@ shows the columns and names the settings that choose them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -22,6 +22,8 @@ SAMPLE_ROWS = 1000
 _MOST_GAIN = TEXT_SCORE - NOT_TEXT_SCORE
 """Maximum number of points that a constant column can gain in each role if its value changes further down."""
 _GUESSED_BY = 300
+_LEFT_OUT = -1000.0
+"""Score of a column that is not chosen."""
 _LONGEST_CELL = 2000
 """Maximum number of characters of a value that are used."""
 _COLUMNS_SHOWN = 12
@@ -171,7 +173,9 @@ def sample_rows(
     return picked if len(rows) < SAMPLE_ROWS else [*rows[: SAMPLE_ROWS // 2], *picked]
 
 
-def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: TwoColumns, path: object) -> tuple[int, int]:
+def choose_columns(
+    names: Sequence[str] | None, rows: Sequence[Row], wanted: TwoColumns, path: object, *, left_out: Collection[int] = ()
+) -> tuple[int, int]:
     """Return the positions of the two wanted columns.
 
     Args:
@@ -179,6 +183,7 @@ def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: Two
         rows: Some rows of the table, without a header.
         wanted: The columns to look for.
         path: The file, for messages.
+        left_out: Positions of columns that are never chosen.
 
     Raises:
         DataError: If the settings name a column that does not exist, or it is not clear which columns are wanted.
@@ -193,13 +198,22 @@ def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: Two
     columns = [
         build_column(place, None if names is None else names[place], rows) for place in range(min(width, COLUMNS_JUDGED))
     ]
-    return _choose(columns, given, wanted, path)
+    return _choose(columns, _score(columns, wanted, left_out), given, wanted, path)
+
+
+def _score(columns: Sequence[Column], wanted: TwoColumns, left_out: Collection[int]) -> list[tuple[float, float]]:
+    counting = [column for column in columns if column.place not in left_out]
+    scores = dict(zip((column.place for column in counting), wanted.scores(counting), strict=True))
+    return [scores.get(column.place, (_LEFT_OUT, _LEFT_OUT)) for column in columns]
 
 
 def _choose(
-    columns: Sequence[Column], given: tuple[int | None, int | None], wanted: TwoColumns, path: object
+    columns: Sequence[Column],
+    scores: Sequence[tuple[float, float]],
+    given: tuple[int | None, int | None],
+    wanted: TwoColumns,
+    path: object,
 ) -> tuple[int, int]:
-    scores = wanted.scores(columns)
     ranked = sorted(
         (_order(first, second, scores, given) for first, second in combinations(range(len(columns)), 2)), reverse=True
     )

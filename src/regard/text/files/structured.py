@@ -3,8 +3,7 @@
 import gzip
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -39,8 +38,6 @@ LARGEST_UNPACKED = 1 << 34
 """Maximum size in bytes of a Parquet file within a gzip file."""
 _DEEPEST = 8
 """Maximum depth of nested objects in which names of columns are searched."""
-_LEFT_OUT = -1000.0
-"""Score of columns that must not be chosen; lower than every other score."""
 
 
 def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
@@ -272,7 +269,7 @@ def _choose_usual(
     if not rare:
         return None
     try:
-        places = choose_columns(names, rows, _leave_out(rare, wanted), path)
+        places = choose_columns(names, rows, wanted, path, left_out=rare)
     except DataError:
         return None
     for place, given, side in zip(places, wanted.given(), (0, 1), strict=True):
@@ -285,19 +282,6 @@ def _choose_usual(
 
 def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {}) or value != value  # NaN differs from itself
-
-
-def _leave_out(places: Collection[int], wanted: TwoColumns) -> TwoColumns:
-    """Return a copy of `wanted` that never chooses the columns at some positions. They keep their names and numbers."""
-
-    def scores(columns: Sequence[Column]) -> list[tuple[float, float]]:
-        counting = [column for column in columns if column.place not in places]
-        known = dict(zip((column.place for column in counting), wanted.scores(counting), strict=True))
-        return [known.get(column.place, (_LEFT_OUT, _LEFT_OUT)) for column in columns]
-
-    changed = copy(wanted)
-    changed.scores = scores  # type: ignore[method-assign]
-    return changed
 
 
 def _find_values(row: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
