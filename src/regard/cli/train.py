@@ -116,7 +116,7 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
         settings["overwrite"] = True
     layers.append(override_layer(settings))
     data = reduce(lay_over, layers).values.get("data")
-    if not isinstance(data, dict) or data.get("train") in (None, "", [], [""]):
+    if not isinstance(data, dict) or not any(data.get("train") or ()):
         load_config(*layers)  # raises an error if `data.train` is misspelt
         raise RequestError(f"train {task}: nothing to train on; name {find_task(task).words.missing} with --data.train FILE")
     return layers, options.preset

@@ -3,30 +3,16 @@
 from pathlib import Path
 
 import pytest
+from tables import labelled, pairs
 
-from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files.report import TOO_MANY_COLUMNS, ReadingReport
-from regard.text.labelled.readers import read_labelled
-from regard.text.pairs.readers import read_pairs
+from regard.text.files.report import TOO_MANY_COLUMNS
 
 
 def write(folder: Path, content: str, name: str = "x.csv") -> Path:
     path = folder / name
     path.write_text(content)
     return path
-
-
-def pairs(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
-    report = ReadingReport()
-    chunks = list(read_pairs([path], DataConfig(**settings), report))
-    return [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)], report
-
-
-def labelled(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
-    report = ReadingReport()
-    chunks = list(read_labelled([path], LabelledDataConfig(**settings), report))
-    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)], report
 
 
 def test_semicolons_with_decimal_commas(tmp_path):

@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import pytest
+from tables import labelled, pairs
 
-from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
 from regard.text.files import delimited
 from regard.text.files.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER, TOO_MANY_COLUMNS, ReadingReport
-from regard.text.labelled.readers import read_labelled
-from regard.text.pairs.readers import read_pairs
 
 ENGLISH = [f"The old man number {i} is walking" for i in range(30)]
 GERMAN = [f"Der alte Mann Nummer {i} geht spazieren" for i in range(30)]
@@ -29,18 +27,6 @@ def write(folder: Path, header: str, *columns: list[str], name: str = "x.csv", e
     path = folder / name
     path.write_bytes("".join(line.replace(",", separator) + "\n" for line in lines).encode(encoding))
     return path
-
-
-def pairs(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
-    report = ReadingReport()
-    chunks = list(read_pairs([path], DataConfig(**settings), report))
-    return [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)], report
-
-
-def labelled(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
-    report = ReadingReport()
-    chunks = list(read_labelled([path], LabelledDataConfig(**settings), report))
-    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)], report
 
 
 def refused(read, path: Path, **settings: object) -> str:

@@ -21,7 +21,6 @@ SAMPLE_ROWS = 1000
 """Maximum number of rows from which columns are judged."""
 _MOST_GAIN = TEXT_SCORE - NOT_TEXT_SCORE
 """Maximum number of points that a constant column can gain in each role if its value changes further down."""
-_GUESSED_BY = 300
 _LEFT_OUT = -1000.0
 """Score of a column that is not chosen."""
 _LONGEST_CELL = 2000
@@ -57,7 +56,7 @@ class Column:
         """Code of the probable language of the column; None if it is not clear."""
         if self.content.kind != "words":
             return None
-        return guess_language(cell for cell in self.cells[:_GUESSED_BY] if isinstance(cell, str))
+        return guess_language(cell for cell in self.cells if isinstance(cell, str))
 
     def __str__(self) -> str:
         return str(self.place) if self.name is None else quoted(self.name)
@@ -115,7 +114,7 @@ class TwoColumns(ABC):
         """Return two scores for each column: as the first and as the second of the two wanted columns."""
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
-        """Return a reason against the best two columns that their scores don't show; empty if there is none."""
+        """Return a reason against the best two columns that their scores don't show, or an empty string."""
         return ""
 
     @abstractmethod

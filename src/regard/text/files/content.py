@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from regard.text.files.names import is_unspaced
@@ -145,6 +146,8 @@ _LEAST_SHARE = 0.12
 """Minimum share of the words that must be frequent words of the language."""
 _LEAD = 1.5
 """Minimum ratio of the number of frequent words in this language to the number in any other language."""
+_GUESSED_BY = 300
+"""Maximum number of texts from which a language is guessed."""
 _ENOUGH_LETTERS = 40
 
 _SCRIPTS = (
@@ -201,9 +204,9 @@ def guess_language(texts: Iterable[str]) -> str | None:
     """Return the code of the probable language of texts; None if it is not clear.
 
     Args:
-        texts: Some texts; a few hundred are enough.
+        texts: Texts, of which the first ones are used.
     """
-    whole = "\n".join(texts).casefold()
+    whole = "\n".join(islice(texts, _GUESSED_BY)).casefold()
     letters = sum(map(str.isalpha, whole))
     if letters >= _ENOUGH_LETTERS:
         for code, pattern in _PATTERNS:

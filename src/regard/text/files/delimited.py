@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from regard.errors import DataError
 from regard.text.files.columns import TwoColumns, pick_evenly
@@ -21,7 +21,6 @@ from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
 from regard.text.files.strings import quoted
 
-T = TypeVar("T")
 NumberedRow = tuple[int, list[str]]
 RawChunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
 """The wanted columns and the line numbers, before cleaning. Values are text, unless `TwoColumns.kinds` allows other types."""
@@ -95,7 +94,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
                 report.advice = f"The quotation marks around cells of {path.name} are read as text; to remove them, {remedy}."
         sizes = set(map(len, rows))
         if sizes and (min(sizes) < layout.least or max(sizes) > layout.width):
-            rows, numbers = _fitting(rows, numbers, layout, report)
+            rows, numbers = _fitting(rows, numbers, layout, wanted, report)
         yield [[row[place] for row in rows] for place in layout.places], numbers
 
 
@@ -139,8 +138,10 @@ def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[
     rows: Iterator[NumberedRow] = chain(head, numbered)
     if layout.above:
         rows = _without_first(rows, layout.above, report)
+    commas = report.form == _SEPARATED[","]
     while chunk := _take(rows, CHUNK_ROWS):
-        rows_kept, numbers = _fitting([row for _, row in chunk], [number for number, _ in chunk], layout, report)
+        given = [row for _, row in chunk], [number for number, _ in chunk]
+        rows_kept, numbers = _fitting(*given, layout, wanted, report, commas=commas)
         yield [[row[place] for row in rows_kept] for place in layout.places], numbers
 
 
@@ -156,14 +157,20 @@ def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
 
 
 def _fitting(
-    rows: Sequence[list[str]], numbers: Sequence[int], layout: Layout, report: ReadingReport
+    rows: Sequence[list[str]],
+    numbers: Sequence[int],
+    layout: Layout,
+    wanted: TwoColumns,
+    report: ReadingReport,
+    *,
+    commas: bool = False,
 ) -> tuple[list[list[str]], list[int]]:
-    """Return the rows with a valid number of columns, and their line numbers."""
+    """Return the rows with a valid number of columns, and their line numbers; for `commas`, see `is_wider`."""
     kept, places = [], []
-    commas = report.form == _SEPARATED[","]
+    extras = not wanted.common_width
     for row, number in zip(rows, numbers, strict=True):
         if len(row) >= layout.least:
-            if len(row) > layout.width and is_wider(row, layout.width, extras=layout.extras, commas=commas):
+            if len(row) > layout.width and is_wider(row, layout.width, extras=extras, commas=commas):
                 report.skip(TOO_MANY_COLUMNS, number)
                 continue
             kept.append(row)
@@ -258,8 +265,8 @@ class _Start:
 def _find_separator(head: Sequence[str], path: Path) -> _Start:
     """Choose the separator of a CSV file, and return the first rows, split with it.
 
-    A separator can be chosen if it gives at least half of the rows the same number of columns, two or more. If there is none,
-    it is the comma. If there are several, the first of these tests in which they differ decides:
+    A separator can be chosen if it gives at least half of the rows the same number of columns, two or more. If no separator
+    can, it is the comma. If several can, the first of these tests in which they differ decides:
 
     - It splits the first row that one of them splits, because this may be the header.
     - It does not break the rules of quoting, as a comma inside quoted cells would.

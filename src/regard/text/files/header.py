@@ -50,14 +50,12 @@ class Layout:
     """Minimum number of columns of a line."""
     width: int
     """Number of columns; a line with text after them has too many."""
-    extras: bool = False
-    """If True, numbers, dates, web addresses and licences after the last column are ignored, and are not text."""
     advice: str = ""
     """Advice about lines with too many columns; empty if there are hardly any."""
 
 
 def find_layout(
-    rows: Sequence[Sequence[str]], wanted: TwoColumns, path: Path, sample: Callable[[], Sequence[Sequence[str]]] = list
+    rows: Sequence[Sequence[str]], wanted: TwoColumns, path: Path, sample: Callable[[], Sequence[Sequence[str]]]
 ) -> Layout:
     """Find the layout of a file whose values have no types, such as CSV, from its first rows.
 
@@ -126,7 +124,7 @@ def _find_layout(
         width = sys.maxsize if free else len(names)
         least = width if wanted.common_width else max(places) + 1
         advice = _advise_on_width(rest, width, wanted, further)
-        return Layout(places, shown, (*[ABOVE_HEADER] * titles, HEADER), least, width, not wanted.common_width, advice)
+        return Layout(places, shown, (*[ABOVE_HEADER] * titles, HEADER), least, width, advice)
     above = (COLUMN_NUMBERS,) if wanted.header == "auto" and _is_numbered(first, rest) else ()
     data = rest if above else [first, *rest]
     width = max(map(len, data), default=0) if free else _usual_width(data, wanted)
@@ -137,7 +135,7 @@ def _find_layout(
     least = width if wanted.common_width else max(places) + 1
     advice = _advise_on_width(data, width, wanted, further)
     width = sys.maxsize if free else width
-    return Layout(places, tuple(map(str, places)), above, least, width, not wanted.common_width, advice)
+    return Layout(places, tuple(map(str, places)), above, least, width, advice)
 
 
 def _strip(rows: Iterable[Sequence[str]]) -> list[list[str]]:

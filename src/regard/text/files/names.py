@@ -183,11 +183,14 @@ def find_language(name: str, *, codes: bool = True) -> str | None:
 
 
 def find_named_language(name: str, *, codes: bool = True) -> str | None:
-    """Return the code of the language in the name of a column: `en` for `English` and `English word`; None if there is none.
+    """Return the code of the language in the name of a column: `en` for `English` and `English word`.
 
     Args:
         name: Name of a column.
         codes: Whether codes such as `fr` count, if they are the whole name.
+
+    Returns:
+        The code, or None if the name contains no language.
     """
     words = [re.sub(r"(?<=sch)(e|er|es|en)$", "", word) for word in fold(name).split()]
     kept = [word for word in words if word not in _BESIDE_LANGUAGE]

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from regard.config import LabelledDataConfig
@@ -30,13 +31,15 @@ class LabelFile:
     path: Path
     label: str = ""
 
+    @cached_property
     def texts(self) -> list[Path]:
-        """Return the files of a folder, each of which holds one text; for a file, the file itself."""
+        """Files of a folder, each of which holds one text; for a file, the file itself."""
         return _scan(self.path)[0] if self.path.is_dir() else [self.path]
 
+    @cached_property
     def texts_with_content(self) -> list[Path]:
-        """Return those of `texts` that are not empty."""
-        return [text for text in self.texts() if text.stat().st_size]
+        """Those of `texts` that are not empty."""
+        return [text for text in self.texts if text.stat().st_size]
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
 
     def find_files(self, paths: Sequence[str]) -> list[str]:
         """Return the table, the text file of each label, or the non-empty files in the folder of each label."""
-        return [str(text) for file in find_files(paths, self.data).files for text in file.texts_with_content()]
+        return [str(text) for file in find_files(paths, self.data).files for text in file.texts_with_content]
 
     def show_files(self, paths: Sequence[str]) -> list[str]:
         """Return the table, or the text file or the folder of each label."""
@@ -92,7 +92,7 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         """
         found = [find_files(paths, self.data) for paths in (self.data.train, self.data.dev) if paths]
         known = [self._labels.names, self._labels.multiple] if self._labels else None
-        files_of = [[each.form, [[file.label, len(file.texts_with_content())] for file in each.files]] for each in found]
+        files_of = [[each.form, [[file.label, len(file.texts_with_content)] for file in each.files]] for each in found]
         return {"files_of": files_of, "known": known}
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[LabelledChunk]:

@@ -11,7 +11,9 @@ from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text.files.delimited import RawChunk, read_csv, read_tsv
 from regard.text.files.formats import FORMS
+from regard.text.files.json_rows import read_jsonl
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, check_file, line_blocks, show_encoding
+from regard.text.files.parquet import read_parquet
 from regard.text.files.report import (
     EMPTY_LABEL,
     EMPTY_LINE,
@@ -26,7 +28,6 @@ from regard.text.files.report import (
     SkipLimit,
 )
 from regard.text.files.strings import is_unicode, normalise, quoted
-from regard.text.files.structured import read_jsonl, read_parquet
 from regard.text.labelled.columns import LabelledColumns
 from regard.text.labelled.files import WHAT, LabelFile, find_files
 
@@ -94,7 +95,7 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
     files, form = found.files, found.form
     report.files = [str(file.path) for file in files]
     report.form, report.kind = _FORMS[form], "texts"
-    first = next((text for file in files for text in file.texts() if text.stat().st_size), None)
+    first = next((text for file in files for text in file.texts if text.stat().st_size), None)
     if first:
         report.encoding = show_encoding(first, "utf-8" if form == "parquet" else data.encoding)
     limit = SkipLimit(data.allow_skipped, data.encoding, report)
@@ -103,7 +104,7 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
         read = _read_label_file if form == "text" else _read_label_folder
         for file in files:
             yield from read(file, cleaner, report)
-            limit.check(file.texts(), name=str(file.path), whole=False)
+            limit.check(file.texts, name=str(file.path), whole=False)
     else:
         reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
         cleaner = _Cleaner(data, report, typed=form in ("jsonl", "parquet"))
@@ -240,7 +241,7 @@ def _read_label_folder(folder: LabelFile, cleaner: _Cleaner, report: ReadingRepo
     texts: list[str] = []
     numbers: list[int] = []
     size = 0
-    for number, file in enumerate(folder.texts(), 1):
+    for number, file in enumerate(folder.texts, 1):
         report.read += 1
         text = _read_whole(file, cleaner.data.encoding)
         if not text.strip():

@@ -206,9 +206,8 @@ def _check_labels(
     more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
     numbered = bool(report.columns) and all(name.isdigit() for name in report.columns)
     head = min(map(int, lines)) if numbered and report.locates else 0
-    headed = "if line 1 is a header, set data.header to yes; otherwise " if head == 1 else ""
-    if 1 < head <= _LAST_HEADER:
-        headed = f"if line {head} is a header, remove the lines above it and set data.header to yes; otherwise "
+    above = "remove the lines above it and " if head > 1 else ""
+    headed = f"if line {head} is a header, {above}set data.header to yes; otherwise " if 0 < head <= _LAST_HEADER else ""
     raise DataError(
         f"{files}: only one text has the label {shown}{more}, expected at least two different texts, for training and"
         f" validation; {headed}add texts, merge the label with another, or remove it"

@@ -9,8 +9,10 @@ from regard.errors import DataError
 from regard.text.files.content import guess_language
 from regard.text.files.delimited import RawChunk, read_csv, read_fast_align, read_tsv
 from regard.text.files.formats import ENDINGS, FORMS, detect_table, ending, read_start
+from regard.text.files.json_rows import read_jsonl
 from regard.text.files.names import find_language
 from regard.text.files.opening import LONGEST_SIDE, OVER_LONG_LINE, line_blocks, show_encoding
+from regard.text.files.parquet import read_parquet
 from regard.text.files.report import (
     EMPTY_LINE,
     EMPTY_SOURCE,
@@ -23,7 +25,6 @@ from regard.text.files.report import (
     SkipLimit,
 )
 from regard.text.files.strings import is_unicode, normalise, quoted
-from regard.text.files.structured import read_jsonl, read_parquet
 from regard.text.pairs.columns import PairColumns
 
 
@@ -94,8 +95,6 @@ def _find_header(paths: tuple[Path, Path], wanted: PairColumns) -> bool:
     return False
 
 
-_GUESSED_BY = 300
-"""Maximum number of pairs from which the languages of both sides are guessed."""
 _READERS = {
     "tsv": read_tsv,
     "csv": read_csv,
@@ -223,7 +222,7 @@ def _check_direction(chunk: PairChunk, data: DataConfig, report: ReadingReport) 
     wanted = [find_language(data.source), find_language(data.target)]
     if wanted[0] == wanted[1] or None in wanted:
         return
-    if [guess_language(side[:_GUESSED_BY]) for side in (chunk.target, chunk.source)] != wanted:
+    if [guess_language(side) for side in (chunk.target, chunk.source)] != wanted:
         return
     if report.form == FORMS["text"]:
         (first, second), order = report.files, f"give the files in the other order: {report.files[1]},{report.files[0]}"

@@ -10,12 +10,12 @@ import pytest
 
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files import structured
+from regard.text.files import json_rows
 from regard.text.files.report import EMPTY_LABEL, ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 
-look_up = structured._look_up
+look_up = json_rows._look_up
 TEXTS = [f"The film number {i} was {('good', 'bad')[i % 2]} ." for i in range(40)]
 LABELS = [("pos", "neg")[i % 2] for i in range(40)]
 PLATFORMS = [("web", "app")[i % 2] for i in range(40)]
@@ -221,7 +221,7 @@ def test_objects_with_other_keys_in_each_row(tmp_path, monkeypatch):
         for place, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))
     ]
     looked_up = []
-    monkeypatch.setattr(structured, "_look_up", lambda row, keys: looked_up.append(keys) or look_up(row, keys))
+    monkeypatch.setattr(json_rows, "_look_up", lambda row, keys: looked_up.append(keys) or look_up(row, keys))
     path = write(tmp_path, rows)
     assert labelled(path)[1].columns == ["text", "label"]
     assert len(looked_up) < 200 * len(rows)

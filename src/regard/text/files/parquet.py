@@ -1,0 +1,161 @@
+"""Columns of Parquet files."""
+
+import gzip
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from regard.errors import DataError
+from regard.text.files.columns import SAMPLE_ROWS, TwoColumns, pick_evenly, sample_rows
+from regard.text.files.delimited import CHUNK_ROWS, RawChunk
+from regard.text.files.named_columns import Keys, choose_keys
+from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, open_bytes
+from regard.text.files.report import ReadingReport
+
+LARGEST_UNPACKED = 1 << 34
+"""Maximum size in bytes of a Parquet file within a gzip file."""
+
+
+def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
+    """Read the columns of a Parquet file. A null counts as an empty text.
+
+    Raises:
+        DataError: If the file is not Parquet or is damaged, has fewer than two usable columns, or lacks the requested columns.
+    """
+    report.unit = "rows"
+    with open_bytes(path) as file, tempfile.TemporaryFile() as plain:
+        if isinstance(file, gzip.GzipFile):
+            _unpack(file, plain, path)  # Parquet is read from its end, so a gzip file is unpacked first.
+            file = plain
+        try:
+            yield from _parquet_rows(file, path, wanted, report)
+        except (pa.ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
+            reason = str(error).split("\n", 1)[0] or type(error).__name__
+            raise DataError(f"{path}: cannot be read as Parquet ({reason}); check the file, or set data.format") from error
+
+
+def _unpack(file: IO[bytes], plain: IO[bytes], path: Path) -> None:
+    while block := file.read(1 << 20):
+        plain.write(block)
+        if plain.tell() > LARGEST_UNPACKED:
+            raise DataError(f"{path}: unpacks to more than {LARGEST_UNPACKED:,} bytes of Parquet; unpack it yourself first")
+    plain.seek(0)
+
+
+def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
+    schema = pq.ParquetFile(file).schema_arrow
+    columns = _find_columns(schema, wanted.kinds)
+    if len(columns) < 2:
+        held = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        kind = "text " if wanted.kinds == (str,) else "usable "
+        raise DataError(f"{path}: has {len(columns)} {kind}columns, expected {wanted.what}; it holds {held}")
+    names = [".".join(keys) for keys in columns]
+    unusable = {name: _example(kind) for keys, kind in _find_fields(schema) if (name := ".".join(keys)) not in names}
+    chosen = choose_keys(columns, _sample(file, columns, schema, wanted), unusable, wanted, path)
+    report.columns = [".".join(keys) for keys in chosen]
+    number = 1
+    # A repeated text, which a page of the file stores only once, is kept in memory only once.
+    shared = [name for name, keys in zip(names, columns, strict=True) if keys in chosen and _is_text(schema, keys)]
+    table = pq.ParquetFile(file, read_dictionary=shared)
+    for batch in table.iter_batches(CHUNK_ROWS, columns=report.columns):
+        report.read += batch.num_rows
+        values = [_values(batch, keys) for keys in chosen]
+        for begin, end in _parts(values):
+            yield [column[begin:end] for column in values], range(number + begin, number + end)
+        number += batch.num_rows
+
+
+def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema, wanted: TwoColumns) -> Sequence[Sequence[Any]]:
+    """Return the rows from which columns are chosen."""
+    names = [".".join(keys) for keys in columns]
+    shared = [name for name, keys in zip(names, columns, strict=True) if _is_text(schema, keys)]
+    table = pq.ParquetFile(file, read_dictionary=shared)
+
+    def read() -> Iterator[list[Any]]:
+        for batch in table.iter_batches(SAMPLE_ROWS, columns=names):
+            yield from map(list, zip(*(_values(batch, keys) for keys in columns), strict=True))
+
+    return sample_rows(list(islice(read(), SAMPLE_ROWS)), len(columns), wanted, lambda: pick_evenly(read()), names)
+
+
+def _parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows with a limited number of characters in each."""
+    begin = size = 0
+    for end, row in enumerate(zip(*columns, strict=True)):
+        size += sum(len(value) for value in row if isinstance(value, str | list))
+        if size > CHUNK_CHARACTERS:
+            yield begin, end + 1
+            begin, size = end + 1, 0
+    if begin < len(columns[0]):
+        yield begin, len(columns[0])
+
+
+def _find_columns(schema: pa.Schema, kinds: tuple[type, ...]) -> list[Keys]:
+    return [keys for keys, kind in _find_fields(schema) if _kind_of(kind) in kinds]
+
+
+def _find_fields(schema: pa.Schema) -> Iterator[tuple[Keys, pa.DataType]]:
+    """Yield the names of columns, and those of the columns in them, with their types."""
+    for field in schema:
+        if pa.types.is_struct(field.type):
+            yield from (((field.name, inner.name), inner.type) for inner in field.type)
+        else:
+            yield (field.name,), field.type
+
+
+def _example(kind: pa.DataType) -> Any:
+    """Return an example value of a type: its lists and objects, with None for all other values."""
+    if pa.types.is_struct(kind):
+        return {field.name: _example(field.type) for field in kind}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [_example(kind.value_type)]
+    return None
+
+
+def _is_text(schema: pa.Schema, keys: Keys) -> bool:
+    kind = schema.field(keys[0]).type
+    return _kind_of(kind.field(keys[1]).type if len(keys) > 1 else kind) is str
+
+
+def _kind_of(kind: pa.DataType) -> type | None:
+    """Return the Python type of a column's values; None if the values are not of a simple type."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return str
+    if pa.types.is_boolean(kind):
+        return bool
+    if pa.types.is_integer(kind):
+        return int
+    if pa.types.is_floating(kind):
+        return float
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return list if _kind_of(kind.value_type) in (str, bool, int, float) else None
+    return None
+
+
+def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
+    column = batch.column(keys[0])
+    for key in keys[1:]:
+        column = pc.struct_field(column, key)
+    if pa.types.is_dictionary(column.type):
+        values = _plain(column.dictionary)
+        return ["" if place is None else values[place] for place in column.indices.to_pylist()]
+    return _plain(column)
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    """Return the values of a column. Over-long texts are truncated, but stay long enough to be recognised as over-long."""
+    empty: Any = [] if _kind_of(column.type) is list else ""
+    try:
+        values = [empty if value is None else value for value in column.to_pylist()]
+    except UnicodeDecodeError:
+        raw = column.cast(pa.large_binary()).to_pylist()
+        values = [(text or b"").decode("utf-8", errors="surrogateescape") for text in raw]
+    return [value[: 2 * LONGEST_SIDE] if isinstance(value, str) else value for value in values]
