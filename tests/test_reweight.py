@@ -101,7 +101,7 @@ def test_a_mechanism_takes_it_in_its_call(mechanism):
 
 
 WRONG = {
-    r"^sharpen: power is -1, expected more than 0; 2 squares the weights, and flatten makes them equal$": lambda: sharpen(-1),
+    r"^sharpen: power is -1, expected a finite number above 0; use 2 to square the weights, or": lambda: sharpen(-1),
     r"^erase: columns are \(\), expected indices of tokens, as in erase\(2\) or erase\(0, 3\)$": lambda: erase(),
     r"^attend_to: columns are \('him',\), expected indices of tokens, as in attend_to\(2\)": lambda: attend_to("him"),
     r"^at_step: steps is -1, expected an index from 0, or several: at_step\(1, …\)$": lambda: at_step(-1, flatten),

@@ -183,9 +183,9 @@ print(tuple(out.weights.shape), attention.project_query(query).shape == query.sh
         memory="`4·B·Q·K` for the weights; with `need_weights=False` and a softmax the fused kernel keeps none.",
         choose="the attention must have no parameters",
         when=(
-            "It is the cheapest score, and has no parameters. Encoder and decoder must therefore learn states "
-            "of the same width that fit each other, which recurrent models can do. The scores grow with the width. "
-            "If the states are wide and not yet trained, the softmax gives nearly all weight to one key, and "
+            "It is the cheapest score. It has no parameters, so the states of encoder and decoder must have the same width, "
+            "and training must make the dot product of matching states large; recurrent models can learn this. The scores grow "
+            "with the width. If the states are wide and not yet trained, the softmax gives nearly all weight to one key, and "
             "[ScaledDot](scaled-dot.md) learns better."
         ),
         example="""attention = Dot(16)

@@ -81,14 +81,15 @@ def sharpen(power: float = 2.0) -> Reweight:
     """Return a function that raises weights to a power and rescales each row to its previous sum.
 
     Args:
-        power: Exponent > 0; above 1 it concentrates a row on its largest weights, below 1 it makes weights more even.
+        power: Finite exponent > 0; above 1 it concentrates a row on its largest weights, below 1 it makes weights more even.
 
     Raises:
-        RequestError: If the power is not a positive number.
+        RequestError: If the power is not a finite number above 0.
     """
     if not 0 < power < float("inf"):
         raise RequestError(
-            f"sharpen: power is {power}, expected more than 0; 2 squares the weights, and flatten makes them equal"
+            f"sharpen: power is {power}, expected a finite number above 0; use 2 to square the weights, or `flatten` to make "
+            "them equal"
         )
 
     def change(weights: Tensor, mask: Tensor) -> Tensor:

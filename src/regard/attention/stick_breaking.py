@@ -24,7 +24,7 @@ def stick_breaking_weights(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "
 
 
 class StickBreaking(nn.Module):
-    """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): each key takes the share β of the weight that the keys after it left.
+    """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): from the last key to the first, each takes the share β of the rest.
 
     **The weights of a row sum to less than one, and depend on the order of the keys.** This normalizer is made for causal
     attention (with `MultiHead(…, causal=True)`, the query's own position is the last key).

@@ -124,7 +124,7 @@ class Evaluation:
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
             f"BLEU       {self.bleu:.2f}   ({beam}; {self.bleu_signature})\n"
             f"chrF       {self.chrf:.2f}   ({beam}; {self.chrf_signature})\n"
-            f"length     {self.length_ratio:.3f}   (of the references', in words)"
+            f"length     {self.length_ratio:.3f}   (words in the translations / words in the references)"
         )
 
 

@@ -43,7 +43,7 @@ def _sentences(sentences: Sequence[str]) -> str:
 
 
 def script_data(data: object) -> str:
-    """Return a script element with data as JSON, in which no text can close the element."""
+    """Return a script element with data as JSON. `<` is escaped, so that `</script>` in a text does not end the element."""
     content = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json">{content}</script>\n'
 

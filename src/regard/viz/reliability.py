@@ -19,9 +19,10 @@ from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL, SMALL_LINE, Pictur
 
 _WIDTH, _SIDE, _COUNTS, _LEFT, _NAME_ROOM = 4.6, 3.4, 0.75, 0.62, 0.27
 _CAPTION = (
-    "Blue: the share of correct predictions among predictions with similar confidence. Red: the gap between this share and "
-    "the mean confidence (dots). Bars that end on the dashed line are calibrated: at confidence 0.8, 80% are correct. "
-    "Below: the number of predictions. Calibration on these texts does not prove calibration on others."
+    "Blue: the share of correct predictions among predictions with similar confidence. Red, or purple on blue: the gap between "
+    "this share and their mean confidence. A dot stands at the mean confidence and the share. Dots on the dashed line are "
+    "calibrated: at confidence 0.8, 80% are correct. Below: the number of predictions. Calibration on these texts does not "
+    "prove calibration on others."
 )
 _BLUE, _GAP_COLOUR = colour.LIGHT[2], colour.LIGHT_NEGATIVE[2]
 

@@ -30,7 +30,7 @@ from torch.nn import functional
 from regard.private_torch import has_compiler
 
 LARGE = 1 << 20
-"""Number of elements (B·Q·K·H) from which the compiled loops are used, if a compiler exists and the caller is compiled too."""
+"""Minimum number of elements (B·Q·K·H) for the compiled loops; `is_compiled` checks the other conditions."""
 RANGE = 43.0
 """Largest |x|: e^{2·43} and its inverse are normal numbers in float32."""
 _CEILING = 0x4E800000

@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from regard.decoding import Hypothesis
+from regard.plurals import counted
 from regard.records import AttentionRecord
 from regard.tasks.notebook import shortened, table
 from regard.tasks.translation.sources import Source
@@ -39,13 +40,13 @@ class Translation:
         return None if self._origin is None else self._origin.record(self)
 
     def __repr__(self) -> str:
-        rest = f", {len(self.alternatives)} alternatives" if self.alternatives else ""
+        rest = f", {counted(len(self.alternatives), 'alternative')}" if self.alternatives else ""
         cut = "" if self.finished else ", unfinished"
-        return f"Translation({shortened(self.source)} → {shortened(self.text)}, score {self.score:.3f}{cut}{rest})"
+        return f"Translation({shortened(self.source)} → {shortened(self.text)}, score {self.score:.2f}{cut}{rest})"
 
     def _repr_html_(self) -> str:
-        rows = [("source", self.source), ("translation", self.text), ("score", f"{self.score:.3f}")]
-        rows += [(f"{one.score:.3f}", one.text) for one in self.alternatives]
+        rows = [("source", self.source), ("translation", self.text), ("score", f"{self.score:.2f}")]
+        rows += [(f"{one.score:.2f}", one.text) for one in self.alternatives]
         cut = "" if self.finished else "The length limit cut the translation off. "
         return table("", rows, cut + (".attention shows which words the model attended to" if self._origin is not None else ""))
 

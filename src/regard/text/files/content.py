@@ -141,7 +141,7 @@ def _find_kind(texts: Sequence[str], distinct: int) -> Kind:
 _WORD = re.compile(r"[^\W\d_]+")
 
 _ENOUGH_WORDS = 30
-"""Minimum number of words for a guess from frequent words."""
+"""Minimum number of words to guess a language."""
 _LEAST_SHARE = 0.12
 """Minimum share of the words that must be frequent words of the language."""
 _LEAD = 1.5

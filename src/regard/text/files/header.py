@@ -205,7 +205,7 @@ def is_wider(row: Sequence[str], width: int, *, extras: bool, commas: bool = Fal
 
 
 def _count_wider(rows: Sequence[Sequence[str]], width: int, *, extras: bool) -> Counter[int]:
-    """Count the rows with text after the given number of columns, by the number of their columns."""
+    """Map each number of columns above `width` to the number of rows that have text up to there."""
     wider = (row for row in rows if is_wider(row, width, extras=extras))
     return Counter(max(place for place, cell in enumerate(row) if cell) + 1 for row in wider)
 
