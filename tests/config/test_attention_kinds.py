@@ -228,6 +228,32 @@ def test_two_classes_of_one_kind_are_refused():
         Second.kind, First.kind = "apple-2", "apple-1"
 
 
+@pytest.mark.parametrize("deeper_first", [True, False])
+def test_the_class_defined_last_is_meant_whatever_its_base(deeper_first):
+    class Pie(NormalizerConfig):
+        """A family of the test's own."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Fruit(Pie):
+        """A base without a kind, which `kinds` reads first."""
+
+    def define(base: type) -> type:
+        @dataclass(frozen=True, kw_only=True)
+        class Cherry(base):
+            kind: str = "cherry"
+
+            def build_plain(self):
+                return Softmax()
+
+        return Cherry
+
+    first, last = (define(base) for base in ((Fruit, Pie) if deeper_first else (Pie, Fruit)))
+    try:
+        assert Pie.kinds() == {"cherry": last}
+    finally:
+        first.kind, last.kind = "cherry-1", "cherry-2"
+
+
 def test_help_lists_every_kind_once():
     settings = list(describe(TranslationConfig))
     choices = next(s.choices for s in settings if s.name == "model.decoder.attention.kind")

@@ -3,6 +3,7 @@
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import count
 from typing import Any, ClassVar
 
 from regard.errors import ConfigError
@@ -33,11 +34,18 @@ FEW = Range("from 1 to 1000", low=1, high=1000)
 BELOW_ONE = Range("0 or more and less than 1", high=1, open_high=True)
 
 
+_DEFINITIONS = count()
+
+
 class Settings:
     """Base class of the configuration's dataclasses."""
 
+    _definition: ClassVar[int]
+    """Position of the class in the order of definition."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls._definition = next(_DEFINITIONS)
         if "__repr__" not in cls.__dict__:
             # If the class itself has no `__repr__`, `@dataclass` adds one that prints all settings, which is a page long.
             inherited = next(base.__dict__["__repr__"] for base in cls.__mro__[1:] if "__repr__" in base.__dict__)
@@ -95,7 +103,8 @@ class Family(Settings, ABC):
                 raise ConfigError(
                     f"{_full_name(other)} and {_full_name(each)} have the same kind, '{kind}'; give one of them another kind"
                 )
-            found[kind] = each  # the later one, in case a notebook cell ran twice
+            # A notebook may define a class twice, perhaps with another base: the class defined last is meant.
+            found[kind] = max(other, each, key=lambda one: one._definition)
         return found
 
 
