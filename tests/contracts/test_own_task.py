@@ -246,7 +246,7 @@ def test_built_in_tasks_are_found_without_a_search(monkeypatch):
     def refused(**names):
         raise AssertionError("entry points were searched")
 
-    monkeypatch.setattr("regard.config.tasks.entry_points", refused)
+    monkeypatch.setattr("regard.config.plugins.entry_points", refused)
     for name in BUILT_IN:
         assert find_task(name).name == name
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import yaml
 
 from regard.config.checks import check_config
+from regard.config.plugins import KINDS, find_entry, load_entry
 from regard.config.run import RunConfig
 from regard.config.settings import Family
 from regard.config.tasks import is_task, locate_task, task_names
@@ -308,9 +309,8 @@ class _Builder:
         return cls(**arguments)
 
     def _value(self, hint: Any, value: Any, path: str, item: Any = None) -> Any:
-        kinds = kinds_of(hint)
-        if kinds:
-            return self._choose(kinds, value, path, item)
+        if kinds_of(hint):
+            return self._choose(hint, value, path, item)
         if is_dataclass(hint):
             return self.build(hint, value, path)  # type: ignore[arg-type]
         origin = get_origin(hint)
@@ -323,9 +323,13 @@ class _Builder:
             return value
         return self._scalar(hint, value, path)
 
-    def _choose(self, kinds: Mapping[str, type], value: Any, path: str, item: Any) -> Any:
+    def _choose(self, hint: Any, value: Any, path: str, item: Any) -> Any:
+        kinds = kinds_of(hint)
         default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
         kind = value.get("kind", default) if isinstance(value, Mapping) else default
+        if isinstance(kind, str) and kind not in kinds and (entry := find_entry(KINDS, kind)):
+            load_entry(entry, f"{path}.kind")
+            kinds = kinds_of(hint)
         if not isinstance(kind, str) or kind not in kinds:
             message = f"{path}.kind is {_show(kind)}, expected one of: {', '.join(kinds)}"
             raise self._error(f"{path}.kind", message, kind, kinds)

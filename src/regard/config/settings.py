@@ -103,7 +103,7 @@ class Family(Settings, ABC):
                 raise ConfigError(
                     f"{_full_name(other)} and {_full_name(each)} have the same kind, '{kind}'; give one of them another kind"
                 )
-            # A notebook may define a class twice, perhaps with another base: the class defined last is meant.
+            # A notebook may define a class twice, perhaps with another base: use the class defined last.
             found[kind] = max(other, each, key=lambda one: one._definition)
         return found
 

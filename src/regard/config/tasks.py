@@ -8,14 +8,12 @@ A package offers a task in its `pyproject.toml`, as the path of a `regard.task.T
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
+from regard.config.plugins import TASKS, entry_names, find_entry, load_entry
 from regard.config.run import RunConfig
 from regard.errors import ConfigError, nearest
 
-GROUP = "regard.tasks"
-"""Group of the entry points."""
 BUILT_IN = {
     "translation": "regard.tasks.translation",
     "classification": "regard.tasks.classification",
@@ -33,12 +31,12 @@ class ConfiguredTask(Protocol):
 
 def task_names() -> tuple[str, ...]:
     """Return the names of all tasks, the built-in ones first."""
-    return (*BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - set(BUILT_IN)))
+    return (*BUILT_IN, *sorted(entry_names(TASKS) - set(BUILT_IN)))
 
 
 def is_task(name: str) -> bool:
     """Return whether a task of this name exists, without importing it."""
-    return name in BUILT_IN or _entry_of(name) is not None
+    return name in BUILT_IN or find_entry(TASKS, name) is not None
 
 
 @cache
@@ -50,14 +48,7 @@ def locate_task(name: str) -> ConfiguredTask:
     """
     if name in BUILT_IN:
         return import_module(BUILT_IN[name]).TASK
-    entry = _entry_of(name)
+    entry = find_entry(TASKS, name)
     if entry is None:
         raise ConfigError(f"task is {name!r}, expected one of: {', '.join(task_names())}{nearest(name, task_names())}")
-    try:
-        return entry.load()
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"task is {name!r}, whose entry point '{entry.value}' cannot be loaded: {error}") from error
-
-
-def _entry_of(name: str) -> EntryPoint | None:
-    return next(iter(entry_points(group=GROUP, name=name)), None)
+    return load_entry(entry, "task")
