@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from regard.cli import demo_classification, demo_translation
-from regard.cli.options import Parser, add_machine_options, positive_number
+from regard.cli.options import Parser, add_machine_options, positive_number, whole_number
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -35,6 +35,9 @@ def main(arguments: Sequence[str]) -> None:
         type=positive_number,
         metavar="N",
         help="pairs or reviews to train on (default: 30000 pairs, 16000 reviews)",
+    )
+    parser.add_argument(
+        "--seed", type=whole_number, default=1, metavar="N", help="seed of the texts and of training (default: 1)"
     )
     add_machine_options(parser)
     options = parser.read(arguments)

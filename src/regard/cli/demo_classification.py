@@ -68,9 +68,9 @@ def _prepare(options: argparse.Namespace) -> "tuple[Path, list[Review]]":
     from regard.demo import ReviewCorpus
     from regard.text.cache import cache_folder
 
-    corpus = ReviewCorpus(seed=1)
+    corpus = ReviewCorpus(seed=options.seed)
     count = options.examples or _REVIEWS
-    file = cache_folder(LabelledDataConfig()) / f"reviews-1-{count}.tsv"
+    file = cache_folder(LabelledDataConfig()) / f"reviews-{options.seed}-{count}.tsv"
     file.parent.mkdir(parents=True, exist_ok=True)
     corpus.write(file, stop=count)
     return file, [corpus[index] for index in range(_FIRST_HELD_OUT, _FIRST_HELD_OUT + _HELD_OUT)]
@@ -84,6 +84,7 @@ def _train(preset: str, file: Path, options: argparse.Namespace) -> "Classifier"
         "data.train": [str(file)],
         "out": str(Path(options.out, preset)),
         "overwrite": options.overwrite,
+        "seed": options.seed,
         "device": options.device,
         "threads": options.threads,
         "tokenizer.kind": "whitespace",  # the same words as in the corpus, whose decisive words are known

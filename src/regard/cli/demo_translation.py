@@ -54,7 +54,8 @@ def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[Demo
     from regard.presets import load_preset
     from regard.text.cache import cache_folder
 
-    settings = {"out": options.out, "overwrite": options.overwrite, "device": options.device, "threads": options.threads}
+    names = ("out", "overwrite", "seed", "device", "threads")
+    settings = {name: getattr(options, name) for name in names}
     config = cast("TranslationConfig", load_preset(PRESETS[options.model], settings))
     corpus = DemoCorpus(seed=config.seed)
     file = cache_folder(config.data) / f"demo-{config.seed}-{options.examples}.tsv"
