@@ -111,3 +111,17 @@ def test_snippets_are_fenced():
                 f"{path.name}:{number}" for number, line in lines if re.match(r"    (regard|import|from|torchrun|pip) ", line)
             ]
     assert not indented
+
+
+def test_no_wrapped_formula_begins_a_list():
+    """A line that begins with a plus sign is a list item in Markdown, so a wrapped formula would be torn apart."""
+    torn = []
+    for path in (*DOCUMENTS, *sorted((ROOT / "docs" / "lessons").glob("*.md"))):
+        text = re.sub(
+            r"^```.*?^```|^\$\$.*?\$\$$",
+            lambda block: "\n" * block[0].count("\n"),
+            path.read_text(encoding="utf-8"),
+            flags=re.M | re.S,
+        )
+        torn += [f"{path.name}:{number}" for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\+ ", line)]
+    assert not torn
