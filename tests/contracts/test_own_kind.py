@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.config import AttentionConfig
-from regard.config.loading import load_config, override_layer
+from regard.config.loading import load_config, override_layer, read_layer
 from regard.errors import ConfigError
 
 MODULE = '''
@@ -46,6 +45,21 @@ class NearestConfig(AttentionConfig):
         return Nearest(query_size, key_size=key_size, beta=self.beta)
 '''
 
+PLAIN = '''
+from dataclasses import dataclass
+from regard.config import AttentionConfig, GeneralConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainConfig(AttentionConfig):
+    """The general score under another name."""
+
+    kind: str = "plain_key"
+
+    def build(self, *, query_size, key_size):
+        return GeneralConfig().build(query_size=query_size, key_size=key_size)
+'''
+
 
 @pytest.fixture
 def offer(tmp_path, monkeypatch):
@@ -57,6 +71,7 @@ def offer(tmp_path, monkeypatch):
         for folder in (code, info):
             folder.mkdir(parents=True)
         (code / "nearest_keys.py").write_text(MODULE, encoding="utf-8")
+        (code / "plain_keys.py").write_text(PLAIN, encoding="utf-8")
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nearest\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[regard.kinds]\n{name} = {value}\n")
         paths = [str(code), str(installed)]
@@ -90,39 +105,68 @@ def test_commands_use_it(offer, tmp_path):
     assert code == 0, err
     assert "Weights in hundredths" in out
 
-    code, _, err = run(
-        paths, "train", "translation", "--preset", "demo", *settings, *options[:2], "--model.decoder.attention.bet", "1"
-    )
-    assert code != 0
-    assert "unknown setting 'model.decoder.attention.bet'; did you mean 'model.decoder.attention.beta'?" in err
-
 
 def test_the_package_is_imported_only_for_its_kind(offer):
     offer("nearest_key", "nearest_keys:NearestConfig")
     load_config(override_layer({"model.decoder.attention.kind": "general"}))
     assert "nearest_keys" not in sys.modules
-    with pytest.raises(ConfigError, match=r"model\.decoder\.attention\.kind is 'nearest_kex', expected one of: additive"):
+    meant = r"model\.decoder\.attention\.kind is 'nearest_kex', expected one of: additive.*; did you mean 'nearest_key'\?"
+    with pytest.raises(ConfigError, match=meant):
         load_config(override_layer({"model.decoder.attention.kind": "nearest_kex"}))
     assert "nearest_keys" not in sys.modules
+
+
+def test_a_package_that_is_missing_is_asked_for():
+    with pytest.raises(ConfigError, match=r"expected one of: additive.*; if another package defines this kind, install it"):
+        load_config(override_layer({"model.decoder.attention.kind": "qqqqqqqq"}))
+
+
+def test_another_package_may_use_the_name_for_another_family(offer):
+    paths = offer("plain_key", "fractions:Fraction")
+    info = Path(paths[1], "other-1.0.dist-info")
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[regard.kinds]\nplain_key = plain_keys:PlainConfig\n")
+    try:
+        config = load_config(override_layer({"model.decoder.attention.kind": "plain_key"}))
+        assert type(config.model.decoder.attention).__name__ == "PlainConfig"
+        meant = r"unknown setting 'model\.decoder\.attention\.bet'"
+        with pytest.raises(ConfigError, match=meant):
+            load_config(override_layer({"model.decoder.attention.kind": "plain_key", "model.decoder.attention.bet": 1}))
+    finally:
+        sys.modules.pop("plain_keys").PlainConfig.kind = "plain-of-a-test"  # its class stays a subclass of AttentionConfig
+
+
+def test_an_error_names_the_line_of_the_file(offer, tmp_path):
+    offer("broken", "no_such_package:Config")
+    file = tmp_path / "run.yaml"
+    file.write_text("model:\n  decoder:\n    attention:\n      kind: broken\n")
+    with pytest.raises(ConfigError, match=r"run\.yaml:4: model\.decoder\.attention\.kind is 'broken', whose entry point"):
+        load_config(read_layer(file))
+
+
+def test_help_lists_installed_kinds(offer):
+    code, out, err = run(offer("nearest_key", "nearest_keys:NearestConfig"), "train", "translation", "--help")
+    assert code == 0, err
+    assert "kinds of installed packages: nearest_key" in out
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
+        ("fractions:Nothing", r"kind is 'broken', whose entry point .* cannot be loaded: AttributeError: .*Nothing"),
         (
-            "nearest_keys:Nothing",
-            r"model\.decoder\.attention\.kind is 'broken', whose entry point .* cannot be loaded: .*Nothing",
+            "no_such_package:Config",
+            r"whose entry point 'no_such_package:Config' cannot be loaded: ModuleNotFoundError: No module",
         ),
-        ("no_such_package:Config", r"whose entry point 'no_such_package:Config' cannot be loaded: No module named"),
-        ("fractions:Fraction", r"model\.decoder\.attention\.kind is 'broken', expected one of: additive"),
+        ("fractions:Fraction", r"expected one of: additive.*; its entry point 'fractions:Fraction' defines no such kind"),
+        (
+            "fractions:Fraction[",
+            r"kind is 'broken', whose entry point 'fractions:Fraction\[' cannot be loaded: AttributeError: ",
+        ),
     ],
 )
 def test_a_broken_entry_point_is_explained(offer, value, message):
     offer("broken", value)
-    try:
-        with pytest.raises(ConfigError, match=message):
-            load_config(override_layer({"model.decoder.attention.kind": "broken"}))
-    finally:
-        if module := sys.modules.pop("nearest_keys", None):
-            module.NearestConfig.kind = "nearest-of-a-test"  # its class stays a subclass of AttentionConfig
-            assert "nearest-of-a-test" in AttentionConfig.kinds()
+    with pytest.raises(ConfigError, match=message):
+        load_config(override_layer({"model.decoder.attention.kind": "broken"}))

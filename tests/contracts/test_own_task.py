@@ -224,7 +224,10 @@ def test_without_its_package_there_is_no_such_task(settings, monkeypatch):
     ("value", "message"),
     [
         ("tagger:NOTHING", r"task is 'broken', whose entry point 'tagger:NOTHING' cannot be loaded: .*NOTHING"),
-        ("no_such_package:TASK", r"task is 'broken', whose entry point 'no_such_package:TASK' cannot be loaded: No module"),
+        (
+            "no_such_package:TASK",
+            r"task is 'broken', whose entry point 'no_such_package:TASK' cannot be loaded: ModuleNotFoundError: No module",
+        ),
         ("tagger:Tagger", r"the entry point of task 'broken' is a type, expected a regard.task.Task object"),
     ],
 )

@@ -12,12 +12,15 @@ OTHER_WINDOWS = [(390, False), (1280, True), (1920, False), (1920, True)]
     ("width", "dark"),
     [(390, True), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1280, False), *OTHER_WINDOWS))],
 )
-def test_nothing_runs_out_of_the_page(chromium, made, width, dark):
-    for names in (("recurrent",), ("reviews",), ("language",), ("recurrent", "other")):
-        show(chromium, made.page(*names), width=width, dark=dark)
-        assert chromium.run("document.documentElement.scrollWidth") <= width, names
-        paper = chromium.run("getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, paper.strip("rgb()").split(", "))) < 300) == dark
+@pytest.mark.parametrize(
+    "names",
+    [("recurrent", "other"), *(pytest.param((name,), marks=pytest.mark.slow) for name in ("recurrent", "reviews", "language"))],
+)
+def test_nothing_runs_out_of_the_page(chromium, made, width, dark, names):
+    show(chromium, made.page(*names), width=width, dark=dark)
+    assert chromium.run("document.documentElement.scrollWidth") <= width
+    paper = chromium.run("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, paper.strip("rgb()").split(", "))) < 300) == dark
 
 
 def test_everything_that_acts_has_a_name_and_a_role(chromium, made):

@@ -41,6 +41,8 @@ def main(arguments: Sequence[str]) -> None:
     )
     add_machine_options(parser)
     options = parser.read(arguments)
+    if options.seed >= 1 << 32:
+        parser.error(f"--seed is {options.seed}, expected at most {(1 << 32) - 1}")
     if options.task == "translation":
         options.model = options.model or "recurrent"
         options.out = options.out or "runs/demo" + ("-transformer" if options.model == "transformer" else "")

@@ -11,6 +11,7 @@ from pathlib import Path
 from regard.cli.habits import find_option, find_other_name, find_setting, normalise
 from regard.cli.options import Parser, model_folder
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
+from regard.config.plugins import KINDS, entry_names
 from regard.config.run import RunConfig
 from regard.config.tasks import is_task, task_names
 from regard.errors import RequestError, nearest
@@ -309,6 +310,8 @@ def _help(task: str) -> str:
 
     width = min(shutil.get_terminal_size((120, 40)).columns, 120)
     lines = [_parser(task).format_help(), "settings:", textwrap.indent(_NOTE, "  ")]
+    if installed := sorted(entry_names(KINDS)):
+        lines += ["", *textwrap.wrap(f"kinds of installed packages: {', '.join(installed)}", width, initial_indent="  ")]
     for setting in describe(find_task(task).config_class):
         if setting.name in ("task", "chosen"):
             continue

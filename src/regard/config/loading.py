@@ -17,7 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import yaml
 
 from regard.config.checks import check_config
-from regard.config.plugins import KINDS, find_entry, load_entry
+from regard.config.plugins import KINDS, entry_names, find_entries, load_entry
 from regard.config.run import RunConfig
 from regard.config.settings import Family
 from regard.config.tasks import is_task, locate_task, task_names
@@ -327,13 +327,28 @@ class _Builder:
         kinds = kinds_of(hint)
         default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
         kind = value.get("kind", default) if isinstance(value, Mapping) else default
-        if isinstance(kind, str) and kind not in kinds and (entry := find_entry(KINDS, kind)):
-            load_entry(entry, f"{path}.kind")
-            kinds = kinds_of(hint)
-        if not isinstance(kind, str) or kind not in kinds:
-            message = f"{path}.kind is {_show(kind)}, expected one of: {', '.join(kinds)}"
-            raise self._error(f"{path}.kind", message, kind, kinds)
+        if isinstance(kind, str) and kind not in kinds:
+            kinds = self._import_kind(hint, kind, f"{path}.kind")
+        if not isinstance(kind, str):
+            raise self._error(f"{path}.kind", f"{path}.kind is {_show(kind)}, expected one of: {', '.join(kinds)}")
         return self.build(kinds[kind], value, path, kinds)
+
+    def _import_kind(self, hint: Any, kind: str, path: str) -> dict[str, type]:
+        """Import the installed packages that offer a kind until one defines it, and return the kinds to choose from."""
+        entries = find_entries(KINDS, kind)
+        for entry in entries:
+            try:
+                load_entry(entry, path)
+            except ConfigError as error:
+                raise self._error(path, str(error)) from error
+            if kind in kinds_of(hint):
+                return kinds_of(hint)
+        kinds = kinds_of(hint)
+        message = f"{path} is {_show(kind)}, expected one of: {', '.join(kinds)}"
+        if entries:
+            raise self._error(path, f"{message}; its entry point '{entries[0].value}' defines no such kind")
+        advice = nearest(kind, [*kinds, *entry_names(KINDS)]) or "; if another package defines this kind, install it"
+        raise self._error(path, message + advice)
 
     def _tuple(self, hints: Sequence[Any], value: Any, path: str) -> tuple[Any, ...]:
         items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value

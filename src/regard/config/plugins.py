@@ -20,9 +20,9 @@ def entry_names(group: str) -> set[str]:
     return {entry.name for entry in entry_points(group=group)}
 
 
-def find_entry(group: str, name: str) -> EntryPoint | None:
-    """Return the entry point of a name without importing anything, or None if there is none."""
-    return next(iter(entry_points(group=group, name=name)), None)
+def find_entries(group: str, name: str) -> list[EntryPoint]:
+    """Return the entry points of a name, one for each package that has it, without importing anything."""
+    return list(entry_points(group=group, name=name))
 
 
 def load_entry(entry: EntryPoint, setting: str) -> Any:
@@ -37,6 +37,6 @@ def load_entry(entry: EntryPoint, setting: str) -> Any:
     """
     try:
         return entry.load()
-    except (ImportError, AttributeError) as error:
-        message = f"{setting} is {entry.name!r}, whose entry point '{entry.value}' cannot be loaded: {error}"
-        raise ConfigError(message) from error
+    except Exception as error:  # whatever the package's code raises
+        message = f"{setting} is {entry.name!r}, whose entry point '{entry.value}' cannot be loaded"
+        raise ConfigError(f"{message}: {type(error).__name__}: {error}") from error

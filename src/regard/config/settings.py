@@ -80,7 +80,7 @@ class Family(Settings, ABC):
     """Base class of a family of settings classes. A run chooses one of them by its `kind`.
 
     A kind is a subclass with a default for `kind`. Once its module is imported, it can be chosen wherever the family is
-    expected, also in YAML and on the command line.
+    expected, also in YAML. Commands import the kinds that installed packages offer (`regard.config.plugins`).
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {}

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol
 
-from regard.config.plugins import TASKS, entry_names, find_entry, load_entry
+from regard.config.plugins import TASKS, entry_names, find_entries, load_entry
 from regard.config.run import RunConfig
 from regard.errors import ConfigError, nearest
 
@@ -36,7 +36,7 @@ def task_names() -> tuple[str, ...]:
 
 def is_task(name: str) -> bool:
     """Return whether a task of this name exists, without importing it."""
-    return name in BUILT_IN or find_entry(TASKS, name) is not None
+    return name in BUILT_IN or bool(find_entries(TASKS, name))
 
 
 @cache
@@ -48,7 +48,7 @@ def locate_task(name: str) -> ConfiguredTask:
     """
     if name in BUILT_IN:
         return import_module(BUILT_IN[name]).TASK
-    entry = find_entry(TASKS, name)
-    if entry is None:
+    entries = find_entries(TASKS, name)
+    if not entries:
         raise ConfigError(f"task is {name!r}, expected one of: {', '.join(task_names())}{nearest(name, task_names())}")
-    return load_entry(entry, "task")
+    return load_entry(entries[0], "task")
