@@ -15,6 +15,7 @@ import yaml
 import regard.config
 from regard.config import AttentionConfig, NormalizerConfig, PoolingConfig
 from regard.config.loading import field_types, kinds_of, override_layer
+from regard.config.run import RunConfig
 from regard.config.tasks import BUILT_IN, locate_task
 from regard.presets import load_preset
 
@@ -121,8 +122,13 @@ def generated() -> dict[str, Example]:
 
 def place_of(cls: type) -> Place | None:
     """Return the place of a class that needs the fewest other choices, then the least deep one; a subclass counts for it."""
-    places = [place for task in BUILT_IN for place, other in parts(task) if issubclass(other, cls) and place.path]
+    places = [place for place, other in _all_parts() if issubclass(other, cls) and place.path]
     return min(places, key=lambda place: (len(_choices_before(place)), place.path.count(".")), default=None)
+
+
+@cache
+def _all_parts() -> list[tuple[Place, type]]:
+    return [part for task in BUILT_IN for part in parts(task)]
 
 
 def parts(task: str) -> Iterator[tuple[Place, type]]:
@@ -172,14 +178,19 @@ def _choices_before(place: Place) -> dict[str, str]:
 @cache
 def _choices(task: str, kinds: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Return those of the kinds, from the outermost to the innermost, that the preset of a task does not have."""
-    chosen: dict[str, str] = {}
-    for name, kind in kinds:
-        part: Any = load_preset(PRESETS[task], chosen)
-        for attribute in name.split("."):
-            part = getattr(part, attribute)
-        if part != kind:
-            chosen[name] = kind
-    return chosen
+    if not kinds:
+        return {}
+    *before, (name, kind) = kinds
+    chosen = _choices(task, tuple(before))
+    part: Any = _preset(task, tuple(chosen.items()))
+    for attribute in name.split("."):
+        part = getattr(part, attribute)
+    return chosen if part == kind else chosen | {name: kind}
+
+
+@cache
+def _preset(task: str, chosen: tuple[tuple[str, str], ...]) -> RunConfig:
+    return load_preset(PRESETS[task], dict(chosen))
 
 
 def members(union: UnionType) -> list[str]:
