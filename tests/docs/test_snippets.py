@@ -98,15 +98,18 @@ def test_commands_are_found_in_all_forms():
     ]
 
 
+def lines_outside(blocks: str, path):
+    """Return the numbered lines of a page, with empty lines in place of the blocks that a pattern describes."""
+    text = re.sub(blocks, lambda block: "\n" * block[0].count("\n"), path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return enumerate(text.splitlines(), 1)
+
+
 def test_snippets_are_fenced():
     """An indented block is neither coloured nor tested."""
     indented = []
     for path in DOCUMENTS:
         if path.name != "architecture.md":
-            text = re.sub(
-                r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), path.read_text(encoding="utf-8"), flags=re.M | re.S
-            )
-            lines = enumerate(text.splitlines(), 1)
+            lines = lines_outside(r"^```.*?^```", path)
             indented += [
                 f"{path.name}:{number}" for number, line in lines if re.match(r"    (regard|import|from|torchrun|pip) ", line)
             ]
@@ -117,11 +120,6 @@ def test_no_wrapped_formula_begins_a_list():
     """A line that begins with a plus sign is a list item in Markdown, so a wrapped formula would be torn apart."""
     torn = []
     for path in (*DOCUMENTS, *sorted((ROOT / "docs" / "lessons").glob("*.md"))):
-        text = re.sub(
-            r"^```.*?^```|^\$\$.*?\$\$$",
-            lambda block: "\n" * block[0].count("\n"),
-            path.read_text(encoding="utf-8"),
-            flags=re.M | re.S,
-        )
-        torn += [f"{path.name}:{number}" for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\+ ", line)]
+        lines = lines_outside(r"^```.*?^```|^\$\$.*?\$\$$", path)
+        torn += [f"{path.name}:{number}" for number, line in lines if re.match(r"\s*\+ ", line)]
     assert not torn

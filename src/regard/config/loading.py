@@ -309,8 +309,9 @@ class _Builder:
         return cls(**arguments)
 
     def _value(self, hint: Any, value: Any, path: str, item: Any = None) -> Any:
-        if kinds_of(hint):
-            return self._choose(hint, value, path, item)
+        kinds = kinds_of(hint)
+        if kinds:
+            return self._choose(hint, kinds, value, path, item)
         if is_dataclass(hint):
             return self.build(hint, value, path)  # type: ignore[arg-type]
         origin = get_origin(hint)
@@ -323,27 +324,27 @@ class _Builder:
             return value
         return self._scalar(hint, value, path)
 
-    def _choose(self, hint: Any, value: Any, path: str, item: Any) -> Any:
-        kinds = kinds_of(hint)
+    def _choose(self, hint: Any, kinds: Mapping[str, type], value: Any, path: str, item: Any) -> Any:
         default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
         kind = value.get("kind", default) if isinstance(value, Mapping) else default
-        if isinstance(kind, str) and kind not in kinds:
-            kinds = self._import_kind(hint, kind, f"{path}.kind")
         if not isinstance(kind, str):
             raise self._error(f"{path}.kind", f"{path}.kind is {_show(kind)}, expected one of: {', '.join(kinds)}")
+        if kind not in kinds:
+            kinds = self._import_kind(hint, kind, f"{path}.kind")
         return self.build(kinds[kind], value, path, kinds)
 
     def _import_kind(self, hint: Any, kind: str, path: str) -> dict[str, type]:
         """Import the installed packages that offer a kind until one defines it, and return the kinds to choose from."""
+        kinds = kinds_of(hint)
         entries = find_entries(KINDS, kind)
         for entry in entries:
             try:
                 load_entry(entry, path)
             except ConfigError as error:
                 raise self._error(path, str(error)) from error
-            if kind in kinds_of(hint):
-                return kinds_of(hint)
-        kinds = kinds_of(hint)
+            kinds = kinds_of(hint)
+            if kind in kinds:
+                return kinds
         message = f"{path} is {_show(kind)}, expected one of: {', '.join(kinds)}"
         if entries:
             raise self._error(path, f"{message}; its entry point '{entries[0].value}' defines no such kind")
