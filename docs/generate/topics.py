@@ -1,6 +1,7 @@
 """The pages on several mechanisms: the index, the normalizers, the masks and positions."""
 
 import inspect
+from pathlib import Path
 
 from docs.generate.heads import VARIANTS
 from docs.generate.page import MECHANISMS, Results, join_blocks, render, render_function, show_example
@@ -58,7 +59,7 @@ In short: choose `Additive` for recurrent translators, `General` if speed matter
 `LocationSensitive` for speech, `Coverage` against repetition, `MoChA` if the output must begin before the input ends, and
 `AttentionPooling` to turn a sequence into one vector.
 
-[Compared with other libraries](../explanation/other-libraries.md): the features of `nn.MultiheadAttention`, Keras,
+[Compared with other libraries](#compared-with-other-libraries): the features of `nn.MultiheadAttention`, Keras,
 x-transformers and fla, and their names in regard.
 
 ## The call
@@ -90,6 +91,8 @@ even if they are NaN. The tests in [tests/contracts](../../tests/contracts/test_
 The pages count the multiply-adds of a forward pass (a backward pass needs about twice as many) and the bytes in float32 that
 it allocates besides its inputs and the context; half precision needs half as many. B, Q, K and H are the numbers of sequences,
 queries, keys and heads; G heads have their own keys. All widths are called D.
+
+{{libraries}}
 
 ## The toy problem
 
@@ -129,7 +132,8 @@ def index(results: Results) -> str:
         path = module_path(entry.kind)
         plain = f"[{path.removeprefix('src/regard/attention/')}](../../{path})"
         rows.append(f"| {link} | {entry.score} | {plain} | {entry.state} | {entry.cost} | {scores} | {entry.choose} |")
-    return _INDEX.replace("{table}", "\n".join(head + rows))
+    libraries = (Path(__file__).parent / "libraries.md").read_text(encoding="utf-8").strip()
+    return _INDEX.replace("{table}", "\n".join(head + rows)).replace("{libraries}", libraries)
 
 
 def readme_table() -> str:

@@ -1,5 +1,6 @@
-"""The page that compares regard with other libraries: each cell with a call is built and run."""
+"""The table that compares regard with other libraries: each cell with a call is built and run."""
 
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -14,15 +15,22 @@ from torch import nn
 
 import regard.attention
 
-PAGE = Path(__file__).parents[2] / "docs/explanation/other-libraries.md"
+PAGE = Path(__file__).parents[2] / "docs/mechanisms/index.md"
+TITLE = "## Compared with other libraries\n"
 COLUMNS = ("regard", "PyTorch", "Keras", "x-transformers")
+
+
+def column_of(column: str) -> list[str]:
+    """Return the cells of a column."""
+    section = PAGE.read_text("utf-8").partition(TITLE)[2].partition("\n## ")[0]
+    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
+    place = [cell.strip() for cell in lines[0]].index(column)
+    return [line[place] for line in lines[1:]]
 
 
 def cells(column: str) -> list[str]:
     """Return the calls in a column; names of arguments of a call are not built."""
-    lines = [line.strip("|").split("|") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")]
-    header = [cell.strip() for cell in lines[0]]
-    found = [re.search(r"`([^`]*\(.*\))`", line[header.index(column)]) for line in lines[1:]]
+    found = [re.search(r"`([^`]*\(.*\))`", cell) for cell in column_of(column)]
     return [match[1] for match in found if match]
 
 
@@ -54,3 +62,17 @@ def test_every_cell_builds_and_runs(column):
         result = module([*inputs]) if column == "Keras" and "(4, 4" not in text and "(4, 8" not in text else module(*inputs)
         first = result[0] if isinstance(result, tuple) else getattr(result, "context", result)
         assert torch.isfinite(torch.as_tensor(first)).all(), text
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_names_of_fla_exist():
+    """Its layers need a GPU, but a CPU can import them; their functions are compared in test_parity_fla."""
+    layers = pytest.importorskip("fla.layers")
+    named = [match[1] for cell in column_of("fla") if (match := re.search(r"`(\w+)`", cell))]
+    classes = [name for name in named if name[0].isupper()]
+    arguments = [name for name in named if name[0].islower()]
+    assert len(classes) > 5
+    assert len(arguments) > 3
+    assert not [name for name in classes if not hasattr(layers, name)]
+    assert {*arguments} <= {*inspect.signature(layers.Attention).parameters}

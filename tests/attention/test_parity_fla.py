@@ -1,0 +1,102 @@
+"""Weights against the reference functions of fla (flash-linear-attention), which are plain PyTorch and run on a CPU."""
+
+import math
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import causal_mask, window_mask
+from regard.attention.forgetting import forgetting_weights
+from regard.attention.gated_delta import implied_weights
+from regard.attention.linear_attention import feature_map, linear_weights
+from regard.attention.normalizers import masked_softmax
+from regard.attention.sink import sink_weights
+from regard.attention.stick_breaking import stick_breaking_weights
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+B, T, H, E = 2, 128, 3, 8  # their chunks have 64 positions
+
+
+def drawn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def inputs() -> list[Tensor]:
+    """Queries, keys and values (B,T,H,E), as fla wants them."""
+    return [drawn(B, T, H, E, seed=seed) for seed in range(3)]
+
+
+def by_head(*tensors: Tensor) -> list[Tensor]:
+    """The same with heads before positions, as regard wants them."""
+    return [one.transpose(1, 2) for one in tensors]
+
+
+def reference(name: str) -> ModuleType:
+    pytest.importorskip("fla.ops")
+    return pytest.importorskip(f"fla.ops.{name}.naive")
+
+
+def check(weights: Tensor, value: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close((weights @ value.transpose(1, 2)).transpose(1, 2), wanted, rtol=1e-5, atol=1e-5)
+    assert wanted.abs().max() > 0.1
+
+
+def products(query: Tensor, key: Tensor) -> Tensor:
+    query, key = by_head(query, key)
+    return query @ key.mT / math.sqrt(E)
+
+
+def visible(window: int | None) -> Tensor:
+    """Which keys a query may attend to: `window` keys, its own position included; None for all up to it."""
+    return causal_mask(T) if window is None else window_mask(T, before=window - 1, after=0)
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_softmax_attention(window):
+    query, key, value = inputs()
+    wanted, _ = reference("attn").naive_parallel_attn(query, key, value, window_size=window)
+    check(masked_softmax(products(query, key), visible(window)), value, wanted)
+
+
+def test_softmax_with_a_sink():
+    (query, key, value), sink = inputs(), drawn(H, seed=3)
+    wanted, _ = reference("attn").naive_parallel_attn(query, key, value, sink_bias=sink)
+    scores = products(query, key).masked_fill(~visible(None), -math.inf)
+    check(sink_weights(scores, sink.view(H, 1, 1)), value, wanted)
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_forgetting_attention(window):
+    (query, key, value), gates = inputs(), drawn(B, T, H, seed=3).sigmoid().log()
+    wanted = reference("forgetting_attn").naive_forgetting_attn(query, key, value, gates, window_size=window)
+    check(forgetting_weights(*by_head(query, key, gates), visible(window)), value, wanted)
+
+
+def test_stick_breaking_attention():
+    query, key, value = inputs()
+    wanted, left = reference("stickbreaking_attn").naive_stickbreaking_attn(query, key, value, attend_current=True)
+    weights = stick_breaking_weights(products(query, key), visible(None)) * visible(None)
+    check(weights, value, wanted)
+    torch.testing.assert_close(1 - weights.sum(-1), left.transpose(1, 2), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["recurrent", "chunk"])
+def test_linear_attention(form):
+    query, key, value = inputs()
+    query, key = feature_map(query), feature_map(key)
+    compute = getattr(reference("linear_attn"), f"naive_{form}_linear_attn")
+    found = compute(query, key, value, scale=1.0, normalize=True)
+    wanted = found if isinstance(found, Tensor) else found[0]  # one form also returns its state
+    check(linear_weights(*by_head(query, key), visible(None)), value, wanted)
+
+
+@pytest.mark.parametrize("form", ["recurrent", "chunk"])
+def test_gated_delta_rule(form):
+    query, key, value = inputs()
+    key, rate, decay = torch.nn.functional.normalize(key, dim=-1), *(drawn(B, T, H, seed=seed).sigmoid() for seed in (3, 4))
+    compute = getattr(reference("gated_delta_rule"), f"naive_{form}_gated_delta_rule")
+    wanted, *_ = compute(query, key, value, beta=rate, g=decay.log(), scale=1.0)
+    gates = torch.stack([decay.log(), rate], -1)
+    check(implied_weights(*by_head(query, key, gates), torch.eye(T)), value, wanted)
