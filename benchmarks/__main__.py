@@ -3,7 +3,7 @@
 report     measures claims about speed ratios with the benchmarks below, and writes the documentation page that lists them
 additive   additive scores without tanh against the eager formula
 fast_paths each fast path of attention against the path that would run without it: ten minutes
-mechanisms  every mechanism, pooling and normalizer against itself in an earlier commit: ten minutes
+mechanisms mechanisms, poolings and normalizers compared with an earlier commit: some minutes
 multihead  multi-head attention against PyTorch's: with weights, without weights, and decoding with cached keys
 lengths    linear attention and Gated DeltaNet against multi-head attention, by length: some minutes
 capture    `regard.capture` on a model of transformers that reads 4,096 tokens: time and memory

@@ -1,12 +1,14 @@
-"""Every mechanism, pooling and normalizer against itself in an earlier commit: no new option may slow down an old mechanism.
+"""Compare the speed of mechanisms, poolings and normalizers with an earlier commit. Prints one JSON line.
 
-Processes of both versions run in turn, on one core in float32, with 32 sequences of 30 queries and 30 keys, 256 wide, a third
-of the keys masked. The times are the smallest of all processes of a version. Prints one JSON line.
+The two versions run in alternating processes, with one thread and in float32. The input is 32 sequences of 30 queries and 30
+keys of width 256; a third of the keys is masked. Each time is the minimum over all processes of that version.
 
-    ms        milliseconds now: forward, forward and backward, and one step of a decoder
-    ratio     time before divided by time now; below 1, the mechanism is slower than before
+    summary   lowest, median and highest ratio
+    ratio     time before divided by time now; below 1, it is slower now
+    ms        milliseconds now: forward with weights and without, forward and backward, and the second step of a decoder
+    missing   names that the earlier commit does not have
 
-    python -m benchmarks.mechanisms --before COMMIT [--rounds 4]      COMMIT is of this repository, which git must have
+    python -m benchmarks.mechanisms --before COMMIT [--rounds 4]      COMMIT: a commit of this repository (needs git)
 """
 
 import argparse
@@ -19,27 +21,41 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 ROOT = Path(__file__).parents[1]
 SIZE, ROWS, LENGTH = 256, 32, 30
-NAMES = (
-    *("Additive", "Concat", "SumConcat", "Dot", "ScaledDot", "General", "LinearConcat", "WeightNormAdditive", "SelfAttention"),
-    *("LocalMonotonic", "LocalPredictive", "LocationSensitive", "Coverage", "FertilityCoverage"),
-    *("SoftMonotonic", "HardMonotonic", "MoChA", "HardMoChA", "MultiHead"),
+HEADS = (
+    *("MultiHead", "DifferentialAttention", "ForgettingAttention", "LatentAttention", "ContextualPositionAttention"),
+    *("LinearAttention", "GatedDeltaNet"),
 )
-OPTIONS = {"MoChA": {"chunk_size": 4}, "HardMoChA": {"chunk_size": 4}, "MultiHead": {"num_heads": 8}}
-POOLINGS = {"AdditivePooling": {}, "AttentionPooling": {}, "MeanPooling": {}, "MultiHeadPooling": {"num_heads": 8}}
-NORMALIZERS = ("Softmax", "Sigmoid", "Sparsemax", "Entmax15")
+MECHANISMS = (
+    *("Additive", "Concat", "SumConcat", "LinearConcat", "WeightNormAdditive", "Dot", "ScaledDot", "General", "Cosine"),
+    *("Trilinear", "SelfAttention", "LocalMonotonic", "LocalPredictive", "LocationSensitive", "Coverage", "FertilityCoverage"),
+    *("SoftMonotonic", "HardMonotonic", "MoChA", "HardMoChA"),
+    *HEADS,
+)
+POOLINGS = ("AdditivePooling", "AttentionPooling", "MeanPooling", "MultiHeadPooling")
+NORMALIZERS = (
+    *("Softmax", "Sigmoid", "Sparsemax", "Entmax15", "Entmax", "Softpick", "SoftmaxSink", "StickBreaking"),
+    *("SoftCap", "Temperature"),
+)
+OPTIONS = {
+    **{name: {"chunk_size": 4} for name in ("MoChA", "HardMoChA")},
+    **{name: {"num_heads": 8} for name in (*HEADS, "MultiHeadPooling")},
+    "SoftCap": {"cap": 20.0},
+    "Temperature": {"temperature": 2.0},
+}
 
 
-def fastest(run: Callable[[], object], seconds: float = 0.25) -> float:
-    """Return the smallest milliseconds of a call, of as many as fit into the time, and at least three."""
+def minimum_time(run: Callable[[], object], seconds: float = 0.25) -> float:
+    """Return the minimum time of a call in milliseconds. Repeat the call for `seconds`, and at least three times."""
     run()
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
@@ -49,80 +65,88 @@ def fastest(run: Callable[[], object], seconds: float = 0.25) -> float:
     return 1e3 * min(times)
 
 
-def both(module: nn.Module, compute: Callable[[], torch.Tensor], leaves: list[torch.Tensor]) -> Callable[[], object]:
-    """Return a function that computes the output and all gradients."""
-    inputs = [*leaves, *module.parameters()]
-    return lambda: torch.autograd.grad(compute().sum(), inputs, allow_unused=True)
+def measure_module(module: nn.Module, compute: Callable[[], Tensor], inputs: list[Tensor]) -> dict[str, float]:
+    """Return the times of a forward pass, and of a forward and backward pass."""
+    with torch.no_grad():
+        times = {"forward": minimum_time(compute)}
+    leaves, output = [*inputs, *module.parameters()], compute()
+    if output.requires_grad:
+        gradient = torch.randn_like(output)
+        times["forward and backward"] = minimum_time(
+            lambda: torch.autograd.grad(compute(), leaves, gradient, allow_unused=True)
+        )
+    return times
 
 
 def measure() -> dict[str, float]:
-    """Return the times of all mechanisms of the regard that Python finds."""
-    import regard.attention as kinds
+    """Return the times for the version of regard that Python imports."""
+    import regard.attention
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
     query, key = (torch.randn(ROWS, LENGTH, SIZE, requires_grad=True) for _ in range(2))
+    scores = torch.randn(ROWS, LENGTH, LENGTH, requires_grad=True)
     mask = torch.arange(LENGTH) < torch.full((ROWS, 1), LENGTH - LENGTH // 3)
-    times: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {}
 
-    def note(name: str, module: nn.Module, compute: Callable[[], torch.Tensor], leaves: list[torch.Tensor]) -> None:
-        with torch.no_grad():
-            times[f"{name}, forward"] = fastest(compute)
-        if compute().requires_grad:
-            times[f"{name}, forward and backward"] = fastest(both(module, compute, leaves))
+    def build(names: Sequence[str], *sizes: int) -> list[tuple[str, Any]]:
+        kinds = {name: getattr(regard.attention, name, None) for name in names}
+        return [(name, kind(*sizes, **OPTIONS.get(name, {})).eval()) for name, kind in kinds.items() if kind is not None]
 
-    for name in NAMES:
-        attention = getattr(kinds, name)(SIZE, **OPTIONS.get(name, {}))
-        note(name, attention, lambda used=attention: used(query, key, key_mask=mask).context, [query, key])
+    for name, attention in build(MECHANISMS, SIZE):
+        call = partial(attention, query, key, key_mask=mask)
+        found[name] = measure_module(attention, lambda attend=call: attend().context, [query, key])
         with torch.inference_mode():
+            found[name]["forward without weights"] = minimum_time(partial(call, need_weights=False))
             memory, step = attention.prepare(key, key_mask=mask), query[:, :1]
-            times[f"{name}, step"] = fastest(partial(attention.attend, step, memory))
-    for name, options in POOLINGS.items():
-        pooling = getattr(kinds, name)(SIZE, **options)
-        note(name, pooling, lambda used=pooling: used(key, key_mask=mask).context, [key])
-    for name in NORMALIZERS:
-        normalizer = getattr(kinds, name)()
-        scores = torch.randn(ROWS, LENGTH, LENGTH, requires_grad=True)
-        note(name, normalizer, lambda used=normalizer, of=scores: used(of, mask[:, None]), [scores])
-    return times
+            _, state = attention.attend(step, memory)
+            found[name]["step"] = minimum_time(partial(attention.attend, step, memory, state))
+    for name, pooling in build(POOLINGS, SIZE):
+        found[name] = measure_module(pooling, lambda pool=pooling: pool(key, key_mask=mask).context, [key])
+    for name, normalizer in build(NORMALIZERS):
+        found[name] = measure_module(normalizer, partial(normalizer, scores, mask[:, None]), [scores])
+    return {f"{name}, {form}": time for name, times in found.items() for form, time in times.items()}
 
 
-def run(source: Path) -> dict[str, float]:
-    """Measure the regard of a source folder in a process of its own."""
-    command = [sys.executable, str(Path(__file__)), "--measure"]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(source)}, capture_output=True, text=True, check=True)
+def measure_source(source: Path) -> dict[str, float]:
+    """Run `measure` in a new process that imports regard from `source`."""
+    command = [sys.executable, str(Path(__file__)), "--measure", str(source)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(source)}, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def main() -> None:
+    """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--before", metavar="COMMIT", help="the earlier commit")
-    parser.add_argument("--rounds", type=int, default=4, help="processes of each version (default: 4)")
-    parser.add_argument("--measure", action="store_true", help="measure the installed version once, in this process")
+    parser.add_argument("--rounds", type=int, default=4, help="number of processes per version (default: 4)")
+    parser.add_argument("--measure", metavar="SOURCE", help="measure this version in this process, and print times as JSON")
     options = parser.parse_args()
     if options.measure:
+        import regard
+
+        assert Path(regard.__file__).is_relative_to(options.measure), f"Python imports {regard.__file__}"
         print(json.dumps(measure()))
         return
-    if not options.before:
-        parser.error("--before COMMIT is needed")
+    if not options.before or options.rounds < 1:
+        parser.error("give a commit of this repository, such as --before HEAD~1, and at least one round")
+    times: dict[str, list[dict[str, float]]] = {"before": [], "now": []}
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "archive", options.before, "src"], cwd=ROOT, capture_output=True, check=True).stdout
+        archive = subprocess.run(["git", "archive", options.before, "src"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             files.extractall(folder, filter="data")
-        rounds = [(run(Path(folder) / "src"), run(ROOT / "src")) for _ in range(options.rounds)]
-    before, now = ({name: min(one[name] for one in version) for name in version[0]} for version in zip(*rounds, strict=True))
-    ratios = {name: round(before[name] / now[name], 2) for name in now}
-    spread = sorted(ratios.values())
-    print(
-        json.dumps(
-            {
-                "before": options.before,
-                "ratio": {"lowest": spread[0], "median": statistics.median(spread), "highest": spread[-1]},
-                "ratios": ratios,
-                "ms": {name: round(value, 3) for name, value in now.items()},
-            }
-        )
-    )
+        sources = [("before", Path(folder) / "src"), ("now", ROOT / "src")]
+        for _ in range(options.rounds):
+            for version, source in sources:
+                times[version].append(measure_source(source))
+            sources.reverse()
+    before, now = ({name: min(one[name] for one in version) for name in version[0]} for version in times.values())
+    ratios = {name: round(before[name] / now[name], 2) for name in now if name in before}
+    ordered = sorted(ratios.values())
+    missing = sorted({name.partition(",")[0] for name in now.keys() - before.keys()})
+    summary = {"measured": len(ordered), "lowest": ordered[0], "median": statistics.median(ordered), "highest": ordered[-1]}
+    milliseconds = {name: round(value, 3) for name, value in now.items()}
+    print(json.dumps({"before": options.before, "summary": summary, "ratio": ratios, "ms": milliseconds, "missing": missing}))
 
 
 if __name__ == "__main__":

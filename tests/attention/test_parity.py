@@ -4,6 +4,7 @@
 `transformers` in `test_rotary`.
 """
 
+import inspect
 import math
 from typing import Any
 
@@ -264,11 +265,14 @@ def test_attention_with_scaled_rotary_positions_is_that_of_llama(name):
 
 @torch.no_grad()
 @pytest.mark.parametrize("length", [9, 130])
-def test_gated_delta_net_is_that_of_qwen3_next(length):
+def test_gated_delta_net_is_that_of_qwen3_next(length, monkeypatch):
     """Their convolutions are set to the identity: regard leaves them to the layer."""
-    from transformers.models.qwen3_next import Qwen3NextConfig
+    from transformers.models.qwen3_next import Qwen3NextConfig, modeling_qwen3_next
     from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
+    # If the package fla is installed, they call its kernels, which need a GPU, instead of their own function.
+    name = "torch_chunk_gated_delta_rule"
+    monkeypatch.setattr(modeling_qwen3_next, name, inspect.unwrap(getattr(modeling_qwen3_next, name)))
     width = D // H
     heads = {
         "linear_num_value_heads": H,

@@ -1,6 +1,7 @@
-"""Weights against the reference functions of fla (flash-linear-attention), which are plain PyTorch and run on a CPU."""
+"""Compare weights with the reference functions of fla (flash-linear-attention), which are plain PyTorch and run on a CPU."""
 
 import math
+from importlib import import_module
 from types import ModuleType
 
 import pytest
@@ -11,12 +12,13 @@ from regard.attention import causal_mask, window_mask
 from regard.attention.forgetting import forgetting_weights
 from regard.attention.gated_delta import implied_weights
 from regard.attention.linear_attention import feature_map, linear_weights
+from regard.attention.multihead import head_scores
 from regard.attention.normalizers import masked_softmax
 from regard.attention.sink import sink_weights
 from regard.attention.stick_breaking import stick_breaking_weights
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-B, T, H, E = 2, 128, 3, 8  # their chunks have 64 positions
+B, T, H, E = 2, 128, 3, 8  # T is a multiple of 64, the chunk size of fla's functions
 
 
 def drawn(*shape: int, seed: int) -> Tensor:
@@ -24,18 +26,18 @@ def drawn(*shape: int, seed: int) -> Tensor:
 
 
 def inputs() -> list[Tensor]:
-    """Queries, keys and values (B,T,H,E), as fla wants them."""
+    """Return queries, keys and values (B,T,H,E), the layout of fla."""
     return [drawn(B, T, H, E, seed=seed) for seed in range(3)]
 
 
 def by_head(*tensors: Tensor) -> list[Tensor]:
-    """The same with heads before positions, as regard wants them."""
+    """Return the tensors as (B,H,T,…), the layout of regard."""
     return [one.transpose(1, 2) for one in tensors]
 
 
 def reference(name: str) -> ModuleType:
     pytest.importorskip("fla.ops")
-    return pytest.importorskip(f"fla.ops.{name}.naive")
+    return import_module(f"fla.ops.{name}.naive")
 
 
 def check(weights: Tensor, value: Tensor, wanted: Tensor) -> None:
@@ -43,13 +45,12 @@ def check(weights: Tensor, value: Tensor, wanted: Tensor) -> None:
     assert wanted.abs().max() > 0.1
 
 
-def products(query: Tensor, key: Tensor) -> Tensor:
-    query, key = by_head(query, key)
-    return query @ key.mT / math.sqrt(E)
+def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
+    return head_scores(*by_head(query, key))
 
 
 def visible(window: int | None) -> Tensor:
-    """Which keys a query may attend to: `window` keys, its own position included; None for all up to it."""
+    """Return a mask that lets each query attend to the last `window` keys, including its own; None: all keys up to its own."""
     return causal_mask(T) if window is None else window_mask(T, before=window - 1, after=0)
 
 
@@ -57,13 +58,13 @@ def visible(window: int | None) -> Tensor:
 def test_softmax_attention(window):
     query, key, value = inputs()
     wanted, _ = reference("attn").naive_parallel_attn(query, key, value, window_size=window)
-    check(masked_softmax(products(query, key), visible(window)), value, wanted)
+    check(masked_softmax(scaled_scores(query, key), visible(window)), value, wanted)
 
 
 def test_softmax_with_a_sink():
     (query, key, value), sink = inputs(), drawn(H, seed=3)
     wanted, _ = reference("attn").naive_parallel_attn(query, key, value, sink_bias=sink)
-    scores = products(query, key).masked_fill(~visible(None), -math.inf)
+    scores = scaled_scores(query, key).masked_fill(~visible(None), -math.inf)
     check(sink_weights(scores, sink.view(H, 1, 1)), value, wanted)
 
 
@@ -77,7 +78,7 @@ def test_forgetting_attention(window):
 def test_stick_breaking_attention():
     query, key, value = inputs()
     wanted, left = reference("stickbreaking_attn").naive_stickbreaking_attn(query, key, value, attend_current=True)
-    weights = stick_breaking_weights(products(query, key), visible(None)) * visible(None)
+    weights = stick_breaking_weights(scaled_scores(query, key), visible(None)) * visible(None)
     check(weights, value, wanted)
     torch.testing.assert_close(1 - weights.sum(-1), left.transpose(1, 2), rtol=1e-5, atol=1e-5)
 
@@ -88,7 +89,7 @@ def test_linear_attention(form):
     query, key = feature_map(query), feature_map(key)
     compute = getattr(reference("linear_attn"), f"naive_{form}_linear_attn")
     found = compute(query, key, value, scale=1.0, normalize=True)
-    wanted = found if isinstance(found, Tensor) else found[0]  # one form also returns its state
+    wanted = found if isinstance(found, Tensor) else found[0]  # the recurrent form also returns a state
     check(linear_weights(*by_head(query, key), visible(None)), value, wanted)
 
 
