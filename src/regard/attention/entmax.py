@@ -112,6 +112,8 @@ class Entmax(nn.Module):
         if isinstance(scale, Tensor):
             scale = scale.to(torch.promote_types(scores.dtype, torch.float32))
         z, power = below_the_highest(scores, mask, scale=scale), 1 / scale
+        if mask is not None:  # in a row without allowed keys, the search for τ and its gradients need a score of 0
+            z = z.where(mask.any(-1, keepdim=True), 0)
         with torch.no_grad():
             threshold = entmax_threshold(z, power)
         # Two steps of Newton's method refine τ and make it differentiable with respect to scores and α. Each step doubles the

@@ -104,17 +104,13 @@ def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Ten
     """
     z = at_least_float32(scores)
     if mask is None:
-        return (scale * _bounded(z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
-    allowed = mask.any(-1, keepdim=True)
-    top = z.where(mask, -torch.inf).detach().amax(-1, keepdim=True).where(allowed, 0)
-    # A row without allowed keys gets equal scores, so that all later steps and their gradients are finite.
-    fill = torch.full_like(top, -2).where(allowed, 0)
-    return (scale * _bounded((z - top).where(mask, 0))).clamp(min=-2).where(mask, fill)
-
-
-def _bounded(below: Tensor) -> Tensor:
-    """Limit large differences, whose weight is zero, so that a learned scale (at least 0.01) has a finite gradient."""
-    return below.clamp(min=-1000)
+        below = z - z.detach().amax(-1, keepdim=True)
+    else:
+        z = z.where(mask, -torch.inf)
+        below = z - z.detach().amax(-1, keepdim=True).where(mask.any(-1, keepdim=True), 0)
+    if isinstance(scale, Tensor):  # at least 0.01; its gradient is finite if the differences are
+        below = below.clamp(min=-1000)
+    return (scale * below).clamp(min=-2)
 
 
 def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
