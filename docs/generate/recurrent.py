@@ -24,7 +24,7 @@ RECURRENT = [
             "The weights are proportional to φ(q)·φ(k) instead of exp(q·k), so they are nearly equal: a query can average many "
             "keys, but can hardly select a single one. Choose it for a decoder whose memory must not grow with each word, or "
             "for long inputs: on one core, without weights, with 8 heads and D = 512, its forward pass is faster than that of "
-            "[MultiHead](multi-head.md) from 1,024 tokens on (3.3 times at 8,192), and training from 512 on (4.0 times at "
+            "[MultiHead](multi-head.md) from 2,048 tokens on (3.3 times at 8,192), and training from 512 on (4.0 times at "
             "8,192). [GatedDeltaNet](gated-delta-net.md) finds single keys better, but needs more operations."
         ),
         example="""attention = LinearAttention(16, 4, causal=True)
