@@ -111,7 +111,8 @@ class Entmax(nn.Module):
         scale = self.alpha - 1
         if isinstance(scale, Tensor):
             scale = scale.to(torch.promote_types(scores.dtype, torch.float32))
-        z, power = below_the_highest(scores, mask, scale=scale), 1 / scale
+        # A learned scale (at least 0.01) has a finite gradient only if the differences are finite.
+        z, power = (scale * below_the_highest(scores, mask).clamp(min=-1000)).clamp(min=-2), 1 / scale
         if mask is not None:  # in a row without allowed keys, the search for τ and its gradients need a score of 0
             z = z.where(mask.any(-1, keepdim=True), 0)
         with torch.no_grad():

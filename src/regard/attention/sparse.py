@@ -53,7 +53,7 @@ class Sparsemax(nn.Module):
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
         if not scores.shape[-1]:
             return scores
-        z = below_the_highest(scores, mask)
+        z = below_the_highest(scores, mask).clamp(min=-2)
         with torch.no_grad():
             support = _above(z, sparsemax_threshold(z))
         # Compute τ again from its support, for the gradient: τ = (Σ_{support} z − 1) / |support|.
@@ -80,7 +80,7 @@ class Entmax15(nn.Module):
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
         if not scores.shape[-1]:
             return scores
-        z = below_the_highest(scores, mask, scale=0.5)
+        z = (below_the_highest(scores, mask) / 2).clamp(min=-2)
         with torch.no_grad():
             support = _above(z, entmax15_threshold(z))
         # Compute τ again from its support, for the gradient: Σ_{support} (z − τ)² = 1.
@@ -96,21 +96,17 @@ def at_least_float32(scores: Tensor) -> Tensor:
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
-def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Tensor = 1.0) -> Tensor:
-    """Return scale · (s − max s), at most 0.
+def below_the_highest(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return s − max s, at most 0, and −∞ for masked scores.
 
-    Results below −2, and the results of masked scores, are set to −2. This changes no weight, because only numbers above −1 can
-    get one, and it keeps sums exact for all scores.
+    The normalizers set results below −2 to −2. This changes no weight, because only numbers above −1 can get one, and it keeps
+    sums exact for all scores.
     """
     z = at_least_float32(scores)
     if mask is None:
-        below = z - z.detach().amax(-1, keepdim=True)
-    else:
-        z = z.where(mask, -torch.inf)
-        below = z - z.detach().amax(-1, keepdim=True).where(mask.any(-1, keepdim=True), 0)
-    if isinstance(scale, Tensor):  # at least 0.01; its gradient is finite if the differences are
-        below = below.clamp(min=-1000)
-    return (scale * below).clamp(min=-2)
+        return z - z.detach().amax(-1, keepdim=True)
+    z = z.where(mask, -torch.inf)
+    return z - z.detach().amax(-1, keepdim=True).where(mask.any(-1, keepdim=True), 0)
 
 
 def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
