@@ -12,13 +12,14 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pyt
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test test-slow test-faults fuzz audit lock check contracts bench docs docs-figures clean
+.PHONY: help demo test test-slow test-faults test-gpu fuzz audit lock check contracts bench docs docs-figures clean
 
 help:
 	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
 	@echo "make test          all tests except the slow ones"
 	@echo "make test-slow     the slow ones"
 	@echo "make test-faults   a hundred kills, every write and allocation failing, full disks, damaged files (half an hour)"
+	@echo "make test-gpu      the tests that need an NVIDIA GPU (a few minutes)"
 	@echo "make fuzz          100,000 generated inputs through every reader and loader (hours; FUZZ='--inputs 1000' for fewer)"
 	@echo "make audit         compare packages with published advisories (ADVISORIES=all.zip: a saved archive, without a network)"
 	@echo "make lock          write requirements.lock, with hashes, for the versions in constraints.txt"
@@ -42,6 +43,9 @@ test-slow: $(DEVELOP)
 
 test-faults: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
+
+test-gpu: $(DEVELOP)
+	$(BIN)/python -m pytest -n 4 --dist worksteal tests/gpu tests/attention/test_additive_triton.py -m gpu
 
 fuzz: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py $(FUZZ)

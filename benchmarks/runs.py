@@ -32,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="number of runs for each row (%(default)s)")
     parser.add_argument("--updates", type=int, default=0, metavar="N", help="maximum updates of a run; 0 for the preset's")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="CPU threads (%(default)s)")
+    parser.add_argument("--device", default="cpu", help="device of the trainings (%(default)s)")
 
 
 def train(options: argparse.Namespace, out: Path, seed: int, **settings: Any) -> Path:
@@ -40,7 +41,13 @@ def train(options: argparse.Namespace, out: Path, seed: int, **settings: Any) ->
         if (out / "checkpoints" / "run.json").exists():
             regard.resume(out)
         else:
-            every = {"threads": options.threads, "device": "cpu", "training.tensorboard": False, "seed": seed, "out": str(out)}
+            every = {
+                "threads": options.threads,
+                "device": options.device,
+                "training.tensorboard": False,
+                "seed": seed,
+                "out": str(out),
+            }
             every |= {"data.train": options.train.split(","), "data.dev": options.dev.split(",")}
             every |= {"data.cache": str(Path(options.work) / "cache")}
             every |= {"training.max_steps": options.updates} if options.updates else {}

@@ -111,10 +111,15 @@ deterministic_memory: Any = torch.utils.deterministic  # the module gets its att
 
 
 @contextmanager
-def prepared(machine: Machine) -> Iterator[None]:
-    """Set threads and determinism for a run; afterwards, restore the caller's settings and random state."""
+def prepared(machine: Machine, *, deterministic: bool = True) -> Iterator[None]:
+    """Set threads and determinism for a run; afterwards, restore the caller's settings and random state.
+
+    Args:
+        machine: The settings of the machine.
+        deterministic: Whether a GPU uses deterministic algorithms where PyTorch has them.
+    """
     threads, python_state, numpy_state = torch.get_num_threads(), random.getstate(), np.random.get_state()
-    deterministic, fill = torch.are_deterministic_algorithms_enabled(), deterministic_memory.fill_uninitialized_memory
+    before, fill = torch.get_deterministic_debug_mode(), deterministic_memory.fill_uninitialized_memory
     devices = [machine.device] if machine.device.type == "cuda" else []
     # oneDNN keeps a kernel of half a megabyte or more for each new shape of a matrix product, by default up to 1,024 kernels.
     # Batches of sentences have many shapes, so this takes gigabytes. oneDNN reads this variable at its first use.
@@ -124,16 +129,31 @@ def prepared(machine: Machine) -> Iterator[None]:
         if devices:
             torch.cuda.set_device(machine.device)
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # needed for reproducible results of cuBLAS and cuDNN
-            torch.use_deterministic_algorithms(True, warn_only=True)
+            torch.use_deterministic_algorithms(deterministic, warn_only=True)
             deterministic_memory.fill_uninitialized_memory = False
         try:
             yield
         finally:
             torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(deterministic)
+            torch.set_deterministic_debug_mode(before)
             deterministic_memory.fill_uninitialized_memory = fill
             random.setstate(python_state)
             np.random.set_state(numpy_state)
+
+
+@contextmanager
+def strictly_deterministic() -> Iterator[None]:
+    """Raise an error for an operation without a deterministic form, if the run is deterministic.
+
+    Without this context, such an operation only warns, and PyTorch's fused attention uses a gradient that is not deterministic.
+    """
+    before = torch.get_deterministic_debug_mode()
+    if before:
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before)
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:

@@ -207,13 +207,13 @@ def test_on_a_gpu(kind, sizes):
 class OnGPU:
     """A tensor's size, type and device."""
 
-    device, dtype, shape = torch.device("cuda"), torch.float32, (8, 256, 256)
+    device, dtype, shape = torch.device("cuda"), torch.float32, (16, 256, 256)
 
 
-def test_the_kernels_are_off_unless_asked_for(monkeypatch):
+def test_the_kernels_can_be_turned_off(monkeypatch):
     monkeypatch.setattr(additive_triton, "_INSTALLED", True)
     monkeypatch.setattr(additive_triton, "_is_supported", lambda index: True)
     monkeypatch.delenv("REGARD_TRITON", raising=False)
-    assert not is_fused(OnGPU, OnGPU, OnGPU)
-    monkeypatch.setenv("REGARD_TRITON", "1")
     assert is_fused(OnGPU, OnGPU, OnGPU)
+    monkeypatch.setenv("REGARD_TRITON", "0")
+    assert not is_fused(OnGPU, OnGPU, OnGPU)

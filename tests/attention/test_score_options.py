@@ -212,7 +212,7 @@ def test_the_parameters_for_other_loops_have_the_scale(name):
     attention = built(SCORED[name], scale=0.3)
     query, key = pair(attention)
     score, memory = attention.linear_score(), attention.prepare(key)
-    projected = query @ score.query_weight.T
+    projected = query @ score.weight_for(query).T
     if score.score_weight is None:
         scores = projected @ memory.key.transpose(1, 2)
     else:

@@ -69,7 +69,7 @@ def made(case: Case, dtype: torch.dtype = torch.float64) -> Attention:
 def gradients(attention: Attention, tensors: tuple[Tensor, ...], **kwargs) -> list[Tensor]:
     leaves = [x.clone().requires_grad_() for x in tensors]
     out = attention(*leaves, **kwargs)
-    total = (out.context * torch.arange(1, out.context.numel() + 1).view_as(out.context)).sum()
+    total = (out.context * torch.arange(1, out.context.numel() + 1, device=out.context.device).view_as(out.context)).sum()
     if out.weights is not None:
         total = total + out.weights.square().sum()
     return [g for g in torch.autograd.grad(total, [*leaves, *attention.parameters()], allow_unused=True) if g is not None]

@@ -132,7 +132,7 @@ def test_linear_scores_are_those_of_the_mechanism(name):
     query = torch.randn(2, 3, attention.query_size, generator=draw, dtype=torch.float64)
     key = torch.randn(2, 4, attention.key_size, generator=draw, dtype=torch.float64)
     out, memory, score = attention(query, key), attention.prepare(key), attention.linear_score()
-    projected = query @ score.query_weight.T
+    projected = query @ score.weight_for(query).T
     if score.score_weight is None:
         scores = projected @ memory.key.transpose(1, 2)
     else:

@@ -70,7 +70,7 @@ def probabilities_by_steps(folders: list[Path], source: Tensor, target_in: Tenso
 
 def test_the_loss_is_the_formula_with_the_teachers_mean_probabilities(student, teachers) -> None:
     task = TranslationTraining().prepare(student, model=None, attention=None, start=None, progress=False)
-    batch = task.data.train.batch(np.array([5, 0, 9]))
+    batch = task.batch(np.array([5, 0, 9]))
     model = task.model.eval()
     loss, nll = task.loss(batch, 1, 1)
     expected, gold_only = 0.0, 0.0
@@ -203,7 +203,7 @@ def test_a_language_model_learns_from_another(tmp_path) -> None:
     taught = DistillationConfig(teachers=(teacher.out,), weight=1.0, words=99)
     student = replace(teacher, out=str(tmp_path / "student"), distillation=taught)
     task = LanguageTraining().prepare(student, model=None, attention=None, start=None, progress=False)
-    batch = task.data.train.batch(np.arange(6))
+    batch = task.batch(np.arange(6))
     task.model.load_state_dict(teaching.model.state_dict())
     task.model.eval()
     loss, _ = task.loss(batch, 1, 1)

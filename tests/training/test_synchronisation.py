@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.config import AttentionConfig
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.build import build_translator
 from regard.presets import load_preset
@@ -23,6 +24,7 @@ from regard.training.muon import Muon
 from regard.training.optimizer import build_optimizer
 
 ROWS, LENGTH, WORDS = 32, 15, 5000
+KINDS = [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
 FREE = {
     *(
         "alias",
@@ -84,8 +86,8 @@ def meta(monkeypatch):
     return torch.device("meta")
 
 
-def made(name: str, device: torch.device) -> tuple[nn.Module, Batch]:
-    config = load_preset(name, {"data.train": ["pairs.tsv"]})
+def made(name: str, device: torch.device, **settings: Any) -> tuple[nn.Module, Batch]:
+    config = load_preset(name, {"data.train": ["pairs.tsv"], **settings})
     with device:
         model = build_translator(config.model, source_size=WORDS, target_size=WORDS).train()
         ids, mask = torch.zeros(ROWS, LENGTH, dtype=torch.long), torch.ones(ROWS, LENGTH, dtype=torch.bool)
@@ -100,6 +102,16 @@ def test_an_update_waits_for_nothing_and_starts_few_operations(preset, most, met
         loss, _ = objective(model, batch, label_smoothing=0.1)
         loss.backward()
     assert 100 < operations.counts.total() <= most, operations.counts.most_common(30)
+
+
+@pytest.mark.parametrize("preset", ["luong", "bahdanau"])
+@pytest.mark.parametrize(
+    "kind", [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
+)
+def test_no_attention_waits_or_uses_another_device(kind, preset, meta) -> None:
+    settings = {"model.decoder.attention": {"kind": kind}, "model.encoder.hidden_size": 128}  # queries and keys of one width
+    model, batch = made(preset, meta, **settings)
+    objective(model, batch)[0].backward()
 
 
 def test_muon_waits_for_nothing(meta) -> None:

@@ -18,6 +18,7 @@ from inspect import isfunction
 from typing import Any, TypeVar, cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ShapeError
@@ -134,10 +135,18 @@ def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) 
 class LinearScore:
     """Parameters of a score v·tanh(W q + k) or k·(W q), where k are the keys that `prepare` projects."""
 
-    query_weight: Tensor
-    """W (Da,Dq)."""
+    query_weight: Tensor | None
+    """W (Da,Dq); None for W = scale · I."""
     score_weight: Tensor | None = None
     """v (Da) of an additive score; None for a product."""
+    scale: float = 1.0
+    """The scale of I."""
+
+    def weight_for(self, query: Float[Tensor, "*any Dq"]) -> Float[Tensor, "Da Dq"]:
+        """Return W on the device of the queries."""
+        if self.query_weight is not None:
+            return self.query_weight
+        return self.scale * torch.eye(query.shape[-1], dtype=torch.float64, device=query.device)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class _PlainDot(ProductBase):
         """Return W = scale · I; see `Attention.linear_score`."""
         if not is_softmax(self.normalizer) or self.drops():
             return None
-        return LinearScore(self.scale * torch.eye(self.query_size, dtype=torch.float64))
+        return LinearScore(None, scale=self.scale)
 
 
 class Dot(_PlainDot):

@@ -121,6 +121,14 @@ class TrainingConfig(Settings):
     """Number format of the forward pass; `auto` chooses bfloat16 where it is fast, float16 (with a scaled loss) on other GPUs
     from compute capability 7.0 on, else float32.
     """
+    cuda_graphs: bool = True
+    """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, which is
+    several times as fast. Used for translators and language models in a single process without teachers.
+    """
+    deterministic: bool = True
+    """Whether a GPU uses only operations whose results are the same each time, so that a resumed run ends with the same bits. A
+    CPU always does.
+    """
     validate_every: int = 0
     """Number of updates between validations; 0 for once per epoch."""
     monitor: str = "loss"

@@ -174,6 +174,10 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
     def count(self, indices: np.ndarray) -> int:
         """Return the number of losses that are summed for a batch of these training examples."""
 
+    def batch(self, indices: np.ndarray) -> BatchT:
+        """Return the tensors of these training examples, on the CPU."""
+        return self.data.train.batch(indices)
+
     @abstractmethod
     def loss(self, batch: BatchT, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return two sums over a batch: the loss to differentiate, and the loss to report.
@@ -183,6 +187,14 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
             step: Number of the update, from 1.
             total_steps: Number of updates of the whole run.
         """
+
+    def is_repeatable(self) -> bool:
+        """Return whether `loss` starts the same operations on a GPU for all batches of one shape, in every update.
+
+        Such a loss reads nothing but the tensors of the batch and the model, draws no random numbers on the CPU, and stores
+        nothing elsewhere. Its batches can be padded (`Batch.padded`). Then its operations can be recorded and replayed.
+        """
+        return False
 
     @abstractmethod
     def validator(self, machine: Machine) -> Validator[ModelT] | None:

@@ -144,17 +144,31 @@ class TaughtWords:
         """Total probability that the teachers give to these words, averaged over tokens."""
         return float(self.table["probability"].sum(dtype=np.float64) / len(self.table))
 
-    def targets(self, index: Int[Tensor, " B"]) -> SoftTargets:
-        """Return the soft targets for all tokens of some examples, one token after the other.
-
-        Args:
-            index: Indices of the examples in the corpus. If they are on a GPU, the update waits until they are on the CPU.
-        """
-        rows = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in index.tolist()])
+    def add_to(self, batch: Batch) -> "TaughtBatch":
+        """Return a batch, which is on the CPU, with the teachers' words."""
+        rows = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in batch.index.tolist()])
         found = self.table[rows]
-        words = torch.from_numpy(found["word"].astype(np.int64)).to(index.device)
-        probabilities = torch.from_numpy(found["probability"].astype(np.float32)).to(index.device)
-        return SoftTargets(words, probabilities / probabilities.sum(-1, keepdim=True), self.weight)
+        words = torch.zeros(*batch.target_mask.shape, found.shape[1], dtype=torch.long)
+        probabilities = torch.zeros(words.shape)
+        words[batch.target_mask] = torch.from_numpy(found["word"].astype(np.int64))
+        kept = torch.from_numpy(found["probability"].astype(np.float32))
+        probabilities[batch.target_mask] = kept / kept.sum(-1, keepdim=True)
+        return TaughtBatch(**vars(batch), words=words, probabilities=probabilities)
+
+    def targets(self, batch: Batch) -> SoftTargets:
+        """Return the soft targets of a batch from `add_to`, with one row for each position, padding included."""
+        assert isinstance(batch, TaughtBatch)
+        return SoftTargets(batch.words.flatten(0, 1), batch.probabilities.flatten(0, 1), self.weight)
+
+
+@dataclass(frozen=True)
+class TaughtBatch(Batch):
+    """A batch with the teachers' most probable words."""
+
+    words: Int[Tensor, "B T K"]
+    """The words at each target token; 0 at padding."""
+    probabilities: Float[Tensor, "B T K"]
+    """Their probabilities, which sum to one at each target token; 0 at padding."""
 
 
 class Student(Protocol):

@@ -39,7 +39,7 @@ def objective(
         batch: Sentence pairs, or texts of a language model.
         use_gold: True where the gold word is fed; None to feed gold words only.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
-        soft: Soft targets for all target tokens of the batch, one after the other without padding.
+        soft: Soft targets for all positions of the batch, padding included, (B·T).
         alignment_weight: λ of `alignment_loss`, for a `GuidedBatch`.
         attention_loss_weight: λ of the loss of the attention itself (coverage), summed over words.
         report: Function that is called with the sum of the attention's own losses and the number of words, if there is such a
@@ -53,9 +53,11 @@ def objective(
     features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if guided else ())
     weight, bias = model.output_weight()
     words, gold = features.flatten(0, 1), batch.target_out.flatten()
-    if words.device.type == "cpu" or soft is not None:  # soft targets have no rows for padding
+    if words.device.type == "cpu":
         real = batch.target_mask.flatten().nonzero().squeeze(1)
         words, gold = words.index_select(0, real), gold.index_select(0, real)
+        if soft is not None:
+            soft = SoftTargets(soft.words.index_select(0, real), soft.probabilities.index_select(0, real), soft.weight)
     loss, nll = linear_cross_entropy(words, weight, bias, gold, label_smoothing=label_smoothing, soft=soft)
     if guided:
         assert isinstance(batch, GuidedBatch)
@@ -158,4 +160,4 @@ def draw_gold(target_in: Tensor, probability: float, unit: Literal["sentence", "
     drawn = torch.rand(rows, columns if unit == "token" else 1) < probability
     use_gold = drawn.expand(rows, columns).clone()
     use_gold[:, 0] = True
-    return use_gold.to(target_in.device)
+    return use_gold.to(target_in.device, non_blocking=True)

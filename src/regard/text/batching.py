@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.data import Sampler
 
 from regard.config import RunConfig
 from regard.errors import ConfigError, ShapeError
+from regard.text.symbols import PAD
 
 _SHUFFLED = 2**16  # number of random keys by which pairs with the same two lengths are shuffled
 
@@ -41,6 +44,23 @@ class Batch:
     def pin_memory(self) -> "Batch":
         """Copy to page-locked memory, for faster copies to a GPU; `DataLoader(pin_memory=True)` calls it."""
         return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
+
+    def padded(self, lengths: int, rows: int) -> "Batch":
+        """Pad to multiples of a length and of a number of rows, so that few shapes occur; the loss stays the same.
+
+        A further row has the source of the first row, so that no row is empty, and a target of padding.
+        """
+        more = -len(self) % rows
+        fields = {}
+        for name, tensor in vars(self).items():
+            rest = tensor[:1].expand(more, *tensor.shape[1:])
+            if name in ("target_out", "target_mask"):
+                rest = torch.zeros_like(rest)
+            fields[name] = torch.cat((tensor, rest))
+            if tensor.ndim > 1:
+                columns = *(0, 0) * (tensor.ndim - 2), 0, -tensor.shape[1] % lengths
+                fields[name] = functional.pad(fields[name], columns, value=PAD)
+        return type(self)(**fields)
 
 
 class BucketBatchSampler(Sampler[np.ndarray]):

@@ -14,7 +14,10 @@ from regard.training.schedule import Change, learning_rate_factor, planned_steps
 
 _LENGTHS = ("max_epochs", "max_steps", "max_minutes", "patience")
 _RATES = ("learning_rate", "schedule", "weight_decay", "label_smoothing", "clip_norm", "teacher_forcing", "alignment_weight")
-_OTHERS = ("validate_every", "validation_pairs", "checkpoint_every", "max_skipped", "calibrate", "precision", "tensorboard")
+_OTHERS = (
+    *("validate_every", "validation_pairs", "checkpoint_every", "max_skipped", "calibrate", "precision", "cuda_graphs"),
+    *("deterministic", "tensorboard"),
+)
 _MAY_CHANGE = re.compile(
     r"device|threads|data\.cache|(decoding|generation)\..+|model\.(.+\.)?\w*dropout|model\.alignment_(layer|head)"
     rf"|training\.({'|'.join((*_LENGTHS, *_RATES, *_OTHERS))})(\..+)?"

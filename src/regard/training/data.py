@@ -28,10 +28,6 @@ class Update:
     last: bool
     """Whether this is the last update of its epoch."""
 
-    def to(self, device: torch.device) -> "Update":
-        """Move the tensors to a device."""
-        return replace(self, batches=[to_device(batch, device) for batch in self.batches])
-
 
 Batch = TypeVar("Batch")
 
@@ -78,6 +74,6 @@ class UpdateLoader:
     def _update(self, group: list[np.ndarray], *, last: bool) -> Update:
         parts = share_batches(group, self._ranks.rank, self._ranks.world_size)
         # A process without data computes a gradient with weight 0, because the other processes wait for one.
-        batches = [self._task.data.train.batch(part if len(part) else group[0][:1]) for part in parts]
+        batches = [self._task.batch(part if len(part) else group[0][:1]) for part in parts]
         weights = [1.0 if len(part) else 0.0 for part in parts]
         return Update(batches, weights, sum(self._task.count(indices) for indices in group), len(group), last)

@@ -2,14 +2,17 @@
 
 import copy
 import time
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 from torch import nn
 
 from regard.machine import seed_step
 from regard.training.data import to_device
 from regard.training.optimizer import build_optimizer
+from regard.training.recorded import record_gradients
 from regard.training.run import Run
 
 _MEASURED = 8
@@ -30,7 +33,9 @@ def describe_time(run: Run) -> str:
     if not run.team.ranks.alone or left <= 0 or run.progress.finished:
         return ""
     try:
-        seconds = _measure(run) * left
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # fused attention warns that these gradients, which nothing uses, may vary
+            seconds = _measure(run) * left
     except Exception:  # an estimate must not end a run; the first update will raise and explain the error
         return ""
     minutes = run.config.training.max_minutes
@@ -45,19 +50,25 @@ def _measure(run: Run) -> float:
     trial, training = copy.copy(run.task), run.config.training
     trial.model = copy.deepcopy(run.model).train()
     optimizer = build_optimizer(trial.model, training, bfloat16=run.machine.precision == "bfloat16")
+    recorded = record_gradients(run, trial, torch.zeros((), device=run.machine.device))
     seed_step(run.config.seed, 0)
     taken: list[float] = []
     begin = time.perf_counter()
     for number, indices in enumerate(_batches(run)):
+        batch = run.task.batch(indices)
+        if recorded is not None:
+            recorded.add(batch, 1.0)  # records a new shape, which is not counted
         start = time.perf_counter()
-        batch = to_device(run.task.data.train.batch(indices), run.machine.device)
-        with run.machine.autocast():
-            loss, _ = trial.loss(batch, 1, run.total_steps)
-        loss.backward()
+        if recorded is None:
+            with run.machine.autocast():
+                loss, _ = trial.loss(to_device(batch, run.machine.device), 1, run.total_steps)
+            loss.backward()
+        else:
+            recorded.add(batch, 1.0)
         middle = time.perf_counter()
         norm = nn.utils.clip_grad_norm_(trial.model.parameters(), training.clip_norm or 1.0)
         optimizer.step()
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=recorded is None)
         float(norm)  # waits for a GPU
         end = time.perf_counter()
         seconds = (middle - start) * training.accumulate + end - middle

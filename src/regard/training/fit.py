@@ -99,7 +99,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
             "the model and the training use default settings, which are not chosen for these data; "
             f"regard.choose_config('{config.task}', …) chooses settings from the data"
         )
-    with prepared(machine):
+    with prepared(machine, deterministic=config.training.deterministic):
         made = _build_task(config, team, model, attention, start, progress=progress)
         run, sampler = _build_run(made, folder, machine, team)
         task = run.task
@@ -171,7 +171,7 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
     config = replace(kept, out=str(folder))
     machine, reporter = _resolve_machine(config, team), build_reporter(progress=progress and team.first)
     start = StartFiles.unpack(place.load_start()) if facts.get("started_from") else None
-    with prepared(machine):
+    with prepared(machine, deterministic=config.training.deterministic):
         task = _build_task(config, team, model, attention, start, progress=progress)
         if task.data.fingerprint != facts.get("fingerprint"):
             sources = " or ".join((*config.data.train, *task.teachers))
@@ -286,7 +286,7 @@ def _update(run: Run, updater: Updater, loader: UpdateLoader, callbacks: Sequenc
             callback.start()
         while not run.progress.finished:
             for update in loader:  # one epoch, or the rest of it
-                updater.make(update.to(run.machine.device))
+                updater.make(update)
                 for callback in callbacks:
                     callback.after_update(update)
                 if run.progress.finished:

@@ -54,7 +54,7 @@ class Muon(torch.optim.Optimizer):
                 if matrix.grad is not None:
                     shapes.setdefault(matrix.shape, []).append(matrix)
             for shape, matrices in shapes.items():
-                directions = orthogonal(torch.stack(self._look_ahead(matrices)).to(self._dtype)).to(matrices[0].dtype)
+                directions = orthogonal(self._look_ahead(matrices).to(self._dtype)).to(matrices[0].dtype)
                 kept = 1 - group["lr"] * group["weight_decay"]
                 if skipped is not None:
                     directions = directions * (1 - skipped)
@@ -63,18 +63,20 @@ class Muon(torch.optim.Optimizer):
                     torch._foreach_mul_(matrices, kept)
                 torch._foreach_add_(matrices, directions.unbind(), alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
 
-    def _look_ahead(self, matrices: list[Tensor]) -> list[Tensor]:
+    def _look_ahead(self, matrices: list[Tensor]) -> Float[Tensor, "N m n"]:
         """Update the momentum with the gradient, and return the Nesterov momentum."""
-        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix in matrices:
             if not self.state[matrix]:
                 self.state[matrix]["momentum"] = torch.zeros_like(matrix)
         momenta = [self.state[matrix]["momentum"] for matrix in matrices]
+        # Stacked, so that a GPU starts one operation for all matrices.
+        gradient = torch.stack([matrix.grad for matrix in matrices if matrix.grad is not None])
+        momentum = torch.stack(momenta)
         if self.found_inf is not None:  # if an update is skipped, the momentum replaces the gradient, and so stays unchanged
-            wrong = self.found_inf > 0
-            gradients = [torch.where(wrong, *pair) for pair in zip(momenta, gradients, strict=True)]
-        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
-        return list(torch._foreach_lerp(gradients, momenta, MOMENTUM))
+            gradient = torch.where(self.found_inf > 0, momentum, gradient)
+        momentum.lerp_(gradient, 1 - MOMENTUM)
+        torch._foreach_copy_(momenta, momentum.unbind())
+        return torch.lerp(gradient, momentum, MOMENTUM)
 
 
 def orthogonal(matrices: Float[Tensor, "N m n"]) -> Float[Tensor, "N m n"]:

@@ -1,6 +1,7 @@
 """One update of the weights: the gradient of its batches, averaged over processes, and a step of the optimizer."""
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -9,11 +10,15 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import TrainingError, out_of_memory
-from regard.machine import seed_step
+from regard.machine import seed_step, strictly_deterministic
 from regard.task import Trainable
-from regard.training.data import Update
+from regard.training.data import Update, to_device
 from regard.training.microbatches import check_splittable, split_batch
+from regard.training.recorded import CannotRecord, record_gradients
 from regard.training.run import Run
+
+_NOT_DETERMINISTIC = "does not have a deterministic implementation"
+"""Part of PyTorch's message about an operation."""
 
 
 class _Loss(nn.Module):
@@ -44,6 +49,9 @@ class Updater:
         self._recent = torch.zeros_like(self._loss)
         self._skipped = torch.zeros((), device=run.machine.device, dtype=torch.int64)
         self._not_counted = torch.zeros_like(self._skipped)
+        self._recorded = record_gradients(run, run.task, self._recent)
+        alone_on_gpu = run.machine.device.type == "cuda" and run.team.ranks.alone
+        self._strictly: Callable[[], AbstractContextManager[None]] = strictly_deterministic if alone_on_gpu else nullcontext
 
     def make(self, update: Update) -> None:
         """Make one update.
@@ -71,35 +79,67 @@ class Updater:
         ]
         seed_step(run.config.seed, step, run.team.ranks.rank)
         mean = update.count / run.team.size  # gradients are averaged over processes, but their sum is needed
-        scale = 1.0 if run.loss_scale is None else run.loss_scale.factor
         self._recent.zero_()
         try:
-            for number, (part, weight) in enumerate(parts, 1):
-                with self._gradients_kept(number < len(parts)):
-                    with run.machine.autocast():
-                        loss, nll = self._loss_of(part, step, run.total_steps)
-                    # The factor NaN makes the shared gradient not finite if a loss is not, so checking the gradient is enough.
-                    sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
-                    (loss * sound * weight / mean * scale).backward()
-                self._recent += nll * weight
+            with self._strictly():
+                for number, (part, weight) in enumerate(parts, 1):
+                    self._add_gradients(part, weight, mean, step, last=number == len(parts))
+        except CannotRecord as error:
+            self._recorded = None
+            self._zero_gradients()
+            run.say(f"updates are not recorded as CUDA graphs and take longer: {error}")
+            return self._is_too_large(update, step)
         except (RuntimeError, MemoryError) as error:
+            if _NOT_DETERMINISTIC in str(error):
+                return self._repeat_loosely(update, step, error)
             if not out_of_memory(error):
                 raise
             check_splittable(update.batches, run.progress.pieces, error, alone=run.team.size == 1)
             return True
         return False
 
+    def _add_gradients(self, batch: Any, weight: float, mean: float, step: int, *, last: bool) -> None:
+        """Add the gradients of a batch with a weight, divided by the number of losses of the update."""
+        run = self._run
+        scale = 1.0 if run.loss_scale is None else run.loss_scale.factor
+        if self._recorded is not None:
+            self._recorded.add(batch, scale * (weight / mean))
+            return
+        with self._gradients_kept(not last):
+            with run.machine.autocast():
+                loss, nll = self._loss_of(to_device(batch, run.machine.device), step, run.total_steps)
+            # The factor NaN makes the shared gradient not finite if a loss is not, so checking the gradient is enough.
+            sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
+            (loss * sound * weight / mean * scale).backward()
+        self._recent += nll * weight
+
+    def _repeat_loosely(self, update: Update, step: int, error: BaseException) -> bool:
+        """Compute the gradient again, and from now on allow operations without a deterministic form."""
+        self._strictly = nullcontext
+        self._zero_gradients()
+        operation = str(error).partition(" does not have")[0]
+        self._run.say(
+            f"{operation} has no deterministic form on a GPU, so a resumed run can end with slightly different weights"
+        )
+        return self._is_too_large(update, step)
+
     def _cut(self) -> None:
         """Split each batch into twice as many parts from now on, which gives the same gradient."""
         progress = self._run.progress
         progress.pieces *= 2
-        self._run.optimizer.zero_grad()
+        self._zero_gradients()
+        if self._recorded is not None:
+            self._recorded.clear()
         if self._run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
         self._run.say(
             f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on, each batch is split into "
             f"{progress.pieces} parts, which together give the same update. Lower training.batch_tokens to avoid this"
         )
+
+    def _zero_gradients(self) -> None:
+        """Set gradients to zero, and release their memory unless recorded operations use it."""
+        self._run.optimizer.zero_grad(set_to_none=self._recorded is None)
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
         """Return a context; if `kept`, it does not average gradients over processes, because more batches will add theirs."""
@@ -123,7 +163,7 @@ class Updater:
         for group in run.optimizer.param_groups:
             group["lr"] = run.learning_rate(step)
         run.optimizer.step()
-        run.optimizer.zero_grad()
+        self._zero_gradients()
         if run.moving_average is not None:
             run.moving_average.update(step)
 

@@ -257,7 +257,7 @@ class RecurrentDecoder(nn.Module, ABC):
             bias_hh=layer.bias_hh[0],
             keys=state.memory.key,
             values=values,
-            query_weight=scores.query_weight,
+            query_weight=scores.weight_for(state.hidden),
             score_weight=scores.score_weight,
         )
 

@@ -43,10 +43,19 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
         """Return the number of tokens."""
         return int(self.data.train.lengths[indices].sum())
 
+    def batch(self, indices: np.ndarray) -> Batch:
+        """Return a batch, with the teachers' words if there are teachers."""
+        batch = self.data.train.batch(indices)
+        return self.taught.add_to(batch) if self.taught else batch
+
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return the loss with label smoothing and teachers, and −log p of the gold tokens alone."""
-        soft = self.taught.targets(batch.index) if self.taught else None
+        soft = self.taught.targets(batch) if self.taught else None
         return objective(self.model, batch, label_smoothing=self.config.training.label_smoothing, soft=soft)
+
+    def is_repeatable(self) -> bool:
+        """Return True: the loss depends on the batch alone."""
+        return True
 
     def validator(self, machine: Machine) -> "LanguageValidator | None":
         """Return the validator of loss and perplexity on all dev texts."""

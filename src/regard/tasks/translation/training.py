@@ -59,6 +59,11 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         """Return the number of target words."""
         return int(self.data.train.target_lengths[indices].sum())
 
+    def batch(self, indices: np.ndarray) -> Batch:
+        """Return a batch, with the teachers' words if there are teachers."""
+        batch = self.data.train.batch(indices)
+        return self.taught.add_to(batch) if self.taught else batch
+
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return the loss with label smoothing and teachers, and −log p of the gold words alone."""
         training = self.config.training
@@ -69,11 +74,17 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
             batch,
             use_gold=use_gold,
             label_smoothing=training.label_smoothing,
-            soft=self.taught.targets(batch.index) if self.taught else None,
+            soft=self.taught.targets(batch) if self.taught else None,
             alignment_weight=training.alignment_weight,
             attention_loss_weight=training.attention_loss_weight,
             report=self._add_attention_loss,
         )
+
+    def is_repeatable(self) -> bool:
+        """Return whether no gold words are drawn on the CPU, and no attention has a loss, whose sum is kept here."""
+        forcing = self.config.training.teacher_forcing
+        plain = forcing.start >= 1 and forcing.end >= 1 and not self.config.data.alignments
+        return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
         """Add to the sum of the attention's losses since the last row of the logs, without waiting for a GPU."""

@@ -1,0 +1,16 @@
+"""What runs on a GPU: each test here is skipped where there is none, and `make test-gpu` runs them where there is one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.gpu)
+            if not torch.cuda.is_available():
+                item.add_marker(pytest.mark.skip(reason="there is no GPU"))

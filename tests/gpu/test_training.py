@@ -1,0 +1,171 @@
+"""Training on a GPU: every preset, without waiting for the GPU in an update, and with an exact resume."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.config import AttentionConfig
+from regard.config.loading import read_config
+from regard.training import recorded, resume
+from regard.training.callbacks import Validation
+from regard.training.updater import Updater
+
+TRANSLATION = ["luong", "bahdanau", "transformer-tiny", "tutorial-luong-concat", "tutorial-bahdanau", "tutorial-gru"]
+CLASSIFICATION = ["bag", "bilstm", "hierarchical", "tutorial-bilstm", "combined", "transformer"]
+KINDS = [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Pairs, labelled texts and plain text of made-up words."""
+    draw, folder = random.Random(0), tmp_path_factory.mktemp("data")
+    words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(300)]
+    lines = sorted({" ".join(draw.choices(words, k=draw.randint(2, 12))) for _ in range(600)})
+    (folder / "pairs.tsv").write_text("".join(f"{line}\t{' '.join(reversed(line.split()))}\n" for line in lines))
+    (folder / "labelled.tsv").write_text("".join(f"{'good' if 'a' in line[:6] else 'bad'}\t{line}\n" for line in lines))
+    (folder / "text.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def settings(files, tmp_path, data, **others):
+    return {
+        "data.train": [str(files / data)],
+        "data.cache": str(files / "cache"),
+        "out": str(tmp_path / "run"),
+        "device": "cuda",
+        "threads": 1,
+        "training.max_steps": 8,
+        "training.validate_every": 4,
+        "training.tensorboard": False,
+        **others,
+    }
+
+
+def config_of(preset, files, tmp_path, **others):
+    data = "pairs.tsv" if preset in TRANSLATION else "labelled.tsv" if preset in CLASSIFICATION else "text.txt"
+    small = {"tokenizers.source.size": 200, "tokenizers.target.size": 200} if preset == "transformer-tiny" else {}
+    small |= {"tokenizer.size": 200} if preset == "language-tiny" else {}
+    if preset.startswith("tutorial") and preset in TRANSLATION:  # no spaCy
+        small |= {"tokenizers.source": {"kind": "whitespace"}, "tokenizers.target": {"kind": "whitespace"}}
+    if preset == "tutorial-bilstm":
+        small |= {"tokenizer": {"kind": "whitespace"}}
+    return regard.load_preset(preset, settings(files, tmp_path, data, **small, **others))
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    """Make each wait for the GPU in an update an error, except in the first ones and while a graph is recorded."""
+    inner = {name: getattr(Updater, name) for name in ("_is_too_large", "_step")}
+    record = recorded.Recorder.__call__
+
+    def unguarded(self, rehearse, function):
+        mode = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("default")
+        replay = record(self, rehearse, function)
+        torch.cuda.set_sync_debug_mode(mode)
+        return replay
+
+    monkeypatch.setattr(recorded.Recorder, "__call__", unguarded)
+
+    def guard(name):
+        def run(self, *arguments):
+            if self._run.progress.step < 2:
+                return inner[name](self, *arguments)
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                return inner[name](self, *arguments)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+
+        return run
+
+    for name in inner:
+        monkeypatch.setattr(Updater, name, guard(name))
+
+
+@pytest.mark.parametrize("graphs", [True, False], ids=["recorded", "started one by one"])
+@pytest.mark.parametrize("preset", [*TRANSLATION, *CLASSIFICATION, "language-tiny"])
+def test_a_preset_trains_without_waiting_for_the_gpu(preset, graphs, files, tmp_path, request):
+    if preset != "hierarchical":  # its sentences are cut on the CPU
+        request.getfixturevalue("no_waiting")
+    torch.cuda.reset_peak_memory_stats()
+    run = regard.fit(config_of(preset, files, tmp_path, **{"training.cuda_graphs": graphs}), progress=False)
+    assert torch.cuda.max_memory_allocated() > 0
+    assert all(weight.isfinite().all() for weight in run.model.parameters())
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
+)
+def test_each_attention_kind_trains(kind, files, tmp_path):
+    own = {"model.decoder.attention": {"kind": kind}, "model.encoder.hidden_size": 128}  # queries and keys of one width
+    own |= {"training.max_steps": 4, "training.validation_pairs": 4}
+    run = regard.fit(config_of("luong", files, tmp_path, **own), progress=False)
+    assert all(weight.isfinite().all() for weight in run.model.parameters())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("preset", ["luong", "transformer-tiny"])
+def test_number_formats(preset, precision, files, tmp_path, no_waiting):
+    regard.fit(config_of(preset, files, tmp_path, **{"training.precision": precision}), progress=False)
+
+
+class Stop(Exception):
+    """The power fails."""
+
+
+@pytest.mark.parametrize("graphs", [True, False], ids=["recorded", "started one by one"])
+@pytest.mark.parametrize("preset", ["luong", "transformer-tiny", "bilstm", "hierarchical", "language-tiny", "tutorial-gru"])
+def test_a_resumed_run_ends_with_the_same_bytes(preset, graphs, files, tmp_path, monkeypatch):
+    config = config_of(preset, files, tmp_path, **{"training.checkpoint_every": 3, "training.cuda_graphs": graphs})
+    whole = replace(config, out=config.out + "-whole")
+    regard.fit(whole, progress=False)
+    inner = Validation.after_update
+
+    def fail(self, update):
+        if self._run.progress.step == 5:
+            raise Stop
+        inner(self, update)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Validation, "after_update", fail)
+        with pytest.raises(Stop):
+            regard.fit(config, progress=False)
+    resume(config.out, progress=False)
+    assert Path(config.out, "model.safetensors").read_bytes() == Path(whole.out, "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("preset", ["luong", "transformer-tiny", "tutorial-luong-concat"])
+def test_the_first_losses_equal_those_of_a_cpu(preset, files, tmp_path):
+    """In float32 without dropout; updates on the GPU are recorded."""
+    losses = []
+    for device in ("cpu", "cuda"):
+        exact = dict.fromkeys(dropouts(preset), 0.0) | {"training.precision": "float32", "training.max_steps": 4}
+        config = config_of(preset, files, tmp_path / f"on-{device}-", **exact)
+        config = replace(config, device=device)
+        regard.fit(config, progress=False)
+        rows = Path(config.out, "logs", "metrics.csv").read_text().splitlines()
+        names = rows[0].split(",")
+        losses.append([float(row.split(",")[names.index("train_nll")]) for row in rows[1:]])
+    torch.testing.assert_close(torch.tensor(losses[0]), torch.tensor(losses[1]), rtol=2e-3, atol=2e-3)
+
+
+def dropouts(preset):
+    if preset == "transformer-tiny":
+        return ["model.embedding_dropout", "model.layer_dropout"]
+    if preset == "luong":
+        names = ["encoder.embedding_dropout", "encoder.output_dropout", "decoder.embedding_dropout", "decoder.readout_dropout"]
+        return [f"model.{name}" for name in names]
+    return ["model.encoder.embedding_dropout", "model.decoder.embedding_dropout"]
+
+
+def test_distillation(files, tmp_path):
+    teacher = regard.fit(config_of("transformer-tiny", files, tmp_path / "teacher"), progress=False)
+    assert teacher is not None
+    taught = {"distillation.teachers": [str(tmp_path / "teacher" / "run")]}
+    regard.fit(config_of("transformer-tiny", files, tmp_path / "student", **taught), progress=False)
+    assert read_config(tmp_path / "student" / "run" / "config.yaml").distillation.teachers

@@ -1,0 +1,199 @@
+"""Updates that a GPU records and replays, with a stand-in for the recorder that runs the same functions on a CPU."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import regard
+from regard.config import AutoConfig, TeacherForcingConfig, TokenizersConfig
+from regard.machine import strictly_deterministic
+from regard.models.build import build_translator
+from regard.tasks.objective import objective
+from regard.tasks.translation.training import TranslationTraining
+from regard.text.batching import Batch
+from regard.text.corpora import as_batch
+from regard.text.symbols import PAD
+from regard.training import fit, recorded, updater
+
+
+class NoRecorder:
+    """Runs the function itself in place of a recording."""
+
+    made = 0
+
+    def __call__(self, rehearse, function):
+        NoRecorder.made += 1
+        rehearse()
+        return function
+
+
+@pytest.fixture
+def record_on_a_cpu(monkeypatch):
+    NoRecorder.made = 0
+    monkeypatch.setattr(recorded, "Recorder", NoRecorder)
+    monkeypatch.setattr(recorded, "_can_record", lambda run: run.task.is_repeatable())
+
+
+def batch_of(rows=5, source=7, target=6, words=30):
+    generator = torch.Generator().manual_seed(0)
+    source_ids, target_ids = (torch.randint(4, words, (rows, n), generator=generator) for n in (source, target))
+    source_mask, target_mask = (
+        torch.arange(n) < torch.randint(1, n + 1, (rows, 1), generator=generator) for n in (source, target)
+    )
+    source_ids, target_ids = source_ids * source_mask, target_ids * target_mask
+    return Batch(source_ids, source_mask, target_ids, target_ids, target_mask, torch.arange(rows))
+
+
+SMALL = {"model.embedding_size": 8, "model.encoder.hidden_size": 8, "model.decoder.hidden_size": 8}
+PRESETS = {"luong": SMALL, "bahdanau": SMALL, "transformer-tiny": {"model.hidden_size": 8, "model.feed_forward_size": 8}}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_padding_changes_neither_loss_nor_gradients(preset):
+    torch.manual_seed(0)
+    config = regard.load_preset(preset, {"data.train": ["pairs.tsv"], **PRESETS[preset]})
+    model, batch = build_translator(config.model, source_size=30, target_size=30).double().eval(), batch_of()
+    padded = batch.padded(4, 16)
+    assert padded.source.shape == (16, 8)
+    assert padded.target_out.shape == (16, 8)
+    found = [objective(model, one, label_smoothing=0.1) for one in (batch, padded)]
+    for plain, more in zip(*found, strict=True):
+        torch.testing.assert_close(more, plain)
+    one, other = (torch.autograd.grad(loss, list(model.parameters()), allow_unused=True) for loss, _ in found)
+    for plain, more in zip(one, other, strict=True):
+        assert (plain is None) == (more is None)
+        if plain is not None:
+            torch.testing.assert_close(more, plain)
+
+
+def test_a_batch_of_the_right_size_is_not_padded():
+    batch = batch_of(rows=16, source=8, target=4)
+    for name, tensor in vars(batch.padded(4, 16)).items():
+        assert torch.equal(tensor, getattr(batch, name))
+
+
+def test_texts_of_a_language_model():
+    flat = np.arange(4, 20, dtype=np.int64)
+    padded = as_batch(flat, np.array([0, 5]), np.array([5, 3]), np.array([7, 8])).padded(4, 4)
+    assert padded.target_in.shape == (4, 8)
+    assert padded.source_mask[:, 0].all()
+    assert (padded.target_out[2:] == PAD).all()
+    assert padded.index.tolist() == [7, 8, 7, 7]
+
+
+@pytest.mark.parametrize("settings", [{}, {"accumulate": 3}, {"optimizer": "muon"}], ids=["plain", "accumulated", "muon"])
+def test_a_recorded_run_ends_as_one_that_is_not(pairs, tmp_path, settings, record_on_a_cpu, monkeypatch):
+    def run(name):
+        config = regard.load_preset(
+            "transformer-tiny",
+            {
+                **PRESETS["transformer-tiny"],
+                **{f"training.{name}": value for name, value in settings.items()},
+                "data.train": [str(pairs)],
+                "data.cache": str(tmp_path / "cache"),
+                "tokenizers.source.size": 40,
+                "tokenizers.target.size": 40,
+                "model.embedding_dropout": 0.0,
+                "model.layer_dropout": 0.0,
+                "training.max_steps": 12,
+                "training.batch_tokens": 200,
+                "training.precision": "float32",
+                "training.tensorboard": False,
+                "training.validate_every": 6,
+                "threads": 1,
+                "out": str(tmp_path / name),
+            },
+        )
+        fit(config, progress=False)
+        return load_file(Path(config.out, "model.safetensors"))
+
+    found = run("recorded")
+    assert NoRecorder.made > 1
+    monkeypatch.setattr(recorded, "_can_record", lambda run: False)
+    for name, weight in run("plain").items():
+        torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_too_many_shapes_free_the_oldest(monkeypatch, record_on_a_cpu):
+    monkeypatch.setattr(recorded, "MOST", 2)
+    weight = torch.nn.Parameter(torch.ones(()))
+    gradients = recorded.RecordedGradients([weight], lambda batch: (weight * batch.target_mask.sum(),) * 2, torch.zeros(()))
+    for length in (3, 6, 12, 3):
+        gradients.add(batch_of(target=length), 0.5)
+        assert len(gradients._graphs) <= 2
+    expected = sum(0.5 * float(batch_of(target=length).target_mask.sum()) for length in (3, 6, 12, 3))
+    assert float(weight.grad) == expected
+    assert NoRecorder.made == 4
+
+
+def test_too_little_memory_splits_a_recorded_batch(config, monkeypatch, record_on_a_cpu):
+    config = replace(config, training=replace(config.training, max_steps=3, accumulate=1))
+    config = replace(config, training=replace(config.training, teacher_forcing=TeacherForcingConfig()))
+    inner, failed = recorded.RecordedGradients.add, []
+
+    def add(self, batch, factor):
+        if len(batch) > 10:
+            failed.append(len(batch))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        inner(self, batch, factor)
+
+    monkeypatch.setattr(recorded.RecordedGradients, "add", add)
+    fit(config, progress=False)
+    assert failed
+
+
+def test_a_run_that_cannot_be_recorded_goes_on(config, change, monkeypatch, record_on_a_cpu, capfd):
+    config = change(config, max_steps=4, teacher_forcing=TeacherForcingConfig(), accumulate=1)
+    whole = replace(config, out=config.out + "-whole")
+
+    def fail(self, rehearse, function):
+        rehearse()
+        raise recorded.CannotRecord("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(NoRecorder, "__call__", fail)
+    fit(config)
+    assert capfd.readouterr().err.count("not recorded as CUDA graphs and take longer: operation not permitted") == 1
+    monkeypatch.setattr(recorded, "_can_record", lambda run: False)
+    fit(whole, progress=False)
+    assert Path(config.out, "model.safetensors").read_bytes() == Path(whole.out, "model.safetensors").read_bytes()
+
+
+def test_which_runs_can_be_recorded(pairs, tmp_path):
+    tokenizers = TokenizersConfig(source=AutoConfig(), target=AutoConfig())
+
+    def repeatable(**settings):
+        given = {"data.train": [str(pairs)], "data.cache": str(tmp_path / "cache"), **SMALL, **settings}
+        config = replace(regard.load_preset("luong", given), tokenizers=tokenizers)
+        return TranslationTraining().prepare(config, model=None, attention=None, start=None, progress=False).is_repeatable()
+
+    assert repeatable()
+    assert not repeatable(**{"training.teacher_forcing.end": 0.5})
+    assert not repeatable(**{"model.decoder.attention": {"kind": "coverage"}})
+
+
+def test_an_operation_without_a_deterministic_form_is_allowed_after_a_message(config, monkeypatch, capfd):
+    """A stand-in for a GPU, where PyTorch raises this error for some operations in strict mode."""
+    config = replace(config, training=replace(config.training, max_steps=4))
+    initialise, add = updater.Updater.__init__, updater.Updater._add_gradients
+
+    def strict(self, run):
+        initialise(self, run)
+        self._strictly = strictly_deterministic
+
+    def raise_if_strict(self, *arguments, **options):
+        if torch.get_deterministic_debug_mode() == 2:
+            raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation, but you set …")
+        add(self, *arguments, **options)
+
+    monkeypatch.setattr(updater.Updater, "__init__", strict)
+    monkeypatch.setattr(updater.Updater, "_add_gradients", raise_if_strict)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        fit(config)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert capfd.readouterr().err.count("cumsum_cuda_kernel has no deterministic form on a GPU") == 1
