@@ -77,7 +77,7 @@ def milliseconds(function: Callable[[], object], repeats: int = 20) -> float:
 
 
 def measure_additive(size: tuple[int, ...], dtype: torch.dtype, *, fused: bool, gradients: bool) -> dict[str, float]:
-    """Return the time in milliseconds and the memory in MB of additive attention; nothing if the GPU's memory is too small."""
+    """Return the time in milliseconds and the memory in MB of additive attention; an empty dict if the GPU has too little."""
     batch, queries, keys, width, values = size
     generator = torch.Generator("cuda").manual_seed(0)
     shapes = (batch, queries, width), (batch, keys, width), (batch, keys, values), (width,)
@@ -101,8 +101,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure everything, and print tables and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", required=True, metavar="SOURCE,TARGET", help="files of the training pairs")
-    parser.add_argument("--updates", type=int, default=600, metavar="N", help="updates of a recorded run (%(default)s)")
-    parser.add_argument("--preset", action="append", default=[], help="preset to train; repeatable (three presets)")
+    parser.add_argument(
+        "--updates",
+        type=int,
+        default=600,
+        metavar="N",
+        help="updates of a recorded run; the other run makes a sixth, but at least 60 (%(default)s)",
+    )
+    parser.add_argument(
+        "--preset", action="append", default=[], help="preset to train; repeatable (transformer-tiny, luong, language-tiny)"
+    )
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         sys.exit("there is no GPU that PyTorch can use")

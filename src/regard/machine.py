@@ -135,7 +135,7 @@ def prepared(machine: Machine, *, deterministic: bool = True) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(threads)
-            torch.set_deterministic_debug_mode(before)
+            _set_determinism(before)
             deterministic_memory.fill_uninitialized_memory = fill
             random.setstate(python_state)
             np.random.set_state(numpy_state)
@@ -153,7 +153,12 @@ def strictly_deterministic() -> Iterator[None]:
     try:
         yield
     finally:
-        torch.set_deterministic_debug_mode(before)
+        _set_determinism(before)
+
+
+def _set_determinism(mode: int) -> None:
+    """Set a mode of `torch.get_deterministic_debug_mode`, with all settings that belong to it."""
+    torch.use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:

@@ -217,3 +217,14 @@ def test_the_kernels_can_be_turned_off(monkeypatch):
     assert is_fused(OnGPU, OnGPU, OnGPU)
     monkeypatch.setenv("REGARD_TRITON", "0")
     assert not is_fused(OnGPU, OnGPU, OnGPU)
+
+
+def test_kernels_that_cannot_be_compiled_are_not_used(monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr(additive_triton, "_attend", fail)
+    additive_triton._runs.cache_clear()
+    with pytest.warns(UserWarning, match=r"do not run here, so slower operations are used \(Failed to find C compiler\)"):
+        assert not additive_triton._runs(torch.device("cpu"))
+    additive_triton._runs.cache_clear()

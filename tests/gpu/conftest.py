@@ -1,4 +1,4 @@
-"""What runs on a GPU: each test here is skipped where there is none, and `make test-gpu` runs them where there is one."""
+"""Tests that need a GPU; they are skipped without one."""
 
 from pathlib import Path
 

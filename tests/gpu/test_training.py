@@ -1,4 +1,4 @@
-"""Training on a GPU: every preset, without waiting for the GPU in an update, and with an exact resume."""
+"""Training on a GPU: the small presets, without waiting for the GPU in an update, and with an exact resume."""
 
 import random
 from dataclasses import replace
@@ -90,7 +90,7 @@ def no_waiting(monkeypatch):
 @pytest.mark.parametrize("graphs", [True, False], ids=["recorded", "started one by one"])
 @pytest.mark.parametrize("preset", [*TRANSLATION, *CLASSIFICATION, "language-tiny"])
 def test_a_preset_trains_without_waiting_for_the_gpu(preset, graphs, files, tmp_path, request):
-    if preset != "hierarchical":  # its sentences are cut on the CPU
+    if preset != "hierarchical":  # which waits for the number and the length of sentences
         request.getfixturevalue("no_waiting")
     torch.cuda.reset_peak_memory_stats()
     run = regard.fit(config_of(preset, files, tmp_path, **{"training.cuda_graphs": graphs}), progress=False)
@@ -98,9 +98,7 @@ def test_a_preset_trains_without_waiting_for_the_gpu(preset, graphs, files, tmp_
     assert all(weight.isfinite().all() for weight in run.model.parameters())
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_attention_kind_trains(kind, files, tmp_path):
     own = {"model.decoder.attention": {"kind": kind}, "model.encoder.hidden_size": 128}  # queries and keys of one width
     own |= {"training.max_steps": 4, "training.validation_pairs": 4}

@@ -270,3 +270,16 @@ def test_a_number_as_teacher_is_no_folder(pairs, tmp_path, capfd) -> None:
 def test_a_missing_teacher_is_named(student) -> None:
     with pytest.raises(BundleError, match="nowhere"):
         fit(replace(student, distillation=replace(student.distillation, teachers=("nowhere",))), progress=False)
+
+
+def test_teachers_and_gold_alignments_together(teachers, student, tmp_path, pairs):
+    """A batch has the words of the teachers and the gold alignments."""
+    links = tmp_path / "links"
+    links.write_text("0-0\n" * len(pairs.read_text().splitlines()))
+    config = replace(
+        student,
+        data=replace(student.data, alignments=str(links)),
+        training=replace(student.training, alignment_weight=0.5, max_steps=2),
+        out=str(tmp_path / "both"),
+    )
+    fit(config, progress=False)

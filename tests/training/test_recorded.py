@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import regard
+from regard.attention import Additive
 from regard.config import AutoConfig, TeacherForcingConfig, TokenizersConfig
 from regard.machine import strictly_deterministic
 from regard.models.build import build_translator
@@ -57,9 +59,9 @@ def test_padding_changes_neither_loss_nor_gradients(preset):
     torch.manual_seed(0)
     config = regard.load_preset(preset, {"data.train": ["pairs.tsv"], **PRESETS[preset]})
     model, batch = build_translator(config.model, source_size=30, target_size=30).double().eval(), batch_of()
-    padded = batch.padded(4, 16)
-    assert padded.source.shape == (16, 8)
-    assert padded.target_out.shape == (16, 8)
+    padded = batch.padded()
+    assert padded.source.shape == (8, 8)
+    assert padded.target_out.shape == (8, 8)
     found = [objective(model, one, label_smoothing=0.1) for one in (batch, padded)]
     for plain, more in zip(*found, strict=True):
         torch.testing.assert_close(more, plain)
@@ -72,17 +74,27 @@ def test_padding_changes_neither_loss_nor_gradients(preset):
 
 def test_a_batch_of_the_right_size_is_not_padded():
     batch = batch_of(rows=16, source=8, target=4)
-    for name, tensor in vars(batch.padded(4, 16)).items():
+    for name, tensor in vars(batch.padded()).items():
         assert torch.equal(tensor, getattr(batch, name))
+
+
+def test_the_grid_is_coarse_and_small_batches_stay_small():
+    batch = batch_of(rows=3, source=3, target=70)
+    padded = batch.padded()
+    assert (padded.source.shape, padded.target_in.shape) == ((4, 4), (4, 80))
+    assert (padded.target_out[3] == PAD).all()
+    assert padded.index.tolist() == [0, 1, 2, 0]
+    sizes = {len(batch_of(rows=rows, source=1, target=1).padded()) for rows in range(1, 257)}
+    assert len(sizes) <= 18
+    assert all(len(batch_of(rows=n, source=1, target=1).padded()) >= n for n in range(1, 100))
 
 
 def test_texts_of_a_language_model():
     flat = np.arange(4, 20, dtype=np.int64)
-    padded = as_batch(flat, np.array([0, 5]), np.array([5, 3]), np.array([7, 8])).padded(4, 4)
-    assert padded.target_in.shape == (4, 8)
+    padded = as_batch(flat, np.array([0, 5]), np.array([5, 3]), np.array([7, 8])).padded()
+    assert padded.target_in.shape == (2, 8)
     assert padded.source_mask[:, 0].all()
-    assert (padded.target_out[2:] == PAD).all()
-    assert padded.index.tolist() == [7, 8, 7, 7]
+    assert padded.index.tolist() == [7, 8]
 
 
 @pytest.mark.parametrize("settings", [{}, {"accumulate": 3}, {"optimizer": "muon"}], ids=["plain", "accumulated", "muon"])
@@ -118,32 +130,38 @@ def test_a_recorded_run_ends_as_one_that_is_not(pairs, tmp_path, settings, recor
         torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-4, msg=name)
 
 
-def test_too_many_shapes_free_the_oldest(monkeypatch, record_on_a_cpu):
+def test_too_many_graphs_delete_the_one_not_used_for_the_longest_time(monkeypatch, record_on_a_cpu):
     monkeypatch.setattr(recorded, "MOST", 2)
     weight = torch.nn.Parameter(torch.ones(()))
     gradients = recorded.RecordedGradients([weight], lambda batch: (weight * batch.target_mask.sum(),) * 2, torch.zeros(()))
-    for length in (3, 6, 12, 3):
+    lengths = (3, 6, 3, 12, 3, 6)
+    for length in lengths:
         gradients.add(batch_of(target=length), 0.5)
-        assert len(gradients._graphs) <= 2
-    expected = sum(0.5 * float(batch_of(target=length).target_mask.sum()) for length in (3, 6, 12, 3))
-    assert float(weight.grad) == expected
-    assert NoRecorder.made == 4
+    assert float(weight.grad) == sum(0.5 * float(batch_of(target=length).target_mask.sum()) for length in lengths)
+    assert NoRecorder.made == 4  # only 6 was deleted and recorded again
+    gradients.zero()
+    assert float(weight.grad) == 0
+    assert gradients.clear()
+    assert not gradients.clear()
 
 
-def test_too_little_memory_splits_a_recorded_batch(config, monkeypatch, record_on_a_cpu):
-    config = replace(config, training=replace(config.training, max_steps=3, accumulate=1))
-    config = replace(config, training=replace(config.training, teacher_forcing=TeacherForcingConfig()))
-    inner, failed = recorded.RecordedGradients.add, []
+def test_too_little_memory_splits_a_recorded_batch(config, change, monkeypatch, record_on_a_cpu, capfd):
+    config = change(config, max_steps=3, accumulate=1, teacher_forcing=TeacherForcingConfig())
+    most = []
 
-    def add(self, batch, factor):
-        if len(batch) > 10:
-            failed.append(len(batch))
+    def make(self, batch):
+        most.append(len(batch))
+        if len(batch) > 8:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        inner(self, batch, factor)
+        return inner(self, batch)
 
-    monkeypatch.setattr(recorded.RecordedGradients, "add", add)
-    fit(config, progress=False)
-    assert failed
+    inner = recorded.RecordedGradients._make
+    monkeypatch.setattr(recorded.RecordedGradients, "_make", make)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    fit(config)
+    assert max(most) > 8
+    assert most[-1] <= 8
+    assert "each batch is split into" in capfd.readouterr().err
 
 
 def test_a_run_that_cannot_be_recorded_goes_on(config, change, monkeypatch, record_on_a_cpu, capfd):
@@ -156,7 +174,7 @@ def test_a_run_that_cannot_be_recorded_goes_on(config, change, monkeypatch, reco
 
     monkeypatch.setattr(NoRecorder, "__call__", fail)
     fit(config)
-    assert capfd.readouterr().err.count("not recorded as CUDA graphs and take longer: operation not permitted") == 1
+    assert capfd.readouterr().err.count("cannot be recorded as CUDA graphs (operation not permitted") == 1
     monkeypatch.setattr(recorded, "_can_record", lambda run: False)
     fit(whole, progress=False)
     assert Path(config.out, "model.safetensors").read_bytes() == Path(whole.out, "model.safetensors").read_bytes()
@@ -173,6 +191,24 @@ def test_which_runs_can_be_recorded(pairs, tmp_path):
     assert repeatable()
     assert not repeatable(**{"training.teacher_forcing.end": 0.5})
     assert not repeatable(**{"model.decoder.attention": {"kind": "coverage"}})
+
+
+def test_code_of_others_is_not_recorded():
+    """A graph would repeat what it keeps in Python."""
+
+    class Counting(Additive):
+        calls = 0
+
+    def can_record(model, custom=""):
+        ranks, task = SimpleNamespace(alone=True), SimpleNamespace(custom=custom, is_repeatable=lambda: True)
+        machine, config = SimpleNamespace(device=torch.device("cuda")), regard.load_preset("luong", {"data.train": ["a"]})
+        return recorded._can_record(
+            SimpleNamespace(config=config, machine=machine, model=model, team=SimpleNamespace(ranks=ranks), task=task)
+        )
+
+    assert can_record(Additive(4))
+    assert not can_record(torch.nn.Sequential(Counting(4)))
+    assert not can_record(Additive(4), custom="attention")
 
 
 def test_an_operation_without_a_deterministic_form_is_allowed_after_a_message(config, monkeypatch, capfd):

@@ -105,9 +105,7 @@ def test_an_update_waits_for_nothing_and_starts_few_operations(preset, most, met
 
 
 @pytest.mark.parametrize("preset", ["luong", "bahdanau"])
-@pytest.mark.parametrize(
-    "kind", [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_attention_waits_or_uses_another_device(kind, preset, meta) -> None:
     settings = {"model.decoder.attention": {"kind": kind}, "model.encoder.hidden_size": 128}  # queries and keys of one width
     model, batch = made(preset, meta, **settings)

@@ -140,10 +140,10 @@ class LinearScore:
     score_weight: Tensor | None = None
     """v (Da) of an additive score; None for a product."""
     scale: float = 1.0
-    """The scale of I."""
+    """Factor of I; used only if `query_weight` is None."""
 
     def weight_for(self, query: Float[Tensor, "*any Dq"]) -> Float[Tensor, "Da Dq"]:
-        """Return W on the device of the queries."""
+        """Return W; if it is not stored, build scale · I on the device of the queries."""
         if self.query_weight is not None:
             return self.query_weight
         return self.scale * torch.eye(query.shape[-1], dtype=torch.float64, device=query.device)

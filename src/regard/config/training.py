@@ -123,11 +123,11 @@ class TrainingConfig(Settings):
     """
     cuda_graphs: bool = True
     """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, which is
-    several times as fast. Used for translators and language models in a single process without teachers.
+    several times as fast. Used for translators and language models of regard that train in one process.
     """
     deterministic: bool = True
-    """Whether a GPU uses only operations whose results are the same each time, so that a resumed run ends with the same bits. A
-    CPU always does.
+    """Whether a GPU uses deterministic operations where PyTorch has them, so that a resumed run ends with the same bits. The
+    run reports an operation that has no such form. With several GPUs, the gradient of fused attention may still vary.
     """
     validate_every: int = 0
     """Number of updates between validations; 0 for once per epoch."""

@@ -42,6 +42,7 @@ from regard.text.bars import late_bars
 from regard.text.batching import Batch, length_batches
 from regard.text.cache import find_or_make, fingerprint_of, hash_files, is_whole
 from regard.text.corpora import EncodedCorpus, TextCorpus
+from regard.text.pairs.gold import GuidedBatch
 from regard.training.data import to_device
 
 FORMAT_VERSION = 1
@@ -145,7 +146,7 @@ class TaughtWords:
         return float(self.table["probability"].sum(dtype=np.float64) / len(self.table))
 
     def add_to(self, batch: Batch) -> "TaughtBatch":
-        """Return a batch, which is on the CPU, with the teachers' words."""
+        """Return a copy of a batch on the CPU, with the teachers' words added."""
         rows = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in batch.index.tolist()])
         found = self.table[rows]
         words = torch.zeros(*batch.target_mask.shape, found.shape[1], dtype=torch.long)
@@ -153,7 +154,8 @@ class TaughtWords:
         words[batch.target_mask] = torch.from_numpy(found["word"].astype(np.int64))
         kept = torch.from_numpy(found["probability"].astype(np.float32))
         probabilities[batch.target_mask] = kept / kept.sum(-1, keepdim=True)
-        return TaughtBatch(**vars(batch), words=words, probabilities=probabilities)
+        kind = TaughtGuidedBatch if isinstance(batch, GuidedBatch) else TaughtBatch
+        return kind(**vars(batch), words=words, probabilities=probabilities)
 
     def targets(self, batch: Batch) -> SoftTargets:
         """Return the soft targets of a batch from `add_to`, with one row for each position, padding included."""
@@ -166,9 +168,14 @@ class TaughtBatch(Batch):
     """A batch with the teachers' most probable words."""
 
     words: Int[Tensor, "B T K"]
-    """The words at each target token; 0 at padding."""
+    """The words at each target token; any words at padding."""
     probabilities: Float[Tensor, "B T K"]
-    """Their probabilities, which sum to one at each target token; 0 at padding."""
+    """Their probabilities, which sum to one at each target token; any numbers at padding."""
+
+
+@dataclass(frozen=True)
+class TaughtGuidedBatch(GuidedBatch, TaughtBatch):
+    """A batch with the teachers' most probable words and gold alignments."""
 
 
 class Student(Protocol):

@@ -45,12 +45,14 @@ class Batch:
         """Copy to page-locked memory, for faster copies to a GPU; `DataLoader(pin_memory=True)` calls it."""
         return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
-    def padded(self, lengths: int, rows: int) -> "Batch":
-        """Pad to multiples of a length and of a number of rows, so that few shapes occur; the loss stays the same.
+    def padded(self) -> "Batch":
+        """Pad to sizes of a coarse grid, so that few shapes occur; the loss stays the same.
 
-        A further row has the source of the first row, so that no row is empty, and a target of padding.
+        Lengths are multiples of 4, and numbers of rows are multiples of 16 or small powers of two. Large sizes are multiples of
+        an eighth of the next power of two. Added rows repeat the first row, so that no source is empty; their `target_out` and
+        `target_mask` are padding, so the loss ignores them.
         """
-        more = -len(self) % rows
+        more = _on_grid(len(self), 16) - len(self)
         fields = {}
         for name, tensor in vars(self).items():
             rest = tensor[:1].expand(more, *tensor.shape[1:])
@@ -58,9 +60,16 @@ class Batch:
                 rest = torch.zeros_like(rest)
             fields[name] = torch.cat((tensor, rest))
             if tensor.ndim > 1:
-                columns = *(0, 0) * (tensor.ndim - 2), 0, -tensor.shape[1] % lengths
+                columns = *(0, 0) * (tensor.ndim - 2), 0, _on_grid(tensor.shape[1], 4) - tensor.shape[1]
                 fields[name] = functional.pad(fields[name], columns, value=PAD)
         return type(self)(**fields)
+
+
+def _on_grid(size: int, step: int) -> int:
+    """Return the next size on the grid of `Batch.padded`."""
+    power = 1 << max(size - 1, 0).bit_length()  # the next power of two
+    step = min(power, max(step, power // 8))
+    return -(-size // step) * step
 
 
 class BucketBatchSampler(Sampler[np.ndarray]):

@@ -52,12 +52,14 @@ def _measure(run: Run) -> float:
     optimizer = build_optimizer(trial.model, training, bfloat16=run.machine.precision == "bfloat16")
     recorded = record_gradients(run, trial, torch.zeros((), device=run.machine.device))
     seed_step(run.config.seed, 0)
+    wait = torch.cuda.synchronize if run.machine.device.type == "cuda" else lambda: None
     taken: list[float] = []
     begin = time.perf_counter()
     for number, indices in enumerate(_batches(run)):
         batch = run.task.batch(indices)
         if recorded is not None:
             recorded.add(batch, 1.0)  # records a new shape, which is not counted
+        wait()
         start = time.perf_counter()
         if recorded is None:
             with run.machine.autocast():
@@ -65,10 +67,11 @@ def _measure(run: Run) -> float:
             loss.backward()
         else:
             recorded.add(batch, 1.0)
+        wait()
         middle = time.perf_counter()
         norm = nn.utils.clip_grad_norm_(trial.model.parameters(), training.clip_norm or 1.0)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=recorded is None)
+        optimizer.zero_grad() if recorded is None else recorded.zero()
         float(norm)  # waits for a GPU
         end = time.perf_counter()
         seconds = (middle - start) * training.accumulate + end - middle

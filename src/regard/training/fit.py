@@ -270,6 +270,7 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
         with Signals() as signals, _memory_explained():
             updater = Updater(run)
             _update(run, updater, loader, _build_callbacks(run, updater, validator, signals, reporter, logs))
+            run.optimizer.zero_grad()
     finally:
         reporter.stop()
         logs.close()

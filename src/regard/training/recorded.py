@@ -1,21 +1,23 @@
 """Gradients of batches by replaying recorded operations on a GPU (CUDA graphs).
 
-A small model is trained by a thousand short operations per update, and a CPU needs more time to start them than a GPU to
-compute them. A CUDA graph contains the operations of one update, so that the CPU starts them all at once. A graph always works
+The gradient of a small model takes about a thousand short operations, and a CPU needs more time to start them than a GPU to
+compute them. A CUDA graph contains the operations for one batch, so that the CPU starts them all at once. A graph always works
 on the same memory and the same shapes. Therefore:
 
-- Batches are padded to sizes from a coarse grid (`Batch.padded`), so that few shapes occur, and copied to fixed tensors.
-- Gradients are added to fixed tensors, which the optimizer sets to zero but does not release.
+- Batches are padded to sizes of a coarse grid (`Batch.padded`), so that few shapes occur, and copied to fixed tensors.
+- Gradients are added to fixed tensors, which are set to zero after each update but not released.
 - The loss must start the same operations for every batch of a shape (`Trainable.is_repeatable`).
-
-If an operation can't be recorded, as one that waits for the GPU in a model of another package, `CannotRecord` is raised.
 
 A batch of a new shape is computed once without effect (libraries allocate memory when they are first used), then recorded,
 then replayed. Gradients of training are always those of a replay, so the order in which shapes occur changes no result, and a
 resumed run ends with the same bits.
 """
 
-from collections.abc import Callable
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -27,13 +29,11 @@ from regard.training.run import Run
 
 
 class CannotRecord(Exception):
-    """Operations that cannot be recorded."""
+    """Error for operations that cannot be recorded."""
 
 
-LENGTHS, ROWS = 4, 16
-"""Lengths and numbers of rows of recorded batches are multiples of these."""
-MOST = 256
-"""Maximum number of shapes; with more, all graphs are deleted to free their memory."""
+MOST = 1024
+"""Maximum number of graphs; with more, the one that was not used for the longest time is deleted."""
 
 
 def record_gradients(run: Run, task: Trainable, total: Tensor) -> "RecordedGradients | None":
@@ -56,23 +56,24 @@ def record_gradients(run: Run, task: Trainable, total: Tensor) -> "RecordedGradi
 
 def _can_record(run: Run) -> bool:
     wanted = run.config.training.cuda_graphs and run.machine.device.type == "cuda"
-    return wanted and run.team.ranks.alone and not run.task.custom and run.task.is_repeatable()
+    # Code of others may read values on the CPU or keep state in Python, which a graph would repeat unchanged.
+    known = all(type(module).__module__.partition(".")[0] in ("regard", "torch") for module in run.model.modules())
+    return wanted and run.team.ranks.alone and known and not run.task.custom and run.task.is_repeatable()
 
 
 class RecordedGradients:
-    """Adds gradients of batches to the gradients of parameters, with one recorded graph for each shape of a batch."""
+    """Adds gradients of batches to the gradients of parameters, with one recorded graph for each shape of a batch.
+
+    Args:
+        parameters: The parameters to train.
+        loss: Function of a batch on the GPU that returns the loss to differentiate and the loss to report.
+        total: Scalar on the GPU to which the reported losses are added.
+    """
 
     def __init__(self, parameters: list[nn.Parameter], loss: Callable[[Any], tuple[Tensor, Tensor]], total: Tensor) -> None:
-        """Store what all graphs share.
-
-        Args:
-            parameters: The parameters to train.
-            loss: Function of a batch on the GPU that returns the loss to differentiate and the loss to report.
-            total: Scalar on the GPU to which the reported losses are added.
-        """
         self._parameters, self._loss, self._total = parameters, loss, total
         self._factor = torch.ones((), device=total.device)
-        self._graphs: dict[tuple[torch.Size, ...], tuple[Any, Callable[[], None]]] = {}
+        self._graphs: OrderedDict[tuple[torch.Size, ...], tuple[Any, Callable[[], None]]] = OrderedDict()
         self._record = Recorder()
 
     def add(self, batch: Any, factor: float | Tensor) -> None:
@@ -85,26 +86,35 @@ class RecordedGradients:
         Raises:
             CannotRecord: If an operation cannot be recorded. No gradient has been added then.
         """
-        batch = batch.padded(LENGTHS, ROWS)
+        batch = batch.padded()
         tensors = vars(batch)
         shapes = tuple(tensor.shape for tensor in tensors.values())
         if shapes not in self._graphs:
             self._graphs[shapes] = self._make(batch)
+        self._graphs.move_to_end(shapes)
+        if len(self._graphs) > MOST:
+            self._graphs.popitem(last=False)
         fixed, replay = self._graphs[shapes]
         for name, tensor in vars(fixed).items():
             tensor.copy_(tensors[name], non_blocking=True)
         self._factor.copy_(factor) if isinstance(factor, Tensor) else self._factor.fill_(factor)
         replay()
 
-    def clear(self) -> None:
-        """Delete all graphs, and free their memory."""
+    def zero(self) -> None:
+        """Set the gradients to zero."""
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        if gradients:
+            torch._foreach_zero_(gradients)
+
+    def clear(self) -> bool:
+        """Delete all graphs, and free their memory; return whether there were any."""
+        had_graphs = bool(self._graphs)
         self._graphs.clear()
         self._record = Recorder()
+        return had_graphs
 
     def _make(self, batch: Any) -> tuple[Any, Callable[[], None]]:
         """Return fixed tensors for batches of a shape, and the function that adds the gradients of these tensors."""
-        if len(self._graphs) >= MOST:
-            self.clear()
         device = self._total.device
         fixed = type(batch)(**{n: t.to(device, non_blocking=True, copy=True) for n, t in vars(batch).items()})
 
@@ -133,28 +143,62 @@ class Recorder:
     """Records functions as CUDA graphs that share one pool of memory, because only one of them runs at a time."""
 
     def __init__(self) -> None:
-        # PyTorch reuses memory only within one stream and one pool.
-        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+        self._pool, self._checked = torch.cuda.graph_pool_handle(), False
 
     def __call__(self, rehearse: Callable[[], None], function: Callable[[], None]) -> Callable[[], None]:
-        """Run `rehearse`, then record `function`; return the function that replays it. Random numbers are not used up.
+        """Run `rehearse`, then record `function`, and return the function that replays it.
+
+        The state of the random number generator stays the same.
 
         Raises:
-            CannotRecord: If an operation of `function` cannot be recorded.
+            CannotRecord: If an operation cannot be recorded.
         """
-        random = torch.cuda.get_rng_state()
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            rehearse()
-        torch.cuda.current_stream().wait_stream(self._stream)
-        graph = torch.cuda.CUDAGraph()
+        random, current, stream = torch.cuda.get_rng_state(), torch.cuda.current_stream(), _stream(torch.cuda.current_device())
+        stream.wait_stream(current)
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+            with torch.cuda.stream(stream):
+                rehearse()
+                if not self._checked:
+                    with _without_waiting():
+                        rehearse()
+                    self._checked = True
+            current.wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool, stream=stream):
                 function()
         except RuntimeError as error:
-            if out_of_memory(error):
+            cause = error.__context__ or error  # the end of a failed recording raises an error of its own
+            if out_of_memory(error) or _CANNOT.isdisjoint(_words(error) | _words(cause)):
                 raise
-            raise CannotRecord(str(error).partition("\n")[0]) from error
+            raise CannotRecord(str(cause).partition("\n")[0]) from error
         finally:
+            torch.cuda.set_stream(current)  # a failed recording leaves its stream as the current one
             torch.cuda.set_rng_state(random)
         return graph.replay
+
+
+_CANNOT = {"synchronizing", "capture", "capturing"}
+"""Words in PyTorch's messages about operations that cannot be recorded."""
+
+
+def _words(error: BaseException) -> set[str]:
+    return set(str(error).lower().replace(".", " ").split())
+
+
+@cache
+def _stream(device: int) -> torch.cuda.Stream:
+    """Return the stream on which graphs of a device are recorded. PyTorch reuses memory only within one stream."""
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def _without_waiting() -> Iterator[None]:
+    """Raise an error for an operation that waits for the GPU, which cannot be recorded."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)

@@ -80,23 +80,41 @@ class Updater:
         seed_step(run.config.seed, step, run.team.ranks.rank)
         mean = update.count / run.team.size  # gradients are averaged over processes, but their sum is needed
         self._recent.zero_()
+        problem: BaseException | None = None
         try:
             with self._strictly():
                 for number, (part, weight) in enumerate(parts, 1):
                     self._add_gradients(part, weight, mean, step, last=number == len(parts))
-        except CannotRecord as error:
+        except (RuntimeError, MemoryError, CannotRecord) as error:
+            if not self._can_go_on_after(error):
+                raise
+            problem = error.with_traceback(None)  # tracebacks hold the memory of the failed attempt
+            problem.__cause__ = problem.__context__ = None
+        if problem is None:
+            return False
+        self._zero_gradients()
+        if isinstance(problem, CannotRecord):
             self._recorded = None
             self._zero_gradients()
-            run.say(f"updates are not recorded as CUDA graphs and take longer: {error}")
-            return self._is_too_large(update, step)
-        except (RuntimeError, MemoryError) as error:
-            if _NOT_DETERMINISTIC in str(error):
-                return self._repeat_loosely(update, step, error)
-            if not out_of_memory(error):
-                raise
-            check_splittable(update.batches, run.progress.pieces, error, alone=run.team.size == 1)
+            run.say(
+                f"updates cannot be recorded as CUDA graphs ({problem}); training continues without them and takes longer. "
+                "Set training.cuda_graphs to false to avoid this attempt"
+            )
+        elif _NOT_DETERMINISTIC in str(problem):
+            self._strictly = nullcontext
+            operation = str(problem).partition(" does not have")[0]
+            run.say(f"{operation} has no deterministic form on a GPU, so a resumed run can end with slightly different weights")
+        elif self._recorded is not None and self._recorded.clear():
+            torch.cuda.empty_cache()
+        else:
+            check_splittable(update.batches, run.progress.pieces, problem, alone=run.team.size == 1)
             return True
-        return False
+        return self._is_too_large(update, step)
+
+    def _can_go_on_after(self, error: BaseException) -> bool:
+        """Return whether the gradient can be computed in another way after an error."""
+        loosens = _NOT_DETERMINISTIC in str(error) and self._strictly is strictly_deterministic
+        return isinstance(error, CannotRecord) or loosens or out_of_memory(error)
 
     def _add_gradients(self, batch: Any, weight: float, mean: float, step: int, *, last: bool) -> None:
         """Add the gradients of a batch with a weight, divided by the number of losses of the update."""
@@ -113,23 +131,11 @@ class Updater:
             (loss * sound * weight / mean * scale).backward()
         self._recent += nll * weight
 
-    def _repeat_loosely(self, update: Update, step: int, error: BaseException) -> bool:
-        """Compute the gradient again, and from now on allow operations without a deterministic form."""
-        self._strictly = nullcontext
-        self._zero_gradients()
-        operation = str(error).partition(" does not have")[0]
-        self._run.say(
-            f"{operation} has no deterministic form on a GPU, so a resumed run can end with slightly different weights"
-        )
-        return self._is_too_large(update, step)
-
     def _cut(self) -> None:
         """Split each batch into twice as many parts from now on, which gives the same gradient."""
         progress = self._run.progress
         progress.pieces *= 2
         self._zero_gradients()
-        if self._recorded is not None:
-            self._recorded.clear()
         if self._run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
         self._run.say(
@@ -139,7 +145,10 @@ class Updater:
 
     def _zero_gradients(self) -> None:
         """Set gradients to zero, and release their memory unless recorded operations use it."""
-        self._run.optimizer.zero_grad(set_to_none=self._recorded is None)
+        if self._recorded is None:
+            self._run.optimizer.zero_grad()
+        else:
+            self._recorded.zero()
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
         """Return a context; if `kept`, it does not average gradients over processes, because more batches will add theirs."""

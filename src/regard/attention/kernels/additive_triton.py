@@ -14,8 +14,10 @@ the plain form; for compute capability 8.0 they were only compiled.
 import contextlib
 import importlib.util
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -51,7 +53,24 @@ def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
 
 def _is_supported(index: int) -> bool:
-    return torch.version.hip is None and torch.cuda.get_device_properties(index).major >= 8
+    known = torch.version.hip is None and torch.cuda.get_device_properties(index).major >= 8
+    return known and (torch.compiler.is_compiling() or _runs(torch.device("cuda", index)))
+
+
+@cache
+def _runs(device: torch.device) -> bool:
+    """Return whether Triton can compile a kernel on this machine, for which it needs a C compiler."""
+    rows = torch.zeros(1, 16, 16, device=device)
+    try:
+        _attend(rows, rows, rows, rows[0, 0], None, None, False)
+    except Exception as error:
+        warnings.warn(
+            f"the Triton kernels of additive attention do not run here, so slower operations are used ({error}); set the "
+            "environment variable REGARD_TRITON to 0 to avoid this attempt",
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def fused_additive_attention(
@@ -361,7 +380,8 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> None:
         raise RuntimeError(
-            "fused additive attention has no second derivative; on a CPU, the plain form of additive_attention has one"
+            "fused additive attention has no second derivative; set the environment variable REGARD_TRITON to 0 to use the "
+            "plain form, which has one"
         )
 
 

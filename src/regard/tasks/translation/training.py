@@ -81,7 +81,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         )
 
     def is_repeatable(self) -> bool:
-        """Return whether no gold words are drawn on the CPU, and no attention has a loss, whose sum is kept here."""
+        """Return True if the decoder is always fed gold words, and neither alignments nor an attention add a loss."""
         forcing = self.config.training.teacher_forcing
         plain = forcing.start >= 1 and forcing.end >= 1 and not self.config.data.alignments
         return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
