@@ -1,16 +1,17 @@
-"""Tests that need a GPU; they are skipped without one."""
+"""Made-up data for the tests that need a GPU."""
 
-from pathlib import Path
+import random
 
 import pytest
-import torch
-
-HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.gpu)
-            if not torch.cuda.is_available():
-                item.add_marker(pytest.mark.skip(reason="there is no GPU"))
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """Pairs, labelled texts and plain text of made-up words."""
+    draw, folder = random.Random(0), tmp_path_factory.mktemp("data")
+    words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(300)]
+    lines = sorted({" ".join(draw.choices(words, k=draw.randint(2, 12))) for _ in range(600)})
+    (folder / "pairs.tsv").write_text("".join(f"{line}\t{' '.join(reversed(line.split()))}\n" for line in lines))
+    (folder / "labelled.tsv").write_text("".join(f"{'good' if 'a' in line[:6] else 'bad'}\t{line}\n" for line in lines))
+    (folder / "text.txt").write_text("\n".join(lines) + "\n")
+    return folder

@@ -7,6 +7,9 @@ from contracts.battery import MASKS, gradients, inputs, made, masks
 
 from regard.attention import MultiHead
 
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+pytestmark = pytest.mark.gpu
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 1e-2}
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

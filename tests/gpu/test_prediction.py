@@ -3,16 +3,19 @@
 import numpy as np
 import pytest
 import torch
-from gpu.test_training import config_of, files  # noqa: F401
+from gpu.presets import config_of
 
 import regard
 from regard.decoding import beam_search, finished, greedy, trace
 
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+pytestmark = pytest.mark.gpu
 TEXTS = ["ab cd", "efgh ab a", "a", "h g f e d c b a", "abc abc"]
 
 
 @pytest.fixture(scope="module", params=["luong", "bahdanau", "transformer-tiny", "tutorial-luong-concat"])
-def translator_run(request, files, tmp_path_factory):  # noqa: F811
+def translator_run(request, files, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     regard.fit(config_of(request.param, files, folder, **{"training.max_steps": 60}), progress=False)
     return folder / "run"
@@ -68,7 +71,7 @@ def test_a_step_waits_for_nothing(translator_run, search, monkeypatch):
     assert one == two
 
 
-def test_a_classifier_and_a_language_model(files, tmp_path):  # noqa: F811
+def test_a_classifier_and_a_language_model(files, tmp_path):
     for preset in ("bilstm", "hierarchical", "bag"):
         regard.fit(config_of(preset, files, tmp_path / preset, **{"training.max_steps": 30}), progress=False)
         cpu, gpu = (regard.load(tmp_path / preset / "run", device=device) for device in ("cpu", "cuda"))

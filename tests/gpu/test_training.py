@@ -1,11 +1,11 @@
 """Training on a GPU: the small presets, without waiting for the GPU in an update, and with an exact resume."""
 
-import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from gpu.presets import CLASSIFICATION, TRANSLATION, config_of
 
 import regard
 from regard.config import AttentionConfig
@@ -14,46 +14,11 @@ from regard.training import recorded, resume
 from regard.training.callbacks import Validation
 from regard.training.updater import Updater
 
-TRANSLATION = ["luong", "bahdanau", "transformer-tiny", "tutorial-luong-concat", "tutorial-bahdanau", "tutorial-gru"]
-CLASSIFICATION = ["bag", "bilstm", "hierarchical", "tutorial-bilstm", "combined", "transformer"]
 KINDS = [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
 
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """Pairs, labelled texts and plain text of made-up words."""
-    draw, folder = random.Random(0), tmp_path_factory.mktemp("data")
-    words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(300)]
-    lines = sorted({" ".join(draw.choices(words, k=draw.randint(2, 12))) for _ in range(600)})
-    (folder / "pairs.tsv").write_text("".join(f"{line}\t{' '.join(reversed(line.split()))}\n" for line in lines))
-    (folder / "labelled.tsv").write_text("".join(f"{'good' if 'a' in line[:6] else 'bad'}\t{line}\n" for line in lines))
-    (folder / "text.txt").write_text("\n".join(lines) + "\n")
-    return folder
-
-
-def settings(files, tmp_path, data, **others):
-    return {
-        "data.train": [str(files / data)],
-        "data.cache": str(files / "cache"),
-        "out": str(tmp_path / "run"),
-        "device": "cuda",
-        "threads": 1,
-        "training.max_steps": 8,
-        "training.validate_every": 4,
-        "training.tensorboard": False,
-        **others,
-    }
-
-
-def config_of(preset, files, tmp_path, **others):
-    data = "pairs.tsv" if preset in TRANSLATION else "labelled.tsv" if preset in CLASSIFICATION else "text.txt"
-    small = {"tokenizers.source.size": 200, "tokenizers.target.size": 200} if preset == "transformer-tiny" else {}
-    small |= {"tokenizer.size": 200} if preset == "language-tiny" else {}
-    if preset.startswith("tutorial") and preset in TRANSLATION:  # no spaCy
-        small |= {"tokenizers.source": {"kind": "whitespace"}, "tokenizers.target": {"kind": "whitespace"}}
-    if preset == "tutorial-bilstm":
-        small |= {"tokenizer": {"kind": "whitespace"}}
-    return regard.load_preset(preset, settings(files, tmp_path, data, **small, **others))
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture
@@ -167,3 +132,24 @@ def test_distillation(files, tmp_path):
     taught = {"distillation.teachers": [str(tmp_path / "teacher" / "run")]}
     regard.fit(config_of("transformer-tiny", files, tmp_path / "student", **taught), progress=False)
     assert read_config(tmp_path / "student" / "run" / "config.yaml").distillation.teachers
+
+
+def test_an_operation_that_waits_cannot_be_recorded_and_spoils_nothing():
+    x, total = torch.ones(1000, device="cuda"), torch.zeros((), device="cuda")
+    recorder, state = recorded.Recorder(), torch.cuda.get_rng_state()
+    with pytest.raises(recorded.CannotRecord, match="synchronizing"):
+        recorder(lambda: x.sum().item(), lambda: x.sum().item())
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+
+    def add():
+        total.add_(torch.nn.functional.dropout(x, 0.5).sum())
+
+    replay = recorded.Recorder()(add, add)
+    total.zero_()
+    found = []
+    for _ in range(2):
+        torch.cuda.manual_seed(1)
+        replay()
+        found.append(float(total))
+        total.zero_()
+    assert found[0] == found[1] > 0
