@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 from gpu.presets import CLASSIFICATION, TRANSLATION, config_of
+from training.test_synchronisation import KINDS
 
 import regard
-from regard.config import AttentionConfig
 from regard.config.loading import read_config
 from regard.training import recorded, resume
 from regard.training.callbacks import Validation
 from regard.training.updater import Updater
-
-KINDS = [kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")]
 
 if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
@@ -24,7 +22,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture
 def no_waiting(monkeypatch):
     """Make each wait for the GPU in an update an error, except in the first ones and while a graph is recorded."""
-    inner = {name: getattr(Updater, name) for name in ("_is_too_large", "_step")}
+    inner = {name: getattr(Updater, name) for name in ("_add_all_gradients", "_step")}
     record = recorded.Recorder.__call__
 
     def unguarded(self, rehearse, function):

@@ -53,20 +53,24 @@ def _measure(run: Run) -> float:
     recorded = record_gradients(run, trial, torch.zeros((), device=run.machine.device))
     seed_step(run.config.seed, 0)
     wait = torch.cuda.synchronize if run.machine.device.type == "cuda" else lambda: None
+
+    def add_gradients(indices: np.ndarray) -> None:
+        batch = run.task.batch(indices)
+        if recorded is not None:
+            recorded.add(batch, 1.0)
+            return
+        with run.machine.autocast():
+            loss, _ = trial.loss(to_device(batch, run.machine.device), 1, run.total_steps)
+        loss.backward()
+
     taken: list[float] = []
     begin = time.perf_counter()
     for number, indices in enumerate(_batches(run)):
-        batch = run.task.batch(indices)
         if recorded is not None:
-            recorded.add(batch, 1.0)  # records a new shape, which is not counted
+            add_gradients(indices)  # a new shape is recorded, which is not counted
         wait()
         start = time.perf_counter()
-        if recorded is None:
-            with run.machine.autocast():
-                loss, _ = trial.loss(to_device(batch, run.machine.device), 1, run.total_steps)
-            loss.backward()
-        else:
-            recorded.add(batch, 1.0)
+        add_gradients(indices)
         wait()
         middle = time.perf_counter()
         norm = nn.utils.clip_grad_norm_(trial.model.parameters(), training.clip_norm or 1.0)

@@ -61,16 +61,16 @@ class Updater:
         """
         run = self._run
         step = run.progress.step + 1
-        while self._is_too_large(update, step):
-            self._cut()
+        while (error := self._add_all_gradients(update, step)) is not None:
+            self._adapt(error, update)
         self._step(step, update.count)
         self._count(update, step)
         if run.settles_at(step):
             self.settle()
         run.clock.lap("seconds")
 
-    def _is_too_large(self, update: Update, step: int) -> bool:
-        """Compute the gradient of an update, and return True if there is not enough memory."""
+    def _add_all_gradients(self, update: Update, step: int) -> BaseException | None:
+        """Compute the gradient of an update; return an error after which it can be computed in another way."""
         run = self._run
         parts = [
             (part, weight)
@@ -80,41 +80,44 @@ class Updater:
         seed_step(run.config.seed, step, run.team.ranks.rank)
         mean = update.count / run.team.size  # gradients are averaged over processes, but their sum is needed
         self._recent.zero_()
-        problem: BaseException | None = None
         try:
             with self._strictly():
                 for number, (part, weight) in enumerate(parts, 1):
                     self._add_gradients(part, weight, mean, step, last=number == len(parts))
         except (RuntimeError, MemoryError, CannotRecord) as error:
-            if not self._can_go_on_after(error):
+            if not (isinstance(error, CannotRecord) or self._is_too_strict(error) or out_of_memory(error)):
                 raise
-            problem = error.with_traceback(None)  # tracebacks hold the memory of the failed attempt
-            problem.__cause__ = problem.__context__ = None
-        if problem is None:
-            return False
-        self._zero_gradients()
-        if isinstance(problem, CannotRecord):
+            error.__cause__ = error.__context__ = None  # tracebacks hold the memory of the failed attempt
+            return error.with_traceback(None)
+        return None
+
+    def _is_too_strict(self, error: BaseException) -> bool:
+        """Return whether an operation has no deterministic form, and such operations can be allowed."""
+        return _NOT_DETERMINISTIC in str(error) and self._strictly is strictly_deterministic
+
+    def _adapt(self, error: BaseException, update: Update) -> None:
+        """Change how gradients are computed from now on, after an error.
+
+        Raises:
+            TrainingError: If there is not enough memory for one example.
+        """
+        run = self._run
+        if isinstance(error, CannotRecord):
             self._recorded = None
-            self._zero_gradients()
             run.say(
-                f"updates cannot be recorded as CUDA graphs ({problem}); training continues without them and takes longer. "
+                f"updates cannot be recorded as CUDA graphs ({error}); training continues without them and takes longer. "
                 "Set training.cuda_graphs to false to avoid this attempt"
             )
-        elif _NOT_DETERMINISTIC in str(problem):
+        elif self._is_too_strict(error):
             self._strictly = nullcontext
-            operation = str(problem).partition(" does not have")[0]
+            operation = str(error).partition(" does not have")[0]
             run.say(f"{operation} has no deterministic form on a GPU, so a resumed run can end with slightly different weights")
-        elif self._recorded is not None and self._recorded.clear():
+        elif self._recorded is None or not self._recorded.clear():  # deleting the graphs may free enough memory
+            check_splittable(update.batches, run.progress.pieces, error, alone=run.team.size == 1)
+            self._cut()
+        self._zero_gradients()
+        if run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
-        else:
-            check_splittable(update.batches, run.progress.pieces, problem, alone=run.team.size == 1)
-            return True
-        return self._is_too_large(update, step)
-
-    def _can_go_on_after(self, error: BaseException) -> bool:
-        """Return whether the gradient can be computed in another way after an error."""
-        loosens = _NOT_DETERMINISTIC in str(error) and self._strictly is strictly_deterministic
-        return isinstance(error, CannotRecord) or loosens or out_of_memory(error)
 
     def _add_gradients(self, batch: Any, weight: float, mean: float, step: int, *, last: bool) -> None:
         """Add the gradients of a batch with a weight, divided by the number of losses of the update."""
@@ -135,9 +138,6 @@ class Updater:
         """Split each batch into twice as many parts from now on, which gives the same gradient."""
         progress = self._run.progress
         progress.pieces *= 2
-        self._zero_gradients()
-        if self._run.machine.device.type == "cuda":
-            torch.cuda.empty_cache()
         self._run.say(
             f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on, each batch is split into "
             f"{progress.pieces} parts, which together give the same update. Lower training.batch_tokens to avoid this"
