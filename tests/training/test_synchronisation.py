@@ -18,7 +18,7 @@ from regard.config import AttentionConfig
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.build import build_translator
 from regard.presets import load_preset
-from regard.tasks.objective import objective
+from regard.tasks.objective import draw_gold, objective
 from regard.text.batching import Batch
 from regard.training.muon import Muon
 from regard.training.optimizer import build_optimizer
@@ -102,6 +102,13 @@ def test_an_update_waits_for_nothing_and_starts_few_operations(preset, most, met
         loss, _ = objective(model, batch, label_smoothing=0.1)
         loss.backward()
     assert 100 < operations.counts.total() <= most, operations.counts.most_common(30)
+
+
+@pytest.mark.parametrize("preset", ["transformer-tiny", "tutorial-luong-concat", "tutorial-bahdanau", "tutorial-gru"])
+def test_feeding_own_words_waits_for_nothing(preset, meta) -> None:
+    model, batch = made(preset, meta)
+    use_gold = draw_gold(batch.target_in, 0.5, "sentence")
+    objective(model, batch, use_gold=use_gold)[0].backward()
 
 
 @pytest.mark.parametrize("preset", ["luong", "bahdanau"])

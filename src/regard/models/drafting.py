@@ -22,7 +22,8 @@ def draft(
     """Return the words to feed: the gold word, or the model's best word of the previous step, for each position.
 
     No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used like
-    any known target. Sentences with only gold words are skipped.
+    any known target. On a CPU, sentences with only gold words are skipped. On a GPU, the CPU would have to wait for their
+    number, so nothing is skipped, with the same result.
 
     Args:
         model: The model.
@@ -32,18 +33,25 @@ def draft(
         reweight: Functions that replace attention weights, by site.
     """
     fed = target_in.clone()
-    rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]
-    if not len(rows):
+    if fed.device.type == "cpu":
+        rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]
+        if len(rows):
+            fed[rows] = _draft(model, target_in[rows], state.keep(rows), use_gold[rows], reweight)
         return fed
+    return _draft(model, fed, state, use_gold, reweight)
+
+
+def _draft(
+    model: Seq2Seq, target_in: Int[Tensor, "B T"], state: Any, use_gold: Bool[Tensor, "B T"], reweight: ReweightBySite | None
+) -> Int[Tensor, "B T"]:
+    """Write the model's best words into `target_in` where `use_gold` is False, and return it."""
     training = model.training
     model.eval()
     try:
-        drafted, gold, going = target_in[rows], use_gold[rows], state.keep(rows)
         for position in range(1, target_in.shape[1]):
-            logits, _, going = model.step(drafted[:, position - 1, None], going, reweight=reweight)
+            logits, _, state = model.step(target_in[:, position - 1, None], state, reweight=reweight)
             best = logits[:, 0].argmax(dim=-1)
-            drafted[:, position] = torch.where(gold[:, position], drafted[:, position], best)
-        fed[rows] = drafted
+            target_in[:, position] = torch.where(use_gold[:, position], target_in[:, position], best)
     finally:
         model.train(training)
-    return fed
+    return target_in
