@@ -1,13 +1,13 @@
-"""Decoding with a trained translator in float32 and in bfloat16: sentences per second, and the share of equal translations.
+"""Decoding with a trained translator in float32, bfloat16 and int8: sentences per second, and the share of equal translations.
 
     python -m benchmarks.precision MODEL SOURCES                              # a folder; a file with one sentence per line
     python -m benchmarks.precision MODEL SOURCES --references FILE            # with BLEU (13a) in each precision
     python -m benchmarks.precision MODEL SOURCES --sentences 200 --rounds 3   # a quick look
 
 Beam 5 and greedy search run in one process with one thread, without loading the model. The precisions take turns in every
-round, after a round that does not count. A ratio is bfloat16's speed divided by float32's in the same round; the result has the
-median, the lowest and the highest ratio of all rounds. Other programs affect ratios of processor time little. `one` is the
-processor time of one sentence alone in milliseconds, as a median over the first `--alone` sentences.
+round, after a round that does not count. A ratio is the speed of bfloat16 or int8 divided by that of float32 in the same round;
+the result has the median, the lowest and the highest ratio of all rounds. Other programs affect ratios of processor time less.
+`one` is the processor time of one sentence alone in milliseconds, as a median over the first `--alone` sentences.
 
 Progress goes to standard error, one JSON line to standard output.
 """
@@ -28,7 +28,7 @@ from benchmarks.joeynmt import count, counts
 from benchmarks.rival import say
 from regard.errors import RegardError
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "int8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -54,7 +54,7 @@ def decoding_parser(name: str, description: str | None) -> argparse.ArgumentPars
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Translate in both precisions in turn.
+    """Translate in all precisions in turn.
 
     Raises:
         RegardError: If a file cannot be read or the model cannot be loaded.
@@ -98,14 +98,19 @@ def _compare(
             translator.translate([source], beam_size=beam_size, precision=precision, record=())
             alone[precision].append(1000 * (time.process_time() - start))
     speeds = {precision: round(len(sources) / median(wall for wall, _ in each), 2) for precision, each in seconds.items()}
+    exact, *lower = PRECISIONS
     return {
         "sentences_per_second": speeds,
-        "ratio": spread([single[0] / lower[0] for single, lower in zip(*seconds.values(), strict=True)]),
-        "processor_ratio": spread([single[1] / lower[1] for single, lower in zip(*seconds.values(), strict=True)]),
+        "ratio": {name: _ratio(seconds[exact], seconds[name], 0) for name in lower},
+        "processor_ratio": {name: _ratio(seconds[exact], seconds[name], 1) for name in lower},
         "one": {precision: round(median(each), 2) for precision, each in alone.items()},
-        "same": round(sum(map(str.__eq__, *texts.values())) / len(sources), 4),
+        "same": {name: round(sum(map(str.__eq__, texts[exact], texts[name])) / len(sources), 4) for name in lower},
         "bleu": None if references is None else {name: _bleu(each, references) for name, each in texts.items()},
     }
+
+
+def _ratio(exact: list[tuple[float, float]], lower: list[tuple[float, float]], clock: int) -> dict[str, float]:
+    return spread([one[clock] / other[clock] for one, other in zip(exact, lower, strict=True)])
 
 
 def spread(ratios: list[float]) -> dict[str, float]:

@@ -144,7 +144,15 @@ CLAIMS = (
         "the same in float32",
         "many small operations in each step",
         ("precision", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
-        lambda found: found["by_beam"]["5"]["processor_ratio"]["median"],
+        lambda found: found["by_beam"]["5"]["processor_ratio"]["bfloat16"]["median"],
+    ),
+    Claim(
+        "int8-beam",
+        "translating with a Transformer in int8, beam 5",
+        "the same in float32",
+        "many small operations in each step, and the conversion of the products to float32",
+        ("precision", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
+        lambda found: found["by_beam"]["5"]["processor_ratio"]["int8"]["median"],
     ),
     Claim(
         "exported-alone",

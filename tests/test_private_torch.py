@@ -40,7 +40,7 @@ def without_functorch(monkeypatch):
 
 
 def test_private_functions_are_used_in_one_module_only():
-    private = re.compile(r"torch\._C|torch\.ops\.mkldnn|torch\._dynamo|torch\._inductor")
+    private = re.compile(r"torch\._C|torch\.ops\.mkldnn|torch\._dynamo|torch\._inductor|_int_mm")
     users = [path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py")) if private.search(path.read_text("utf-8"))]
     assert users == [Path("private_torch.py")]
 
@@ -105,3 +105,13 @@ def test_the_error_of_too_many_recompilations(monkeypatch):
     assert private_torch.recompile_limit_error().__name__ == "FailOnRecompileLimitHit"
     monkeypatch.setitem(sys.modules, "torch._dynamo.exc", None)
     assert private_torch.recompile_limit_error() is RuntimeError
+
+
+@pytest.mark.parametrize("rows", [1, 7, 130])
+def test_products_of_8_bit_integers(rows, monkeypatch):
+    generator = torch.Generator().manual_seed(rows)
+    left, right = (torch.randint(-127, 128, shape, generator=generator, dtype=torch.int8) for shape in ((rows, 37), (37, 19)))
+    expected = left.long() @ right.long()
+    assert torch.equal(private_torch.int8_product(left, right).long(), expected)
+    monkeypatch.delattr(torch, "_int_mm")
+    assert torch.equal(private_torch.int8_product(left, right).long(), expected)

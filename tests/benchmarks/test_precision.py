@@ -21,10 +21,11 @@ def test_figures(capsys, tmp_path, monkeypatch):
     references.write_text("ein Hund bellt laut .\n" * 4)
     precision.main(["model", str(sources), "--references", str(references), "--rounds", "2", "--alone", "2", "--beams", "3"])
     found = json.loads(capsys.readouterr().out)["by_beam"]["3"]
-    assert found["same"] == 0.75
+    assert found["same"] == {"bfloat16": 0.75, "int8": 1.0}
     assert found["bleu"]["float32"] == 100 > found["bleu"]["bfloat16"]
-    assert found["ratio"]["lowest"] <= found["ratio"]["median"] <= found["ratio"]["highest"]
-    assert set(found["one"]) == {"float32", "bfloat16"}
+    for ratio in found["ratio"].values():
+        assert ratio["lowest"] <= ratio["median"] <= ratio["highest"]
+    assert set(found["one"]) == {"float32", "bfloat16", "int8"}
 
 
 def test_files_that_cannot_be_read(tmp_path):

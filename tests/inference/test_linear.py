@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.inference import linear as packing
-from regard.inference.linear import pack_linear
+from regard.inference.linear import int8_products, pack_linear
 
 WIDTH, WORDS = 13, 101
 
@@ -62,3 +62,41 @@ def test_a_map_with_something_of_its_users_is_left_alone():
 
 def test_nothing_is_made_ready_where_gradients_are_wanted():
     assert pack_linear(nn.Linear(WIDTH, WORDS), 64) is None
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 3, 128, 300])
+def test_int8_equals_its_formula(rows, bias):
+    """Rounded weights and rounded rows, multiplied in float64."""
+    linear, x = nn.Linear(WIDTH, WORDS, bias=bias), torch.randn(rows, 2, WIDTH) * torch.logspace(-3, 3, rows)[:, None, None]
+    with int8_products():
+        made = pack_linear(linear, rows)
+
+    def rounded(matrix):
+        unit = matrix.double().abs().amax(-1, keepdim=True) / 127
+        return (matrix / unit).round() * unit
+
+    expected = rounded(x) @ rounded(linear.weight).T + (linear.bias if bias else 0)
+    scale = x.double().norm(dim=-1, keepdim=True) * linear.weight.double().norm(dim=1)
+    assert ((made(x) - expected).abs() < 2e-3 * scale).all()  # a value halfway between two integers may be rounded to either
+    assert ((made(x) - linear(x)).abs() < 2e-2 * scale).all()
+
+
+@torch.no_grad()
+def test_int8_keeps_zeros_and_values_that_are_not_finite():
+    linear, x = nn.Linear(WIDTH, WORDS), torch.zeros(4, WIDTH)
+    x[1, 3], x[2, 3], x[3] = torch.nan, torch.inf, 1e-38
+    with int8_products():
+        made = pack_linear(linear, 4)
+    found = made(x)
+    torch.testing.assert_close(found[0], linear.bias)
+    torch.testing.assert_close(found[3], linear.bias)
+    assert not found[1:3].isfinite().any()
+
+
+@torch.no_grad()
+def test_outside_its_context_nothing_is_rounded():
+    with int8_products():
+        assert pack_linear(nn.Linear(WIDTH, WORDS), 2).dtype == torch.float32
+    assert pack_linear(nn.Linear(WIDTH, WORDS).double(), 2).dtype == torch.float64

@@ -1,28 +1,57 @@
-"""Translating in bfloat16, with a real model."""
+"""Translating in bfloat16 and int8, with real models."""
 
 import pytest
 import torch
 
 import regard
-from regard.config import DataConfig, RecurrentConfig, TokenizersConfig
+from regard.config import DataConfig, RecurrentConfig, TokenizersConfig, TransformerConfig
 from regard.models.build import build_translator
 from regard.tasks.translation.bundle import TranslationBundle
 from regard.tasks.translation.config import TranslationConfig
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 
-def test_bfloat16_translates_with_a_lowered_copy(tmp_path):
+@pytest.fixture(params=[RecurrentConfig, TransformerConfig])
+def translator(request):
     torch.manual_seed(0)
     tokenizer = build_tokenizers([(["a b c d"], ["a b c d"])], TokenizersConfig(), DataConfig())[0]
-    model = build_translator(RecurrentConfig(), source_size=tokenizer.size, target_size=tokenizer.size)
+    model = build_translator(request.param(), source_size=tokenizer.size, target_size=tokenizer.size)
     config = TranslationConfig()
-    bundle = TranslationBundle(
-        config=config, model=model, source_tokenizer=tokenizer, target_tokenizer=tokenizer, signature={}, report={}
+    return regard.Translator(
+        TranslationBundle(
+            config=config, model=model, source_tokenizer=tokenizer, target_tokenizer=tokenizer, signature={}, report={}
+        )
     )
-    translator = regard.Translator(bundle)
-    exact, rounded = (translator.translate(["a b", "c"], max_length=5, precision=p) for p in ("float32", "bfloat16"))
-    for one, other in zip(exact, rounded, strict=True):
-        assert one.score == pytest.approx(other.score, rel=0.05)
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
-    with pytest.raises(regard.RequestError, match="precision is 'half', expected float32 or bfloat16"):
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_scores_are_close_to_those_in_float32(translator, precision):
+    options = [{}, {"beam_size": 1}, {"sampling": regard.Sampling(count=2, seed=1)}]
+    for each in options:
+        exact, rounded = (translator.translate(["a b", "c"], max_length=5, precision=p, **each) for p in ("float32", precision))
+        for one, other in zip(exact, rounded, strict=True):
+            assert one.score == pytest.approx(other.score, rel=0.05)
+            assert one.score != other.score
+    assert {p.dtype for p in translator.model.parameters()} == {torch.float32}
+
+
+def test_in_int8_texts_do_not_influence_each_other(translator):
+    texts = ["a b", "c", "a b c d a b c d", "d d"]
+    together = translator.translate(texts, max_length=5, precision="int8")
+    for text, found in zip(texts, together, strict=True):
+        (alone,) = translator.translate([text], max_length=5, precision="int8")
+        assert (alone.text, alone.score) == (found.text, pytest.approx(found.score, abs=1e-4))
+
+
+def test_int8_is_for_a_cpu(translator, monkeypatch):
+    monkeypatch.setattr(type(translator), "device", torch.device("meta"))
+    with (
+        pytest.raises(regard.RequestError, match="precision int8 is for a CPU, and the model is on meta; use bfloat16"),
+        translator._running("int8"),
+    ):
+        pass
+
+
+def test_another_precision_is_refused(translator):
+    with pytest.raises(regard.RequestError, match="precision is 'half', expected float32, bfloat16 or int8"):
         translator.translate(["a"], precision="half")

@@ -23,7 +23,7 @@ from regard.cli.options import (
     whole_number,
 )
 from regard.errors import RequestError, nearest
-from regard.tasks.translation.commands import BEAM, ENSEMBLE, LENGTH_PENALTY, LENGTH_REWARD
+from regard.tasks.translation.commands import BEAM, ENSEMBLE, LENGTH_PENALTY, LENGTH_REWARD, PRECISION
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _parser() -> Parser:
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="sentence to translate")
     parser.add_argument("--input", metavar="FILE", help="text file with one sentence per line")
     add_output_option(parser)
-    for option in (BEAM, LENGTH_PENALTY, LENGTH_REWARD):
+    for option in (BEAM, LENGTH_PENALTY, LENGTH_REWARD, PRECISION):
         option.add_to(parser)
     parser.add_argument(
         "--n-best",
@@ -88,11 +88,6 @@ def _parser() -> Parser:
         metavar="N",
         help="print the N best translations of each sentence, one per line: sentence number, score and text, separated by\n"
         "tabs; translations cut off by the length limit come last (with --json, the field finished shows which)",
-    )
-    parser.add_argument(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        help="bfloat16 is faster on processors that support it, and can choose another word in rare cases",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per sentence: texts, scores, words, alignment")
     add_heatmap_option(parser, "the attention", "sentences")

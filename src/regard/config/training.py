@@ -5,6 +5,9 @@ from typing import Literal
 
 from regard.config.settings import Settings
 
+SearchPrecision = Literal["float32", "bfloat16", "int8"]
+"""Number format of matrix products in a search for translations."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantConfig(Settings):
@@ -191,8 +194,10 @@ class DecodingConfig(Settings):
     """Whether to replace an unknown symbol by the source word most attended to (Luong et al. 2015b)."""
     batch_tokens: int = 8192
     """Maximum size of a batch: its number of source tokens, including padding, times the beam size."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of matrix products. bfloat16 is faster on processors that support it, and rarely changes a word."""
+    precision: SearchPrecision = "float32"
+    """Number format of matrix products. bfloat16 (AMX, AVX-512 BF16) and int8 (VNNI; the decoder on a CPU) are faster for many
+    sentences on processors with these instructions, and change some words.
+    """
 
     def describe(self) -> str:
         """Describe the search in one line: beam, penalty, reward and restrictions."""

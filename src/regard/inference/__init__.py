@@ -1,5 +1,6 @@
 """Models packed for search on a CPU: the same formulas, computed by fewer and larger operations."""
 
+from regard.inference.linear import int8_products
 from regard.inference.pack import pack
 
-__all__ = ["pack"]
+__all__ = ["int8_products", "pack"]

@@ -6,8 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, get_args
 
+from regard.config.training import SearchPrecision
 from regard.task import Commands, Look, Option
 from regard.tasks.arguments import any_number, file_ending, lay_out, positive_number, split_files, trained_encoding
 from regard.tasks.translation.config import TranslationConfig
@@ -35,6 +36,13 @@ LENGTH_REWARD = Option(
     "X",
     {"type": any_number},
 )
+PRECISION = Option(
+    "--precision",
+    "number format of products: bfloat16 (AMX, AVX-512 BF16) and int8 (VNNI) are faster for many sentences on processors with "
+    "these instructions, and change some words (default: the run's setting)",
+    "{float32,bfloat16,int8}",
+    {"choices": get_args(SearchPrecision)},
+)
 ENSEMBLE = Option(
     "--ensemble",
     "another model with the same vocabularies, whose probabilities are averaged with DIR's; may be given several times",
@@ -50,7 +58,7 @@ class TranslationCommands(Commands["Translator"]):
         Option("--target", "look at this translation of the sentence instead of the model's own", "TEXT"),
         BEAM,
     )
-    evaluate_options: ClassVar[Sequence[Option]] = (BEAM, LENGTH_PENALTY, LENGTH_REWARD, ENSEMBLE)
+    evaluate_options: ClassVar[Sequence[Option]] = (BEAM, LENGTH_PENALTY, LENGTH_REWARD, PRECISION, ENSEMBLE)
     compares: ClassVar[bool] = True
     compare_options: ClassVar[Sequence[Option]] = (BEAM,)
     layout: ClassVar[Sequence[str]] = PAIR_LAYOUT
@@ -74,6 +82,7 @@ class TranslationCommands(Commands["Translator"]):
             beam_size=options.beam,
             length_penalty=options.length_penalty,
             length_reward=options.length_reward,
+            precision=options.precision,
             progress=True,
         )
 
