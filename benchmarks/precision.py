@@ -6,7 +6,7 @@
 
 Beam 5 and greedy search run in one process with one thread, without loading the model. The precisions take turns in every
 round, after a round that does not count. A ratio is the speed of bfloat16 or int8 divided by that of float32 in the same round;
-the result has the median, the lowest and the highest ratio of all rounds. Other programs affect ratios of processor time less.
+the result has the median, the lowest and the highest ratio of all rounds. Other programs affect ratios of elapsed time more.
 `one` is the processor time of one sentence alone in milliseconds, as a median over the first `--alone` sentences.
 
 Progress goes to standard error, one JSON line to standard output.

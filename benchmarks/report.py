@@ -150,7 +150,7 @@ CLAIMS = (
         "int8-beam",
         "translating with a Transformer in int8, beam 5",
         "the same in float32",
-        "many small operations in each step, and the conversion of the products to float32",
+        "many small operations in each step, and converting products to float32",
         ("precision", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
         lambda found: found["by_beam"]["5"]["processor_ratio"]["int8"]["median"],
     ),

@@ -113,5 +113,16 @@ def test_products_of_8_bit_integers(rows, monkeypatch):
     left, right = (torch.randint(-127, 128, shape, generator=generator, dtype=torch.int8) for shape in ((rows, 37), (37, 19)))
     expected = left.long() @ right.long()
     assert torch.equal(private_torch.int8_product(left, right).long(), expected)
-    monkeypatch.delattr(torch, "_int_mm")
+    monkeypatch.setattr(private_torch, "_multiplies_int8", lambda: False)
     assert torch.equal(private_torch.int8_product(left, right).long(), expected)
+
+
+@pytest.mark.parametrize("lacking", ["function", "oneDNN", "VNNI"])
+def test_products_of_8_bit_integers_are_checked_before_use(lacking, monkeypatch):
+    if lacking == "function":
+        monkeypatch.delattr(torch, "_int_mm")
+    if lacking == "oneDNN":
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    if lacking == "VNNI":  # sums that stop at the highest number of 16 bits
+        monkeypatch.setattr(torch, "_int_mm", lambda left, right: (left.long() @ right.long()).clamp(max=2**15 - 1).int())
+    assert not private_torch._multiplies_int8.__wrapped__()

@@ -57,11 +57,23 @@ def packed_linear(rows: Float[Tensor, "R D"], weight: Tensor, bias: Float[Tensor
 def int8_product(rows: Int8[Tensor, "R D"], weight: Int8[Tensor, "D V"]) -> Int32[Tensor, "R V"]:
     """Return the product of two matrices of 8-bit integers on a CPU, in 32-bit integers.
 
-    Without the private function, the product is computed in float32, which is exact for up to 1,040 features.
+    Without the private function, or if it is not exact on this processor, the product is computed in float32, which is exact
+    for up to 1,040 columns of `rows`; with more, sums can be rounded.
     """
-    product = getattr(torch, "_int_mm", None)
-    found: Tensor = (rows.float() @ weight.float()).int() if product is None else product(rows, weight)
+    found: Tensor = torch._int_mm(rows, weight) if _multiplies_int8() else (rows.float() @ weight.float()).int()
     return found
+
+
+@cache
+def _multiplies_int8() -> bool:
+    """Return whether PyTorch's product of 8-bit integers is fast and exact on this processor.
+
+    Without oneDNN it is a plain loop. Without VNNI instructions, oneDNN adds pairs of products in 16 bits, which are too few.
+    """
+    if not hasattr(torch, "_int_mm") or not (torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled):
+        return False
+    left, right = (torch.full(shape, 127, dtype=torch.int8) for shape in ((1, 64), (64, 16)))
+    return bool((torch._int_mm(left, right) == 127**2 * 64).all())
 
 
 @cache

@@ -293,7 +293,7 @@ def test_gold_where_it_says_so(model, batch):
 
 
 def test_own_words_of_all_sentences_equal_those_of_some(model, batch):
-    """On a GPU, `draft` skips no sentence; the state that it has read serves the decoder afterwards."""
+    """On a GPU, `draft` skips no sentence; it leaves the encoder's state unchanged, so that the decoder can use it."""
     source, mask, target_in, _ = batch
     use_gold = torch.ones_like(target_in, dtype=torch.bool)
     use_gold[2:4, 3:] = False

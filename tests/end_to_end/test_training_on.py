@@ -61,7 +61,7 @@ def test_train_from_a_run(run, others, tmp_path, capsys):
     err = capsys.readouterr().err
     assert "settings chosen from the data" not in err
     assert f"starting from the model in {run} (" in err
-    assert "the vocabulary comes from the starting model and doesn't know " in err
+    assert "the vocabulary comes from another model and doesn't know " in err
     assert "frozen (model.freeze): " in err
     tuned, old = (read_config(path / "config.yaml") for path in (folder, run))
     assert tuned.model.encoder == old.model.encoder

@@ -69,6 +69,7 @@ def test_nothing_is_made_ready_where_gradients_are_wanted():
 @pytest.mark.parametrize("rows", [1, 3, 128, 300])
 def test_int8_equals_its_formula(rows, bias):
     """Rounded weights and rounded rows, multiplied in float64."""
+    torch.manual_seed(0)
     linear, x = nn.Linear(WIDTH, WORDS, bias=bias), torch.randn(rows, 2, WIDTH) * torch.logspace(-3, 3, rows)[:, None, None]
     with int8_products():
         made = pack_linear(linear, rows)
@@ -81,6 +82,29 @@ def test_int8_equals_its_formula(rows, bias):
     scale = x.double().norm(dim=-1, keepdim=True) * linear.weight.double().norm(dim=1)
     assert ((made(x) - expected).abs() < 2e-3 * scale).all()  # a value halfway between two integers may be rounded to either
     assert ((made(x) - linear(x)).abs() < 2e-2 * scale).all()
+
+
+@torch.no_grad()
+def test_in_int8_each_row_is_independent_of_the_others():
+    x = torch.randn(300, WIDTH) * torch.logspace(-3, 3, 300)[:, None]
+    with int8_products():
+        made = pack_linear(nn.Linear(WIDTH, WORDS), 300)
+    found = made(x)
+    for row in (0, 1, 127, 128, 299):
+        torch.testing.assert_close(found[row], made(x[row : row + 1])[0], rtol=1e-6, atol=0)
+
+
+@torch.no_grad()
+def test_int8_is_in_float32_whatever_the_default_dtype(monkeypatch):
+    linear, x = nn.Linear(WIDTH, WORDS), torch.randn(3, WIDTH)
+    with int8_products():
+        made = pack_linear(linear, 3)
+    expected, before = made(x), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(made(x), expected)
+    finally:
+        torch.set_default_dtype(before)
 
 
 @torch.no_grad()

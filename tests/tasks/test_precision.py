@@ -40,18 +40,27 @@ def test_in_int8_texts_do_not_influence_each_other(translator):
     together = translator.translate(texts, max_length=5, precision="int8")
     for text, found in zip(texts, together, strict=True):
         (alone,) = translator.translate([text], max_length=5, precision="int8")
-        assert (alone.text, alone.score) == (found.text, pytest.approx(found.score, abs=1e-4))
+        assert (alone.text, alone.score) == (found.text, pytest.approx(found.score, abs=1e-2))
 
 
-def test_int8_is_for_a_cpu(translator, monkeypatch):
+@pytest.mark.parametrize("method", ["translate", "evaluate"])
+@pytest.mark.parametrize(
+    ("precision", "message"),
+    [
+        ("int8", "precision int8 works on a CPU only, but the model is on meta; choose bfloat16, or the device cpu"),
+        ("half", "precision is 'half', expected float32, bfloat16 or int8"),
+    ],
+)
+def test_a_precision_is_refused_before_anything_is_computed(method, precision, message, translator, monkeypatch):
     monkeypatch.setattr(type(translator), "device", torch.device("meta"))
-    with (
-        pytest.raises(regard.RequestError, match="precision int8 is for a CPU, and the model is on meta; use bfloat16"),
-        translator._running("int8"),
-    ):
-        pass
+    monkeypatch.setattr(type(translator), "force", lambda *arguments, **options: pytest.fail("it scores the targets first"))
+    with pytest.raises(regard.RequestError, match=message):
+        getattr(translator, method)(*([["a"]] * (1 + (method == "evaluate"))), precision=precision)
 
 
-def test_another_precision_is_refused(translator):
-    with pytest.raises(regard.RequestError, match="precision is 'half', expected float32, bfloat16 or int8"):
-        translator.translate(["a"], precision="half")
+def test_an_evaluation_names_its_precision(translator):
+    found = [translator.evaluate(["a b", "c"], ["a", "c"], precision=p) for p in (None, "int8")]
+    assert [one.precision for one in found] == ["float32", "int8"]
+    assert "int8" not in found[0].render()
+    assert ", int8\n" in found[1].render()
+    assert found[0].loss == found[1].loss

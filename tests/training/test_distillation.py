@@ -102,7 +102,7 @@ def test_a_student_has_the_teachers_vocabulary_and_says_whom_it_learned_from(stu
     said = " ".join(capfd.readouterr().err.split())
     assert "learning from 2 teachers" in said
     assert str(teachers[1]) in said
-    assert "their 3 most probable words at each token hold" in said
+    assert "the 3 most probable words at each token hold" in said
     again = regard.load(student.out, device="cpu")
     assert again.config.distillation.teachers == tuple(map(str, teachers))
 

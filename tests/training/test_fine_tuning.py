@@ -69,7 +69,7 @@ def test_the_old_vocabulary_and_weights_are_where_it_starts(base, other, tmp_pat
         assert torch.allclose(new.model.state_dict()[name], weights, atol=1e-6), name
     said = capfd.readouterr().err
     assert "source tokens in training (" in said
-    assert "the vocabulary comes from the starting model and doesn't know " in said
+    assert "the vocabulary comes from another model and doesn't know " in said
     assert f"starting from the model in {base} (" in said
     origin = json.loads((tmp_path / "new" / "signature.json").read_text())["started_from"]
     assert origin["weights"] == json.loads((base / "signature.json").read_text())["files"]["model.safetensors"]
@@ -84,7 +84,7 @@ def test_unknown_tokens_are_counted(base, other, tmp_path):
     in_all = sum(tokenizer.encode(line).ids.count(1) for line in lines)
     count = int(note.partition("know ")[2].split(" of ")[0].replace(",", ""))
     assert 0 < count <= in_all
-    assert "a new model (without --from), which learns its vocabulary from these texts, may be better" in note
+    assert "a model whose vocabulary is learned from these texts (without --from or --distill) may be better" in note
 
 
 def test_defaults_of_fine_tuning(base, tmp_path):

@@ -195,12 +195,12 @@ class DecodingConfig(Settings):
     batch_tokens: int = 8192
     """Maximum size of a batch: its number of source tokens, including padding, times the beam size."""
     precision: SearchPrecision = "float32"
-    """Number format of matrix products. bfloat16 (AMX, AVX-512 BF16) and int8 (VNNI; the decoder on a CPU) are faster for many
-    sentences on processors with these instructions, and change some words.
+    """Number format of matrix products. For many sentences, `bfloat16` is faster on processors with AMX or AVX-512 BF16, and
+    `int8` (in the decoder) on CPUs with VNNI. Both change some words.
     """
 
     def describe(self) -> str:
-        """Describe the search in one line: beam, penalty, reward and restrictions."""
+        """Describe the search in one line: beam, penalty, reward, restrictions and number format."""
         groups = f" in {self.groups} groups" if self.groups > 1 else ""
         parts = ["greedy" if self.beam_size == 1 else f"beam {self.beam_size}{groups}, length penalty {self.length_penalty:g}"]
         if self.length_reward:
@@ -213,4 +213,6 @@ class DecodingConfig(Settings):
             parts.append(f"repetition penalty {self.repetition_penalty:g}")
         if self.suppress_unknown:
             parts.append("no unknown symbols")
+        if self.precision != "float32":
+            parts.append(self.precision)
         return ", ".join(parts)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.config import DecodingConfig
+from regard.config.training import SearchPrecision
 from regard.errors import RequestError
 from regard.plurals import counted
 
@@ -108,6 +109,8 @@ class Evaluation:
     beam_size: int
     length_penalty: float
     length_reward: float = 0.0
+    precision: SearchPrecision = "float32"
+    """Number format of the products of the search."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -116,7 +119,10 @@ class Evaluation:
     def render(self) -> str:
         """Return a few lines for a terminal."""
         search = DecodingConfig(
-            beam_size=self.beam_size, length_penalty=self.length_penalty, length_reward=self.length_reward
+            beam_size=self.beam_size,
+            length_penalty=self.length_penalty,
+            length_reward=self.length_reward,
+            precision=self.precision,
         ).describe()
         beam = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
         return (
@@ -186,4 +192,5 @@ def evaluate_translations(
         beam_size=decoding.beam_size,
         length_penalty=decoding.length_penalty,
         length_reward=decoding.length_reward,
+        precision=decoding.precision,
     )

@@ -4,7 +4,8 @@ oneDNN's kernels need weights in a special layout, to which a plain linear map c
 vocabulary of 9,700 words, converting the weight beforehand reduces the time of a product in float32 to three quarters for 500
 rows, and to one half for 100 rows.
 
-In `int8_products`, weights and inputs are rounded to 8-bit integers, which processors with VNNI instructions multiply fastest.
+Within the context `int8_products`, weights and inputs are rounded to 8-bit integers, which processors with VNNI instructions
+multiply fastest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ _INT8: ContextVar[bool] = ContextVar("int8", default=False)
 
 @contextmanager
 def int8_products() -> Iterator[None]:
-    """Compute products with weights that are packed in this context in 8-bit integers; on a CPU only."""
+    """Pack weights as 8-bit integers while this context is open. Products with them run on a CPU only."""
     token = _INT8.set(True)
     try:
         yield
@@ -55,7 +56,7 @@ class PackedLinear:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the products, to which inputs are converted."""
+        """The dtype of inputs and results."""
         return self.weight.dtype
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
@@ -78,8 +79,8 @@ class PackedLinear:
 class QuantizedLinear:
     """x Wᵀ + b in float32, with the product in 8-bit integers.
 
-    Each row of W, and each row of x, is divided by its highest absolute value and rounded to integers from −127 to 127. So
-    rows of x do not influence each other.
+    Each row of W and of x is scaled so that its highest absolute value becomes 127, and rounded. The scale of a row of x
+    depends on that row only.
     """
 
     weight: Int8[Tensor, "D V"]
@@ -87,7 +88,9 @@ class QuantizedLinear:
     scale: Float[Tensor, " V"]
     """Factor of each column of the product: the highest absolute value of the row of W, divided by 127²."""
     bias: Float[Tensor, " V"]
+    """b, or zeros."""
     dtype: torch.dtype = torch.float32
+    """The dtype of inputs and results."""
 
     @classmethod
     def of(cls, weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> "QuantizedLinear":
@@ -104,7 +107,7 @@ class QuantizedLinear:
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         """Apply the map."""
         rounded, highest = _rounded(x.flatten(0, -2).float())
-        found = torch.empty(len(rounded), self.out_features)
+        found = self.scale.new_empty(len(rounded), self.out_features)
         for start in range(0, len(rounded), _BLOCK_ROWS):
             block = found[start : start + _BLOCK_ROWS]
             block.copy_(int8_product(rounded[start : start + _BLOCK_ROWS], self.weight)).mul_(self.scale)
@@ -112,21 +115,21 @@ class QuantizedLinear:
         return found.unflatten(0, x.shape[:-1])
 
 
-Linear = PackedLinear | QuantizedLinear
+PackedMap = PackedLinear | QuantizedLinear
 """A map that is packed for a search."""
 
 
 def _rounded(rows: Float[Tensor, "R D"]) -> tuple[Int8[Tensor, "R D"], Float[Tensor, "R 1"]]:
-    """Return each row divided by its highest absolute value and multiplied by 127, rounded; and the highest values."""
-    highest = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # a row may be 0
+    """Scale each row so that its highest absolute value becomes 127, and round it; return the highest values too."""
+    highest = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # for a row of zeros
     return (rows * (127 / highest)).round_().to(torch.int8), highest
 
 
-def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> Linear | None:
+def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> PackedMap | None:
     """Pack a map, or several maps of the same input, whose outputs are then concatenated.
 
-    The products run in 8-bit integers in `int8_products`, otherwise in autocast's dtype, or in the dtype of the weight without
-    autocast.
+    Within `int8_products`, the products run in 8-bit integers; otherwise in autocast's dtype, or in the dtype of the weight
+    without autocast.
 
     Args:
         linears: The map or the maps.
@@ -148,15 +151,15 @@ def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> Linear |
     return pack_matrix(weight, bias, rows)
 
 
-def pack_matrix(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, rows: int) -> Linear:
-    """Pack x Wᵀ + b, in the dtype of W, or in 8-bit integers in `int8_products`.
+def pack_matrix(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, rows: int) -> PackedMap:
+    """Pack x Wᵀ + b, in the dtype of W, or in 8-bit integers within `int8_products`.
 
     Args:
         weight: W.
         bias: b.
         rows: Number of sentences in the search.
     """
-    if _INT8.get():
+    if _INT8.get() and weight.device.type == "cpu":
         return QuantizedLinear.of(weight, bias)
     size = len(weight)
     if is_packing_fast(weight, rows):

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.inference.linear import Linear, pack_linear, pack_matrix
+from regard.inference.linear import PackedMap, pack_linear, pack_matrix
 from regard.layers.cells import gru_cell, lstm_cell
 from regard.layers.readout import ReadoutMaps
 from regard.layers.recurrent import CellWeights, compute_dtype
@@ -33,7 +33,7 @@ class PackedLayer(nn.Module):
         input_weight, input_bias, state_weight, state_bias = (
             each.to(dtype) for each in (weights.input_weight, weights.input_bias, weights.state_weight, weights.state_bias)
         )
-        self.both: Linear | None = None
+        self.both: PackedMap | None = None
         if weights.cell == "lstm":  # an LSTM needs only the sum of the two maps, which is a single product
             self.both = pack_matrix(torch.cat((input_weight, state_weight), 1), input_bias + state_bias, sentences)
         else:
@@ -64,7 +64,7 @@ class PackedReadout(nn.Module):
         dtype: The dtype of the sum.
     """
 
-    def __init__(self, context: Linear, output: Linear, embedding: Linear | None, dtype: torch.dtype) -> None:
+    def __init__(self, context: PackedMap, output: PackedMap, embedding: PackedMap | None, dtype: torch.dtype) -> None:
         super().__init__()
         self.size = context.out_features
         self.context_map, self.output_map, self.embedding_map, self.dtype = context, output, embedding, dtype

@@ -25,7 +25,7 @@ from regard.attention.base import HeadMaps
 from regard.attention.capabilities import is_unchanged
 from regard.attention.head_memory import HeadMemory
 from regard.errors import RequestError
-from regard.inference.linear import Linear, pack_linear
+from regard.inference.linear import PackedMap, pack_linear
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import PositionWise
 from regard.layers.pool import Pool
@@ -50,9 +50,9 @@ class PackedResidual(NamedTuple):
 class PackedHeads:
     """The packed maps of an attention and the residual around it."""
 
-    read: Linear
+    read: PackedMap
     """Map to the concatenated query, key and value; for attention to the source, to the query only."""
-    output: Linear
+    output: PackedMap
     residual: PackedResidual
     rotate: Callable[[Tensor, int], Tensor] | None
 
@@ -71,10 +71,10 @@ class PackedLayer:
 class PackedFeedForward:
     """outer(activation(inner(x))), or with a gate outer(activation(gate(x)) ⊙ inner(x))."""
 
-    gate: Linear | None
-    inner: Linear
+    gate: PackedMap | None
+    inner: PackedMap
     activation: nn.Module
-    outer: Linear
+    outer: PackedMap
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
         """Transform each position."""

@@ -22,8 +22,8 @@ def draft(
     """Return the words to feed: the gold word, or the model's best word of the previous step, for each position.
 
     No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used like
-    any known target. On a CPU, sentences with only gold words are skipped. On a GPU, the CPU would have to wait for their
-    number, so nothing is skipped, with the same result.
+    any known target. Sentences with only gold words are skipped on a CPU. On other devices all sentences are computed, because
+    the CPU would have to wait for the number of skipped ones; the words are the same.
 
     Args:
         model: The model.

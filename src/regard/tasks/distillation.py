@@ -68,7 +68,7 @@ class Teachers(Generic[BundleT]):
         """Describe the teachers, and how much of their probability is kept, in one line."""
         folders = ", ".join(self.config.teachers)
         return (
-            f"learning from {counted(len(self.bundles), 'teacher')} ({folders}), with weight {self.config.weight:g}: their "
+            f"learning from {counted(len(self.bundles), 'teacher')} ({folders}), with weight {self.config.weight:g}: the "
             f"{counted(words.table.shape[1], 'most probable word')} at each token hold "
             f"{words.kept:.1%} of the probability on average"
         )

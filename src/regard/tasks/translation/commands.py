@@ -38,8 +38,8 @@ LENGTH_REWARD = Option(
 )
 PRECISION = Option(
     "--precision",
-    "number format of products: bfloat16 (AMX, AVX-512 BF16) and int8 (VNNI) are faster for many sentences on processors with "
-    "these instructions, and change some words (default: the run's setting)",
+    "number format of matrix products; for many sentences, bfloat16 is faster on processors with AMX or AVX-512 BF16, and int8 "
+    "on CPUs with VNNI; both change some words (default: the run's setting)",
     "{float32,bfloat16,int8}",
     {"choices": get_args(SearchPrecision)},
 )

@@ -122,8 +122,9 @@ class Translator:
             groups: Number of groups of a diverse beam search, a divisor of the beam size (Vijayakumar et al. 2018).
             diversity: Penalty, in nats, for each earlier group that chose the same token.
             replace_unknown: Whether to replace an unknown symbol by the source word most attended to.
-            precision: Number format of matrix products. bfloat16 (AMX, AVX-512 BF16) and int8 (VNNI; the decoder on a CPU) are
-                faster for many texts on processors with these instructions, and change some words.
+            precision: Number format of matrix products. For many texts, `bfloat16` is faster on processors with AMX or
+                AVX-512 BF16, and `int8` (in the decoder) on CPUs with VNNI. Both change some words. Parts of a decoder with
+                hooks, adapters or a `reweight` stay in float32 instead of `int8`.
             prefix: Beginning of the translations: one text for all, or one for each; empty for none.
             constraints: For each text a list of words and phrases that its translation must contain; a phrase listed twice
                 must occur twice. Use a beam size above the total number of their tokens; with a smaller beam, the phrases
@@ -141,8 +142,6 @@ class Translator:
             RequestError: If an argument is out of range, or two cannot be combined.
         """
         texts = check_texts("translate", texts)
-        if precision not in (None, *get_args(SearchPrecision)):
-            raise RequestError(f"translate: precision is {precision!r}, expected float32, bfloat16 or int8")
         if minimum_risk not in (None, "chrf", "bleu"):
             raise RequestError(f"translate: minimum_risk is {minimum_risk!r}, expected chrf or bleu")
         if sampling and (n_best > 1 or beam_size is not None):
@@ -279,13 +278,14 @@ class Translator:
         """
         if not sources:
             raise RequestError("evaluate: there are no pairs, expected at least one")
-        forced = self.force(sources, targets, record=(), progress=progress)
         search: dict[str, Any] = {
             "beam_size": beam_size,
             "length_penalty": length_penalty,
             "length_reward": length_reward,
             "precision": precision,
         }
+        decoding = self.decoding(**search)
+        forced = self.force(sources, targets, record=(), progress=progress)
         found = self.translate(sources, **search, record=(), progress=progress)
         tokenizer = self.bundle.target_tokenizer
         return evaluate_translations(
@@ -294,12 +294,24 @@ class Translator:
             log_probability=math.fsum(one.log_probability for one in forced),
             num_tokens=int(tokenizer.encode_batch(list(targets))[1][-1]) + len(sources),
             metrics=suitable_metrics(tokenizer, targets),
-            decoding=self.decoding(**search),
+            decoding=decoding,
         )
 
     def decoding(self, **given: Any) -> DecodingConfig:
-        """Return the settings of a search: those of the configuration, replaced by arguments that are not None."""
-        return replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
+        """Return the settings of a search: those of the configuration, replaced by arguments that are not None.
+
+        Raises:
+            RequestError: If the precision is unknown, or needs a CPU and the model is on another device.
+        """
+        decoding = replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
+        if decoding.precision not in get_args(SearchPrecision):
+            raise RequestError(f"precision is {decoding.precision!r}, expected float32, bfloat16 or int8")
+        if decoding.precision == "int8" and self.device.type != "cpu":
+            raise RequestError(
+                f"precision int8 works on a CPU only, but the model is on {self.device}; choose bfloat16, or the device cpu "
+                "(--device cpu)"
+            )
+        return decoding
 
     def save(self, folder: str | Path) -> None:
         """Save the model to a folder, from which `regard.load` loads it.
@@ -396,8 +408,6 @@ class Translator:
             yield self.model
             return
         if precision == "int8":
-            if self.device.type != "cpu":
-                raise RequestError(f"precision int8 is for a CPU, and the model is on {self.device}; use bfloat16")
             with int8_products():
                 yield self.model
             return

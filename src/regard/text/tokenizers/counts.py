@@ -59,7 +59,7 @@ def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _note(side: str, tokens: int, unknown: int) -> str:
     share = unknown / max(tokens, 1)
     found = f"{unknown:,} of {tokens:,} {side}tokens in training ({share:.1%})"
-    line = f"the vocabulary comes from the starting model and doesn't know {found}"
+    line = f"the vocabulary comes from another model and doesn't know {found}"
     if share <= _MANY:
         return line
-    return f"warning: {line}; a new model (without --from), which learns its vocabulary from these texts, may be better"
+    return f"warning: {line}; a model whose vocabulary is learned from these texts (without --from or --distill) may be better"
