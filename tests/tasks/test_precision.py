@@ -1,9 +1,12 @@
 """Translating in bfloat16 and int8, with real models."""
 
+import json
+
 import pytest
 import torch
 
 import regard
+from regard.cli.main import main
 from regard.config import DataConfig, RecurrentConfig, TokenizersConfig, TransformerConfig
 from regard.models.build import build_translator
 from regard.tasks.translation.bundle import TranslationBundle
@@ -16,7 +19,7 @@ def translator(request):
     torch.manual_seed(0)
     tokenizer = build_tokenizers([(["a b c d"], ["a b c d"])], TokenizersConfig(), DataConfig())[0]
     model = build_translator(request.param(), source_size=tokenizer.size, target_size=tokenizer.size)
-    config = TranslationConfig()
+    config = TranslationConfig(model=request.param())
     return regard.Translator(
         TranslationBundle(
             config=config, model=model, source_tokenizer=tokenizer, target_tokenizer=tokenizer, signature={}, report={}
@@ -64,3 +67,14 @@ def test_an_evaluation_names_its_precision(translator):
     assert "int8" not in found[0].render()
     assert ", int8\n" in found[1].render()
     assert found[0].loss == found[1].loss
+
+
+def test_the_commands_have_it(translator, tmp_path, capsys):
+    translator.save(tmp_path / "run")
+    (tmp_path / "pairs.tsv").write_text("a b\ta\nc\tc\n")
+    folder = str(tmp_path / "run")
+    assert main(["evaluate", folder, str(tmp_path / "pairs.tsv"), "--precision", "int8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["precision"] == "int8"
+    assert main(["translate", folder, "a b", "--precision", "int8", "--json", "--device", "cpu"]) == 0
+    [expected] = translator.translate(["a b"], precision="int8")
+    assert json.loads(capsys.readouterr().out)["score"] == pytest.approx(expected.score, abs=1e-4)
