@@ -56,6 +56,9 @@ class Claim:
 
 
 _TRANSFORMER = ("transformer", "--data", "{data}", "--updates", "40", "--joeynmt-updates", "12", "--rounds", "1")
+_TEST = "{data}/multi30k/test_2016_flickr"
+_DECODING = ("decoding", "{transformer}", "--test", _TEST, "--rivals", "ctranslate2", "--rounds", "1")
+_PRECISION = ("precision", "{transformer}", _TEST + ".en", "--rounds", "1", "--alone", "1")
 
 CLAIMS = (
     Claim(
@@ -127,7 +130,7 @@ CLAIMS = (
         "translating test 2016 with a Transformer, beam 5, float32",
         "CTranslate2",
         "many small operations in each step; matrix products take 35% of the time",
-        ("decoding", "{transformer}", "--test", "{data}/multi30k/test_2016_flickr", "--rivals", "ctranslate2", "--rounds", "1"),
+        _DECODING,
         lambda found: found["matches"][0]["by_beam"]["5"]["processor"]["over_ctranslate2"],
     ),
     Claim(
@@ -135,7 +138,7 @@ CLAIMS = (
         "translating test 2016 with a Transformer, greedy, float32",
         "CTranslate2",
         "many small operations in each step",
-        ("decoding", "{transformer}", "--test", "{data}/multi30k/test_2016_flickr", "--rivals", "ctranslate2", "--rounds", "1"),
+        _DECODING,
         lambda found: found["matches"][0]["by_beam"]["1"]["processor"]["over_ctranslate2"],
     ),
     Claim(
@@ -143,7 +146,7 @@ CLAIMS = (
         "translating with a Transformer in bfloat16, beam 5",
         "the same in float32",
         "many small operations in each step",
-        ("precision", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
+        _PRECISION,
         lambda found: found["by_beam"]["5"]["processor_ratio"]["bfloat16"]["median"],
     ),
     Claim(
@@ -151,7 +154,7 @@ CLAIMS = (
         "translating with a Transformer in int8, beam 5",
         "the same in float32",
         "many small operations in each step, and converting products to float32",
-        ("precision", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
+        _PRECISION,
         lambda found: found["by_beam"]["5"]["processor_ratio"]["int8"]["median"],
     ),
     Claim(
@@ -159,7 +162,7 @@ CLAIMS = (
         "one sentence at a time, greedy, exported to ONNX and run by onnxruntime",
         "the same model in regard",
         "many small operations in each step",
-        ("export", "{transformer}", "{data}/multi30k/test_2016_flickr.en", "--sentences", "50", "--rounds", "1"),
+        ("export", "{transformer}", _TEST + ".en", "--sentences", "50", "--rounds", "1"),
         lambda found: found["ratio"]["median"],
     ),
 )

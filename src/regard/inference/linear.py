@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int8
@@ -89,7 +90,7 @@ class QuantizedLinear:
     """Factor of each column of the product: the highest absolute value of the row of W, divided by 127²."""
     bias: Float[Tensor, " V"]
     """b, or zeros."""
-    dtype: torch.dtype = torch.float32
+    dtype: ClassVar[torch.dtype] = torch.float32
     """The dtype of inputs and results."""
 
     @classmethod

@@ -40,7 +40,7 @@ PRECISION = Option(
     "--precision",
     "number format of matrix products; for many sentences, bfloat16 is faster on processors with AMX or AVX-512 BF16, and int8 "
     "on CPUs with VNNI; both change some words (default: the run's setting)",
-    "{float32,bfloat16,int8}",
+    f"{{{','.join(get_args(SearchPrecision))}}}",
     {"choices": get_args(SearchPrecision)},
 )
 ENSEMBLE = Option(

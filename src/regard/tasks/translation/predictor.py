@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,7 +17,7 @@ from regard.config.training import SearchPrecision
 from regard.decoding import Hypothesis, Sampling, force
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
-from regard.inference import int8_products, pack
+from regard.inference import pack
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
@@ -28,6 +26,7 @@ from regard.tasks.requests import check_record, check_texts, counting_bar, rewei
 from regard.tasks.translation.bundle import TranslationBundle, check_same_vocabularies
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.metrics import suitable_metrics
+from regard.tasks.translation.precision import SearchModel, check_precision
 from regard.tasks.translation.request import SearchRequest, TargetConstraints
 from regard.tasks.translation.results import ScoredPair, Translation, translation_of
 from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, guided, join, pad
@@ -49,7 +48,7 @@ class Translator:
         self.bundle = bundle
         self.model: Seq2Seq = bundle.model.eval()
         self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
-        self._lowered: Seq2Seq | None = None
+        self._search_model = SearchModel(self.model)
 
     def __repr__(self) -> str:
         data, sizes = self.config.data, " → ".join(f"{tokenizer.size:,}" for tokenizer in self._tokenizers)
@@ -304,13 +303,7 @@ class Translator:
             RequestError: If the precision is unknown, or needs a CPU and the model is on another device.
         """
         decoding = replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
-        if decoding.precision not in get_args(SearchPrecision):
-            raise RequestError(f"precision is {decoding.precision!r}, expected float32, bfloat16 or int8")
-        if decoding.precision == "int8" and self.device.type != "cpu":
-            raise RequestError(
-                f"precision int8 works on a CPU only, but the model is on {self.device}; choose bfloat16, or the device cpu "
-                "(--device cpu)"
-            )
+        check_precision(decoding.precision, self.device)
         return decoding
 
     def save(self, folder: str | Path) -> None:
@@ -373,7 +366,8 @@ class Translator:
         found: list[list[Hypothesis]] = [[]] * len(pieces)
         decoding = request.decoding
         budget = max(1, decoding.batch_tokens // request.width)
-        with counting_bar("translating", len(pieces), shown=progress) as advance, self._running(decoding.precision) as model:
+        running = self._search_model.running(decoding.precision, self.device)
+        with counting_bar("translating", len(pieces), shown=progress) as advance, running as model:
             with torch.inference_mode():  # packed once for all batches
                 model = pack(model, len(pieces))
             for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
@@ -400,21 +394,6 @@ class Translator:
         gains = expected_utilities([one.text for one in candidates], utility, tokenized=tokenized)
         order = [candidates[place] for place in np.argsort(-gains, kind="stable")]
         return replace(order[0], alternatives=[replace(one, alternatives=[]) for one in order[1:]])
-
-    @contextmanager
-    def _running(self, precision: str) -> Iterator[Seq2Seq]:
-        """Yield the model, prepared for matrix products in this precision while the context is open."""
-        if precision == "float32":
-            yield self.model
-            return
-        if precision == "int8":
-            with int8_products():
-                yield self.model
-            return
-        if self._lowered is None:
-            self._lowered = deepcopy(self.model).to(torch.bfloat16)
-        with torch.autocast(self.device.type, torch.bfloat16):
-            yield self._lowered
 
     def _sites(self, record: Collection[str] | None) -> list[str]:
         if record is None:

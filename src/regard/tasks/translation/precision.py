@@ -1,0 +1,56 @@
+"""The number format of the matrix products of a search."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import get_args
+
+import torch
+
+from regard.config.training import SearchPrecision
+from regard.errors import RequestError
+from regard.inference import int8_products
+from regard.models.seq2seq import Seq2Seq
+
+
+class SearchModel:
+    """A model that a search runs in one of several number formats.
+
+    Args:
+        model: The model, in evaluation mode. It is not changed.
+    """
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self._model = model
+        self._lowered: Seq2Seq | None = None
+        """A copy in bfloat16, made when it is first needed."""
+
+    @contextmanager
+    def running(self, precision: SearchPrecision, device: torch.device) -> Iterator[Seq2Seq]:
+        """Yield the model, prepared for matrix products in this format on its device while the context is open."""
+        if precision == "float32":
+            yield self._model
+        elif precision == "int8":
+            with int8_products():
+                yield self._model
+        else:
+            if self._lowered is None:
+                self._lowered = deepcopy(self._model).to(torch.bfloat16)
+            with torch.autocast(device.type, torch.bfloat16):
+                yield self._lowered
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Check the name of a number format, and that the device has it.
+
+    Raises:
+        RequestError: If the name is unknown, or the format needs a CPU and the model is on another device.
+    """
+    *others, last = get_args(SearchPrecision)
+    if precision not in (*others, last):
+        raise RequestError(f"precision is {precision!r}, expected {', '.join(others)} or {last}")
+    if precision == "int8" and device.type != "cpu":
+        raise RequestError(
+            f"precision int8 works on a CPU only, but the model is on {device}; choose bfloat16, or the device cpu "
+            "(--device cpu)"
+        )
