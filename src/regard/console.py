@@ -1,4 +1,4 @@
-"""Colours and progress bars in a terminal, with rich; untrusted text cannot control the terminal."""
+"""Colours and progress bars in a terminal, drawn by the library `rich`; untrusted text cannot control the terminal."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from regard.errors import printable
 
 
 class SafeConsole(Console):
-    """A console that escapes control characters in all text (`regard.errors.printable`); rich's own codes are kept."""
+    """A console that escapes control characters in all text (`regard.errors.printable`), but not the codes of `rich` itself."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of an object to print, with control characters in their text escaped."""

@@ -1,8 +1,9 @@
-"""Write files. Every file of the package is written here, completely and synchronised to the disk.
+"""Write files, completely and synchronised to the disk. The other modules of the package write their files with this one.
 
 A new file is written under another name in the same folder, synchronised and renamed; then the folder is synchronised. So at
 any moment, even after a full disk, Ctrl-C, SIGKILL or a power failure, either the old file or the complete new file exists.
 There are two exceptions: logs, to which lines are appended, and paths that are not ordinary files, such as pipes and devices.
+A few files are written by other libraries, such as the logs of TensorBoard.
 
 The module also has the lock files that keep two processes from writing the same folder.
 """
@@ -32,7 +33,7 @@ except ImportError:  # every other system
     msvcrt = None  # type: ignore[assignment]
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-"""Error numbers for a full disk, a quota, or a limit on the size of files."""
+"""Error numbers for a full disk, an exhausted quota, and a file that exceeds the size limit."""
 
 _LOCKED_BYTE = 1 << 30
 """Offset of the byte that is locked on Windows. It is far after the file's content, because Windows does not let other
@@ -82,7 +83,10 @@ def save(path: str | Path, content: str | bytes) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Return the path of `whole_file`'s temporary file. If a second process writes `path` meanwhile, it uses another one."""
+    """Return the path of the temporary file in which `whole_file` writes the new content of `path`.
+
+    A second process that writes `path` at the same time uses another temporary file, except on Windows.
+    """
     return path.with_name(f"{path.name}.new")
 
 
@@ -90,7 +94,7 @@ def beside(path: Path) -> Path:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces the old one in a single step at the end; after an error, the old file is unchanged.
 
-    If `path` is a link, the file that the link points to is replaced. Pipes and devices are written directly.
+    If `path` is a symbolic link, the file that the link points to is replaced. Pipes and devices are written directly.
 
     Raises:
         OSError: If the file cannot be written. The error names `path`.
@@ -138,7 +142,9 @@ def whole_text(path: Path) -> Iterator[TextIO]:
 
 
 def rename(old: Path, new: Path) -> None:
-    """Rename a file or a folder, replace a file or an empty folder with the new name, and synchronise the parent folder.
+    """Rename a file or a folder, and synchronise the folder that then contains it.
+
+    A file, or an empty folder, that already has the new name is replaced.
 
     Raises:
         OSError: If the file or folder cannot be renamed.
@@ -148,12 +154,12 @@ def rename(old: Path, new: Path) -> None:
 
 
 def keep_as(path: Path, name: Path) -> None:
-    """Give a file a second name. If the file system has no hard links, rename the file.
+    """Give a file a second name, as a hard link; if the file system has no hard links, rename the file instead.
 
     A file that already has the second name is replaced. The first name exists at all times, unless the file is renamed.
 
     Raises:
-        OSError: If a second name and renaming are both impossible.
+        OSError: If the file can neither get a second name nor be renamed.
     """
     spare = beside(name)
     with suppress(OSError):
@@ -184,7 +190,10 @@ def open_log(path: Path) -> TextIO:
 
 
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
-    """Open an empty, locked file beside `path`. It gets a random name if another process is writing the same file."""
+    """Open an empty temporary file beside `path`, lock it (except on Windows), and return its path and the file.
+
+    Its path is `beside(path)`, or has a random part if another process is writing `path` at the same time.
+    """
     draft = beside(path)
     if fcntl is None:
         return draft, open(draft, "wb")
@@ -223,7 +232,7 @@ def unseal(data: bytes) -> memoryview:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
-    """Hold a lock file, and delete it afterwards. The lock also ends if the process is killed.
+    """Hold a lock file while the context is open, and delete it afterwards; the lock also ends if the process is killed.
 
     Args:
         path: The lock file, in an existing folder.
@@ -246,7 +255,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
     finally:
         if not holder and fcntl is not None:
             with suppress(OSError):
-                path.unlink()  # while it is still locked, so that no other process holds it
+                path.unlink()  # before the lock ends, because another process could lock the file then
         os.close(handle)
         if not holder and fcntl is None:
             with suppress(OSError):  # Windows cannot delete a file that another process has open
@@ -295,7 +304,7 @@ def _lock(handle: int, *, shared: bool = False, wait: bool = False) -> None:
     """Lock an open file until it is closed.
 
     Raises:
-        BlockingIOError: If another process has locked it. PermissionError on Windows.
+        BlockingIOError: If another process has locked it and `wait` is False; on Windows, this is a PermissionError.
         OSError: If the file system has no locks.
     """
     if fcntl is not None:

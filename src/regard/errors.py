@@ -1,7 +1,8 @@
 """Errors of the package, by cause.
 
 Every error that a user can cause is a `RegardError`: the command line prints its message without a traceback, and ends with
-exit code 2. A message says what was called, what was found, what was expected, and what to do.
+exit code 2, or with another code after a signal (`Interrupted`). A message says what was wrong, what was found, what was
+expected, and what to do.
 """
 
 import re
@@ -13,23 +14,27 @@ _SHORT_OF_MEMORY = (
     *("out of memory", "alloc_failed", "bad_alloc", "memory allocation", "allocation failed"),
     *("can't allocate memory", "cannot allocate memory", "pyobject pointer is null"),
 )
-"""Phrases of PyTorch, CUDA, C, C++, and libraries in Rust (tokenizers, safetensors) for a lack of memory, in lower case."""
+"""Phrases, in lower case, of messages about a lack of memory: from PyTorch, CUDA, C, C++, and libraries in Rust (tokenizers,
+safetensors).
+"""
 _SHORTENED = " … "
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters except tab and line feed, line separators, marks that reverse a text, and halves of surrogate pairs."""
+"""Characters to escape: control characters (but not tab and line feed), line and paragraph separators, marks that change the
+writing direction, and halves of surrogate pairs.
+"""
 
 
 def printable(text: str) -> str:
-    """Escape everything in a text that could control a terminal, in the form `\\u001b`, which JSON and Python read back.
+    """Escape everything in a text that could control a terminal, in the form `\\u001b`, which JSON and Python can read.
 
     Letters of every script, joiners and emoji stay as they are. Text from files, models and file names goes through this
-    function where it is printed: `regard.terminal.show` and `regard.console.SafeConsole` call it.
+    function before a terminal shows it: `regard.terminal.show` and `regard.console.SafeConsole` call it.
     """
     return text if text.isprintable() else _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def shortened(text: str) -> str:
-    """Return the beginning and the end of a text that is too long for a message; at most 2,000 characters."""
+    """Shorten a text for a message to at most 2,000 characters; of a longer text, keep the beginning and the end."""
     room = _LONGEST - len(_SHORTENED)
     return text if len(text) <= _LONGEST else f"{text[: room * 3 // 4]}{_SHORTENED}{text[-(room - room * 3 // 4) :]}"
 
@@ -57,19 +62,19 @@ class ConfigError(RegardError):
 
 
 class ArgumentError(ConfigError, TypeError):
-    """An argument is unknown or has the wrong type. The message shows the correct call."""
+    """An argument is unknown, one too many, or of the wrong type. The message says how to call correctly."""
 
 
 class DataError(RegardError):
-    """A file cannot be read in the expected format. The message names the file and, if there is one, the line."""
+    """A file cannot be read or written, or has unexpected content. The message names the file and, if known, the line."""
 
 
 class ShapeError(RegardError, ValueError):
-    """A tensor does not have the expected axes. The message names the argument, both shapes and the axis letters."""
+    """A tensor does not have the expected shape. The message names the argument, its shape, and the expected axes or sizes."""
 
 
 class BundleError(RegardError):
-    """A folder is not a trained model, or the model is damaged or written by a newer version."""
+    """A folder is not a trained model; or the model, or a checkpoint of its run, is damaged or written by another version."""
 
 
 class RequestError(RegardError):
@@ -77,11 +82,11 @@ class RequestError(RegardError):
 
 
 class TrainingError(RegardError):
-    """Training cannot continue: losses are not finite, the disk is full, or there is not enough memory."""
+    """Training cannot continue: for example, losses are not finite, the disk is full, or there is not enough memory."""
 
 
 class Interrupted(RegardError):
-    """A signal stopped a run, which can be resumed. `exit_code` is 128 plus the signal's number."""
+    """A signal stopped a run; the message says whether it can be resumed. `exit_code` is 128 plus the signal's number."""
 
     def __init__(self, message: str, *, signal_number: int = 2) -> None:
         super().__init__(message)
@@ -102,7 +107,8 @@ def missing_package(error: ModuleNotFoundError) -> str:
     """Describe which package to install after an import has failed.
 
     Returns:
-        Text that continues a sentence: "needs the package 'pyarrow', which …"; empty if the missing module is regard's own.
+        Text that continues a sentence: "needs the package 'pyarrow', which …"; empty if the missing module is
+            regard's own or has no name.
     """
     package = (error.name or "regard").partition(".")[0]
     if package == "regard":

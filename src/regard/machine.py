@@ -28,15 +28,15 @@ class Machine:
     precision: Precision = "float32"
     """Number format of the forward pass; weights, gradients and the state of the optimizer stay in float32."""
     processes: int = 1
-    """Number of processes that train together; each has its own device."""
+    """Number of processes that train together; each has its own GPU, or all use the CPU."""
 
     def autocast(self) -> torch.autocast:
-        """Return the context for the forward pass and the loss."""
+        """Return a context in which the forward pass and the loss are computed in the number format `precision`."""
         dtype = torch.float16 if self.precision == "float16" else torch.bfloat16
         return torch.autocast(self.device.type, dtype=dtype, enabled=self.precision != "float32")
 
     def to_dict(self) -> dict[str, str | int]:
-        """Return the settings as a dictionary. On one machine, runs with equal dictionaries give bitwise equal results."""
+        """Return the settings and the version of torch as a dictionary; if one of them changes, results may differ."""
         return {
             "device": str(self.device),
             "threads": self.threads,
@@ -50,11 +50,11 @@ def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # no
     """Resolve the device, the number of threads and the precision.
 
     Args:
-        config: The run.
-        ranks: Rank of this process. The processes of a host share its cores, and each uses its own GPU.
+        config: Configuration of the run.
+        ranks: Rank of this process. The processes of a host share its cores, and each uses its own GPU if there are GPUs.
 
     Raises:
-        ConfigError: If the device does not exist.
+        ConfigError: If the device does not exist, or several processes would have to share it.
     """
     device = _resolve_device(_own_device(config.device, ranks))
     threads = config.threads or count_cores(ranks.local_size)
@@ -97,17 +97,18 @@ def _resolve_precision(precision: Literal["auto"] | Precision, device: torch.dev
         # From compute capability 7.0 on (V100, T4), products in float16 are several times faster than in float32.
         return "float16" if torch.cuda.get_device_capability(device) >= (7, 0) else "float32"
     # Without AMX or AVX-512 BF16, products in bfloat16 are emulated and slower than in float32. Intel processors that have
-    # AVX-512 BF16 but no AMX, as in some virtual machines, are also slower (1.45 times in training); AMD's are faster.
+    # AVX-512 BF16 but no AMX, as in some virtual machines, are also slower with bfloat16 (1.45 times in training); AMD's are
+    # faster.
     is_fast = torch.cpu._is_amx_tile_supported() or (torch.cpu._is_avx512_bf16_supported() and _is_amd())
     return "bfloat16" if is_fast else "float32"
 
 
 def _is_amd() -> bool:
-    """Return whether the processor is from AMD; only AMD's processors have the SSE4a instructions."""
+    """Return whether the processor is from AMD, which alone has SSE4a instructions; False if PyTorch cannot tell."""
     return bool(torch.cpu.get_capabilities().get("sse4a")) if hasattr(torch.cpu, "get_capabilities") else False
 
 
-deterministic_memory: Any = torch.utils.deterministic  # the module gets its attributes at import
+deterministic_memory: Any = torch.utils.deterministic  # `Any`, because type checkers do not see attributes set at import
 
 
 @contextmanager
@@ -157,7 +158,10 @@ def strictly_deterministic() -> Iterator[None]:
 
 
 def _set_determinism(mode: int) -> None:
-    """Set a mode of `torch.get_deterministic_debug_mode`, with all settings that belong to it."""
+    """Set the mode of determinism: 0 (off), 1 (warn) or 2 (raise an error), as `torch.get_deterministic_debug_mode` returns it.
+
+    `torch.set_deterministic_debug_mode` would not set the option of PyTorch's compiler that belongs to the mode.
+    """
     torch.use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
 
 

@@ -1,7 +1,7 @@
 """Private functions of PyTorch for fast paths, each with a public fallback.
 
 No other module of the package touches `torch._C`, `torch._dynamo`, `torch._inductor`, `torch._int_mm` or `torch.ops.mkldnn`.
-If a version of PyTorch lacks one of these functions, results stay the same, but code may be slower.
+If a version of PyTorch lacks one of these functions, results stay the same up to rounding, but code may be slower.
 """
 
 import shutil
@@ -41,7 +41,7 @@ def can_pack(dtype: torch.dtype = torch.float32) -> bool:
 def pack_weight(weight: Float[Tensor, "V D"]) -> Tensor:
     """Convert the weight of a linear map to the layout of oneDNN's kernels.
 
-    Without the private function, it returns the weight unchanged.
+    If `can_pack` is False for its dtype, return the weight unchanged.
     """
     return torch.ops.mkldnn._reorder_linear_weight(weight) if can_pack(weight.dtype) else weight
 
@@ -57,8 +57,8 @@ def packed_linear(rows: Float[Tensor, "R D"], weight: Tensor, bias: Float[Tensor
 def int8_product(rows: Int8[Tensor, "R D"], weight: Int8[Tensor, "D V"]) -> Int32[Tensor, "R V"]:
     """Return the product of two matrices of 8-bit integers on a CPU, in 32-bit integers.
 
-    Without the private function, or if it is not exact on this processor, the product is computed in float32, which is exact
-    for up to 1,040 columns of `rows`; with more, sums can be rounded.
+    Without the private function, or if it is slow or not exact on this processor, the product is computed in float32. This is
+    exact for up to 1,040 columns of `rows` if all numbers are from −127 to 127; with more, sums can be rounded.
     """
     found: Tensor = torch._int_mm(rows, weight) if _multiplies_int8() else (rows.float() @ weight.float()).int()
     return found
@@ -68,7 +68,8 @@ def int8_product(rows: Int8[Tensor, "R D"], weight: Int8[Tensor, "D V"]) -> Int3
 def _multiplies_int8() -> bool:
     """Return whether PyTorch's product of 8-bit integers is fast and exact on this processor.
 
-    Without oneDNN it is a plain loop. Without VNNI instructions, oneDNN adds pairs of products in 16 bits, which are too few.
+    Without oneDNN, the product is a plain loop, which is slow. Without VNNI instructions, oneDNN adds pairs of products in 16
+    bits, which can overflow.
     """
     if not hasattr(torch, "_int_mm") or not (torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled):
         return False
@@ -92,7 +93,10 @@ def has_compiler() -> bool:
 
 
 def recompile_limit_error() -> type[Exception]:
-    """Return the class of the error that `torch.compile` raises after too many recompilations, or `RuntimeError`."""
+    """Return the class of the error that `torch.compile` raises after too many recompilations.
+
+    If this version of PyTorch has no such class, return `RuntimeError`.
+    """
     try:
         from torch._dynamo.exc import FailOnRecompileLimitHit
     except ImportError:
@@ -104,7 +108,7 @@ def recompile_limit_error() -> type[Exception]:
 def without_function_mode() -> Iterator[None]:
     """Switch off the active `TorchFunctionMode` in this context; PyTorch's fused encoder needs that.
 
-    If several modes are active, or the private functions are missing, nothing changes.
+    Nothing changes unless exactly one mode is active and PyTorch has the private functions.
     """
     count, disable = getattr(torch._C, "_len_torch_function_stack", None), getattr(torch._C, "DisableTorchFunction", None)
     if count is None or disable is None or count() != 1:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".svg", ".pdf")
 """Endings of picture files."""
 PAGE = ".html"
-"""Ending of pages."""
+"""Ending of HTML pages."""
 
 
 class Renderer(Protocol):
@@ -24,11 +24,11 @@ class Renderer(Protocol):
     def plot(
         self, record: Any, *, site: str | None, head: int | None, title: str | None, special: bool, caption: bool
     ) -> "Figure":
-        """Draw a picture."""
+        """Draw a record as a Matplotlib figure."""
         ...
 
     def write(self, record: Any, path: Path, *, site: str | None, head: int | None, special: bool, caption: bool) -> None:
-        """Write a file whose ending is one of `PICTURES`, or `PAGE`."""
+        """Draw a record into a file whose ending is one of `PICTURES`, or `PAGE`."""
         ...
 
     def embed(self, record: Any) -> str:
@@ -40,7 +40,7 @@ _find: Callable[[], Renderer] | None = None
 
 
 def set_renderer(find: Callable[[], Renderer]) -> None:
-    """Set the renderer.
+    """Set the renderer, which draws attention records.
 
     Args:
         find: Function that returns the renderer. It is called whenever something is drawn, so that `viz` is imported only then.
@@ -50,6 +50,6 @@ def set_renderer(find: Callable[[], Renderer]) -> None:
 
 
 def renderer() -> Renderer:
-    """Return the renderer."""
+    """Return the renderer, which draws attention records."""
     assert _find is not None, "regard/__init__ sets the renderer"
     return _find()

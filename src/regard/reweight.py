@@ -7,8 +7,9 @@ before the context is computed:
     translator.translate(["she kissed him ."], reweight=at_step(1, attend_to(2)))     # step 1 reads source token 2 only
     translator.translate(["she kissed him ."], reweight={"cross.0": sharpen(4)})      # one layer of a Transformer
 
-A row is a step of a target, or a hypothesis at one step, and a column is a token. The sum of each row is preserved, unless
-all its weights become zero.
+A row belongs to a query: a step of a target, a hypothesis at one step, or, in an encoder, a token. A column belongs to a token
+that is attended to. The rows of `flatten` sum to 1. The other functions preserve the sum of each row, unless all its weights
+become zero.
 """
 
 from abc import ABC, abstractmethod
@@ -61,13 +62,15 @@ class StepReweight(ABC):
 MaybeReweight = TypeVar("MaybeReweight", Reweight, Reweight | None)
 
 ReweightBySite = Mapping[str, Reweight]
-"""Functions by site. `cross`, `encoder` and `decoder` mean all layers of a kind, and `cross.0` means one layer. The function
-for one layer takes precedence.
+"""Functions that change attention weights, by site (the name of an attention in the model). `cross`, `encoder` and `decoder`
+mean all layers of a kind, and `cross.0` means one layer. The function for one layer takes precedence.
 """
 
 
 def flatten(weights: Tensor, mask: Tensor) -> Tensor:
-    """Give the same weight to every column that a row may attend to (Wiegreffe and Pinter 2019, section 3.2, at test time).
+    """Give the same weight to every token that a row may attend to (Wiegreffe and Pinter 2019, section 3.2, at test time).
+
+    The weights of each row then sum to 1, or to 0 if the row may attend to no token.
 
     Args:
         weights: Weights (…,Q,K) of any attention.
@@ -100,19 +103,20 @@ def sharpen(power: float = 2.0) -> Reweight:
 
 
 def erase(*columns: int) -> Reweight:
-    """Return a function that sets the weights of these columns to 0 and rescales the others.
+    """Return a function that sets the weights of these tokens to 0 and rescales the others, so that the row keeps its sum.
 
     Args:
-        columns: Indices of tokens, from 0; negative ones count from the end.
+        columns: Indices of tokens, from 0; negative ones count from the end, including padding. Indices beyond the last token
+            have no effect.
     """
     _check_columns("erase", columns)
     return lambda weights, mask: rescaled(weights.masked_fill(_marked(columns, weights), 0), weights)
 
 
 def attend_to(*columns: int) -> Reweight:
-    """Return a function that gives all weight to these columns, in equal parts.
+    """Return a function that gives all weight to these tokens, in equal parts.
 
-    If a row may attend to none of these columns, because they are later tokens or padding, its weights stay the same.
+    If a row may attend to none of these tokens, because they come later, are padding or are missing, its weights stay the same.
 
     Args:
         columns: Indices of tokens, from 0; negative ones count from the end, including padding.
@@ -133,10 +137,10 @@ def at_step(steps: int | Collection[int], reweight: Reweight) -> StepReweight:
     Args:
         steps: Indices of steps; step 0 predicts the first token. When a language model continues a prompt, the first
             steps belong to the tokens of the prompt.
-        reweight: Function for these rows.
+        reweight: Function for the weights of these steps.
 
     Raises:
-        RequestError: If a step is not a whole number of 0 or more.
+        RequestError: If there is no step, a step is not a whole number of 0 or more, or `reweight` is not a function.
     """
     numbers = (steps,) if isinstance(steps, int) else tuple(steps)
     if not numbers or not all(isinstance(number, int) and number >= 0 for number in numbers):
@@ -210,7 +214,7 @@ def for_site(reweight: ReweightBySite | None, site: str) -> Reweight | None:
 
 
 def for_layers(reweight: ReweightBySite | None, kind: str, count: int) -> dict[int, Reweight]:
-    """Return the functions for the layers of a kind, by the index of the layer.
+    """Return the functions for the layers of a kind, by the index of the layer; layers without a function are left out.
 
     Args:
         reweight: Functions by site.
@@ -225,7 +229,7 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
     """Return the function for the rows of some steps of a target.
 
     Args:
-        reweight: The function for all rows.
+        reweight: The function for all steps; if None, the result is None.
         first: Index of the first step.
         count: Number of steps; 1 if all rows are hypotheses at the same step.
     """
@@ -233,7 +237,7 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
 
 
 def without_steps(reweight: Reweight) -> Reweight:
-    """Return the function for pooling weights (B,K) or (B,H,K), which have no steps; their only row is treated as step 0."""
+    """Adapt a function to pooling weights (B,K) or (B,H,K), which have no axis for steps: their only row counts as step 0."""
     if not isinstance(reweight, StepReweight):
         return reweight
     first = for_steps(reweight, 0)
@@ -261,7 +265,7 @@ def per_hypothesis(reweight: Reweight | None, batch: int) -> Reweight | None:
 
 
 def check_reweight(reweight: ReweightBySite, sites: Collection[str]) -> None:
-    """Check functions by site.
+    """Check the functions that a user gave for the attention sites of a model.
 
     Args:
         reweight: The functions.

@@ -11,7 +11,7 @@ from regard.errors import ShapeError
 
 
 def check_shape(name: str, tensor: Any, axes: str, known: dict[str, int] | None = None) -> dict[str, int]:
-    """Check a tensor's axes against letters, and store the sizes of new letters.
+    """Check a tensor's shape against axis letters, and return the size of each letter.
 
     Args:
         name: The argument's name, for the message.

@@ -1,6 +1,6 @@
-"""Output to the terminal. All printing is done here, so that untrusted text cannot control the terminal.
+"""Output to the terminal. All text is printed here, so that untrusted text cannot control the terminal.
 
-Bars and colours go through `regard.console`. Ruff's rule T20 forbids `print` elsewhere in the package.
+Only bars and coloured text go through `regard.console`. Ruff's rule T20 forbids `print` elsewhere in the package.
 """
 
 import os
@@ -35,7 +35,7 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool 
 
 @contextmanager
 def printable_warnings() -> Iterator[None]:
-    """Escape control characters in warnings, because warnings may contain names of files."""
+    """Escape control characters in warnings while the context is open, because warnings may contain names of files."""
     usual = warnings.formatwarning
 
     def escaped(*facts: Any, **named: Any) -> str:
@@ -59,12 +59,12 @@ def write_now(text: str, *, show_cursor: bool = True) -> None:
 
     Args:
         text: The text.
-        show_cursor: Whether to show the terminal's cursor again; progress bars hide it, and the process is about to end.
+        show_cursor: Whether to show the terminal's cursor again, which progress bars hide; True if the process is about to end.
     """
     cursor = _SHOW_CURSOR if show_cursor and sys.stderr.isatty() else ""
     os.write(2, (cursor + printable(text)).encode())
 
 
 def discard_output() -> None:
-    """Discard standard output from now on. If its reader has closed the pipe, Python would print an error at exit otherwise."""
+    """Discard standard output from now on; otherwise, Python prints an error at exit if the reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

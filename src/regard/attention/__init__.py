@@ -1,4 +1,7 @@
-"""Attention mechanisms with a common interface (`base.Attention`); each can be used on its own."""
+"""Attention mechanisms with a common interface (`base.Attention`), and masks, normalizers, positions and pooling for them.
+
+Each mechanism can be used in your own PyTorch model, without the models and tasks of `regard`.
+"""
 
 from regard.attention.additive import Additive, AdditiveMemory, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory

@@ -2,10 +2,10 @@
 
     score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
-In code: `plain_additive_scores`, for projected queries W_q q and keys W_k k. The class is `Additive`. Its variants
-change only W_q and W_k (`concat`) or v (`monotonic.WeightNormAdditive`). The same score is used in many models that compare
-each row of one set with each row of another: in translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et
-al. 2022) and speech recognition (Chorowski et al. 2015).
+In code: `plain_additive_scores`, which takes projected queries W_q q and projected keys W_k k. The layer is `Additive`. Its
+variants have other W_q and W_k (`concat`) or another v (`monotonic.WeightNormAdditive`). Many models use such a score to
+compare each row of one set with each row of another: in translation, pointer networks (Vinyals et al. 2015), speech recognition
+(Chorowski et al. 2015) and, with a LeakyReLU in place of the tanh, graph attention (Brody et al. 2022).
 """
 
 from abc import abstractmethod
@@ -30,7 +30,10 @@ from regard.shapes import check_shape
 def plain_additive_scores(
     query: Float[Tensor, "B Q H"], key: Float[Tensor, "B K H"], score_weight: Float[Tensor, " H"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) for projected queries and keys, computed as the formula is written."""
+    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) for projected queries q and keys k, computed directly.
+
+    v is `score_weight`. All B·Q·K·H elements of the sum are in memory at the same time.
+    """
     hidden = (query[:, :, None] + key[:, None]).tanh()
     return hidden @ score_weight.to(hidden.dtype)
 
@@ -41,15 +44,16 @@ def additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) without a large (B,Q,K,H) tensor.
+    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh), on a CPU without a large (B,Q,K,H) tensor.
 
-    On a CPU, `kernels.additive` computes large inputs in blocks. In all other cases, the plain formula is used.
+    On a CPU, `kernels.additive` computes large inputs in blocks. In all other cases, also on a GPU, `plain_additive_scores`
+    computes the scores, with a (B,Q,K,H) tensor.
 
     Args:
         query: Projected queries W_q q.
         key: Projected keys W_k k.
         score_weight: v.
-        key_exponential: `kernels.additive.exponential(key)`; pass it if many calls use the same keys.
+        key_exponential: `kernels.additive.exponential(key)`; pass it if many calls use the same keys. None to compute it here.
 
     Raises:
         ShapeError: If the sizes of an axis do not match.
@@ -125,7 +129,7 @@ def _fused(
 
 @dataclass(frozen=True)
 class AdditiveMemory(Memory):
-    """Projected keys, and their exponentials for decoders that attend with one query at a time."""
+    """Projected keys, the values, and exponentials of the keys for decoders that attend with one query at a time."""
 
     key_exponential: Tensor | None = None
     """e^{2·key} (B,K,Da), without gradient; None if it would not save time."""
@@ -189,7 +193,11 @@ class AdditiveBase(ScoredAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query; see `Attention.attend`. On a GPU, one kernel computes all steps if `is_fused` allows it."""
+        """Attend with each query; see `Attention.attend`.
+
+        On a GPU, Triton kernels compute scores, weights and context together if `is_fused` allows it, the normalizer is a
+        softmax, and there is no `reweight`, no `score_bias` and no active dropout.
+        """
         self.refuse_state(state)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
@@ -203,12 +211,12 @@ class AdditiveBase(ScoredAttention):
         )
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return v·tanh(query part + key part)."""
+        """Return scale · v·tanh(query part + key part)."""
         ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
         return additive_scores(self.project_query(query), memory.key, self.score_vector(), ready)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
-        """Return scale · v; if the scale is 1, this is the parameter itself."""
+        """Return scale · v; if the scale is 1, return the parameter v itself."""
         return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
     def _linear_score(self, query_weight: Tensor) -> LinearScore | None:
@@ -219,7 +227,8 @@ class AdditiveBase(ScoredAttention):
 class Additive(AdditiveBase):
     """Additive attention: score(q, k) = v·tanh(W_q q + W_k k).
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions, memory B·Q·K.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions; memory B·Q·K for large inputs
+    on a CPU and in the Triton kernels, otherwise B·Q·K·Da.
 
     Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
 
@@ -236,7 +245,8 @@ class Additive(AdditiveBase):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
+            range.
 
     Example:
         >>> attention = Additive(256)
@@ -277,7 +287,7 @@ class Additive(AdditiveBase):
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """Return W_q and v; see `Attention.linear_score`."""
+        """Return W_q and scale · v; None without a softmax or with active dropout; see `Attention.linear_score`."""
         return self._linear_score(self.query_projection.weight)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:

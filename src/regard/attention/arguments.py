@@ -1,8 +1,8 @@
-"""Check the arguments of constructors and calls, and suggest the correct argument for a wrong one.
+"""Checks of the arguments of constructors and calls; their errors suggest the correct argument for a wrong one.
 
 Users know the argument names of `nn.MultiheadAttention`, `scaled_dot_product_attention`, Keras and x-transformers. Some of
-these names mean the opposite of an argument here (`key_padding_mask`) or have two meanings (`attention_mask`), so errors show
-the correct call.
+these names mean the opposite of regard's argument (`key_padding_mask` is the opposite of `key_mask`) or have two meanings
+(`attention_mask`), so errors show the correct call.
 """
 
 import inspect
@@ -78,6 +78,11 @@ def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str,
 
     Call this function before the constructor, with the same arguments.
 
+    Args:
+        made: Class that is constructed.
+        given: Positional arguments of the constructor.
+        named: Keyword arguments of the constructor.
+
     Raises:
         ArgumentError: If a name is unknown, or there are more positional arguments than the class takes.
     """
@@ -102,7 +107,7 @@ def refuse_call(called: str, given: Sequence[object], named: Iterable[str], know
         called: Name of the class.
         given: Surplus positional arguments.
         named: Names of unknown keyword arguments.
-        known: Names of the accepted arguments; the error suggests one of them.
+        known: Names of the accepted arguments, for the error: it suggests a similar one or lists all of them.
         advice: Advice for surplus positional arguments.
 
     Raises:
@@ -157,7 +162,7 @@ def check_number(called: str, name: str, number: float) -> None:
     """Raise an error if an argument is not a real number.
 
     Raises:
-        ConfigError: If `number` is not a real number.
+        ConfigError: If `number` is a bool or is not a real number.
     """
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a number")
@@ -185,7 +190,7 @@ def check_dropout(called: str, dropout: float) -> None:
 
 
 def check_scale(called: str, scale: float | None, *, default: float) -> float:
-    """Return the scale, or its default for None.
+    """Return the scale as a float, or `default` if the scale is None.
 
     Raises:
         ConfigError: If the scale is not a finite number above 0.
@@ -243,8 +248,8 @@ def check_instance(called: str, name: str, given: object, kind: type, example: s
     """Raise an error if an argument is not an instance of a class.
 
     Args:
-        called: Name of the class that is constructed.
-        name: Name of its argument.
+        called: Name of the class or method that got the argument.
+        name: Name of the argument.
         given: The argument.
         kind: Expected class.
         example: Call that builds an instance, shown in the error message.
@@ -261,9 +266,10 @@ def check_instance(called: str, name: str, given: object, kind: type, example: s
 
 
 def describe_arguments(module: nn.Module) -> str:
-    """Return the text of a module's `repr`: sizes, and arguments that differ from the constructor's defaults.
+    """Return a module's arguments for its `repr`: those without a default, and those that differ from their default.
 
-    Arguments are left out if the module stores them under another name or as a submodule (`repr` lists submodules itself).
+    Device and dtype are left out, and so are arguments that the module stores as None, under another name or as a submodule
+    (`repr` lists submodules itself).
     """
     shown = []
     for name, parameter in inspect.signature(type(module).__init__).parameters.items():

@@ -4,7 +4,7 @@
 
 Decoders call the two steps directly: `prepare` projects the keys once, and `attend` uses them for each query. Masks are
 boolean, and True means "may attend". A query that may not attend to any key gets zero weights, a zero context and finite
-gradients. The module stores nothing between calls.
+gradients. A mechanism stores nothing between calls; if it has a state, `attend` returns the state for the next call.
 """
 
 import inspect
@@ -36,14 +36,14 @@ class AttentionOutput:
     """
 
     context: Float[Tensor, "*B Q Dv"]
-    """The context, Σ_k weight_k value_k."""
+    """The context of each query: Σ_k weight_k value_k. Mechanisms with heads project the sums of all heads."""
     weights: Float[Tensor, "*heads Q K"] | None = None
     """Weights (B,Q,K), or (B,H,Q,K) with heads, before dropout; None if `need_weights` was False."""
     loss: Float[Tensor, ""] | None = None
     """Scalar loss of a mechanism that has its own loss (coverage); else None. `nn.DataParallel` does not gather this loss."""
 
     def __post_init__(self) -> None:
-        # nn.DataParallel gathers the parts of its replicas' outputs and builds an output from an iterator over them.
+        # nn.DataParallel joins the contexts and the weights of its replicas, and calls this class with an iterator over both.
         if isinstance(self.context, Iterator):
             context, weights = self.context
             object.__setattr__(self, "context", context)
@@ -94,7 +94,7 @@ class HeadMaps:
     num_heads: int
     """Number of heads H, the same for queries and keys."""
     rotate: Callable[[Tensor, int], Tensor] | None = None
-    """Function that rotates queries or keys (B,H,T,E), given the position of the first; None if attention ignores positions."""
+    """Function that rotates queries or keys (B,H,T,E) to T successive positions, given the first; None without positions."""
 
 
 _ARGUMENTS = (
@@ -110,8 +110,8 @@ _BY_POSITION = (
 class Attention(Observable, nn.Module, ABC):
     """Base class of every mechanism that has a query: weights = f(query, key), context = Σ_k weight_k value_k.
 
-    Your own mechanism overrides `prepare` and `attend`. If it computes a score for each query and key, `ScoredAttention` is a
-    shorter base.
+    Your own mechanism overrides `prepare` and `attend`. If it computes a score for each query and key, use the base class
+    `ScoredAttention`, which needs less code.
     """
 
     normalized: bool = True
@@ -119,7 +119,9 @@ class Attention(Observable, nn.Module, ABC):
     permutation_equivariant: bool = True
     """Whether permuting the keys permutes the weights in the same way."""
     stateful: bool = False
-    """Whether the weights depend on earlier queries, so that queries must come in order."""
+    """Whether `attend` returns a state, such as earlier weights or the keys of earlier steps, which the next call needs.
+    Queries must then come in order.
+    """
 
     sequential: bool = False
     """Whether the queries of a call are computed one after another. If True, `torch.export` needs a fixed number of queries (B
@@ -128,7 +130,7 @@ class Attention(Observable, nn.Module, ABC):
     has_loss: bool = False
     """Whether the mechanism returns its own loss, which is added to the training loss."""
     supports_fused: bool = False
-    """Whether a kernel may compute scores, weights and context at once if the caller needs no weights."""
+    """Whether fused kernels may compute scores, weights and context at once; most are used only if no weights are needed."""
     supports_onnx: bool = True
     """Whether ONNX has all operations of the mechanism."""
 
@@ -146,7 +148,7 @@ class Attention(Observable, nn.Module, ABC):
         cls.known_arguments = frozenset(n for f in (cls.prepare, cls.attend) for n in inspect.signature(f).parameters)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Check the names of the arguments before the constructor runs."""
+        """Check the names and the number of the arguments before the constructor runs."""
         check_constructor(cls, args, kwargs)
         return super().__new__(cls)
 
@@ -154,7 +156,7 @@ class Attention(Observable, nn.Module, ABC):
         """Return the parameters of the score, for loops that compute scores and weights themselves.
 
         Returns:
-            The parameters if `prepare` and `attend` compute exactly the formula of `LinearScore`; None by default.
+            The parameters if `prepare` and `attend` compute exactly the formula of `LinearScore`; otherwise (the default) None.
         """
         return None
 
@@ -181,7 +183,7 @@ class Attention(Observable, nn.Module, ABC):
             The memory that `attend` needs.
 
         Raises:
-            ShapeError: If the sizes of an axis or of the mask do not match.
+            ShapeError: If the sizes of an axis or of the mask do not match, or the mask is not boolean.
         """
 
     @abstractmethod
@@ -201,7 +203,7 @@ class Attention(Observable, nn.Module, ABC):
         Args:
             query: The queries.
             memory: Result of `prepare`.
-            state: Second result of the previous call, for a stateful mechanism; None for the first call.
+            state: Second result of the previous call of `attend`, for a stateful mechanism; None for the first call.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
             score_bias: Numbers that are added to the scores before the normalizer, in a shape that `attn_mask` may have. Where
                 the bias is −∞, the query may not attend. A monotonic mechanism adds it to the logits of its probabilities.
@@ -213,7 +215,8 @@ class Attention(Observable, nn.Module, ABC):
             The output, and the state for the next call (None for a mechanism without a state).
 
         Raises:
-            ShapeError: If the sizes of an axis or of the mask do not match.
+            ShapeError: If the sizes of an axis, of the mask or of the bias do not match, the mask is not boolean, or the bias
+                is not of a floating type.
             RequestError: If a state is given to a mechanism that has no state.
         """
 
@@ -252,7 +255,7 @@ class Attention(Observable, nn.Module, ABC):
             Context and weights: `context, weights = attention(query, key, value)`.
 
         Raises:
-            ShapeError: If the sizes of an axis or of a mask do not match.
+            ShapeError: If the sizes of an axis or of a mask do not match, a mask is not boolean, or a value has no key.
             ArgumentError: If an argument is unknown or is not a tensor.
         """
         called = type(self).__name__
@@ -271,7 +274,7 @@ class Attention(Observable, nn.Module, ABC):
         return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
 
     def head_maps(self) -> HeadMaps | None:
-        """Return the linear maps of the heads if `prepare` and `attend` compute exactly the formula of `HeadMaps`."""
+        """Return the linear maps if `prepare` and `attend` compute exactly the formula of `HeadMaps`; otherwise, None."""
         return None
 
     def extra_repr(self) -> str:
@@ -303,10 +306,10 @@ class Attention(Observable, nn.Module, ABC):
             )
 
     def _given(self, **arguments: Tensor | None) -> dict[str, Any]:
-        """Return the arguments that are not None, and check that the mechanism accepts them, because not all mechanisms do.
+        """Return the arguments that are not None; each must be an argument of this mechanism's `prepare` or `attend`.
 
         Raises:
-            ArgumentError: If `prepare` and `attend` of this class have no such argument.
+            ArgumentError: If neither `prepare` nor `attend` of this class has the argument.
         """
         given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
         for name in given.keys() - self.known_arguments:
@@ -336,7 +339,7 @@ class Attention(Observable, nn.Module, ABC):
         reweight: Reweight | None,
         need_weights: bool,
     ) -> AttentionOutput:
-        """Attend within a batch that holds this one sequence, and remove the batch axis from the result."""
+        """Attend with queries without a batch axis: add a batch axis to all inputs, and remove it from the results."""
         for name, tensor, axes in (("key", key, 2), ("value", value, 2), ("key_mask", key_mask, 1)):
             if tensor is not None and tensor.ndim != axes:
                 raise ShapeError(
@@ -351,7 +354,7 @@ class Attention(Observable, nn.Module, ABC):
             **self._given(key_positions=options["key_positions"]),
         )
         if attn_mask is not None and attn_mask.ndim == 3:
-            attn_mask = attn_mask[None]  # (H,Q,K)
+            attn_mask = attn_mask[None]  # from (H,Q,K) to (1,H,Q,K)
         score_bias = options["score_bias"]
         if score_bias is not None and score_bias.ndim == 3:
             score_bias = score_bias[None]

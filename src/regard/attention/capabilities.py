@@ -2,12 +2,13 @@
 
     attention.linear_score()              the parameters of its score, for loops that compute the score themselves
     attention.supports_fused              whether a kernel may compute scores and context at once
-    attention.observe(observer)           calls a function with every result of `attend` while a context is open
+    attention.observe(observer)           calls a function after every `attend` inside a `with` block
     attention.attend(…, reweight=…)       replaces the weights before the context is computed
 
-No code checks the type of a mechanism. A fast path computes a formula from a module's parameters without calling the module,
-so it must not be used if a call of the module would compute something else. `capability` and `Unchanged` ensure that: a
-subclass that overrides a method loses the capabilities of its parent, unless it declares its own.
+Fast paths ask for these capabilities instead of checking the class of a mechanism, so that your own mechanism can have them
+too. A fast path computes a formula from a module's parameters without calling the module, so it must not be used if a call of
+the module would compute something else. `capability` and `Unchanged` ensure that: a subclass that overrides a method of the
+formula loses the capabilities of its parent, unless it declares its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -108,7 +109,10 @@ def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
 
 @cache
 def _methods(cls: type[nn.Module]) -> dict[str, Any]:
-    """Return the methods of a class and of its parents, without those of `nn.Module`, and without capabilities."""
+    """Return the methods of a class and of its parents.
+
+    The methods of `nn.Module`, capabilities, and special methods such as `__init__` are left out.
+    """
     above = [parent for parent in cls.__mro__ if not issubclass(nn.Module, parent)]
     names = {name for parent in above for name, method in vars(parent).items() if isfunction(method)}
     return {name: getattr(cls, name) for name in names if not name.startswith("__")}
@@ -133,17 +137,17 @@ def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) 
 
 @dataclass(frozen=True)
 class LinearScore:
-    """Parameters of a score v·tanh(W q + k) or k·(W q), where k are the keys that `prepare` projects."""
+    """Parameters of a score v·tanh(W q + k) or k·(W q); k is a key as `prepare` returns it, and weights are a softmax."""
 
     query_weight: Tensor | None
-    """W (Da,Dq); None for W = scale · I."""
+    """W (Da,Dq); None for W = scale · I, where I is the identity matrix."""
     score_weight: Tensor | None = None
     """v (Da) of an additive score; None for a product."""
     scale: float = 1.0
-    """Factor of I; used only if `query_weight` is None."""
+    """Factor of the identity matrix; used only if `query_weight` is None."""
 
     def weight_for(self, query: Float[Tensor, "*any Dq"]) -> Float[Tensor, "Da Dq"]:
-        """Return W; if it is not stored, build scale · I on the device of the queries."""
+        """Return W; if `query_weight` is None, build scale · I in float64 on the device of the queries."""
         if self.query_weight is not None:
             return self.query_weight
         return self.scale * torch.eye(query.shape[-1], dtype=torch.float64, device=query.device)
@@ -174,7 +178,7 @@ class Observable:
 
     @contextmanager
     def observe(self, observer: Callable[[Observation], None]) -> Iterator[None]:
-        """Call a function with the result of every `attend` while the context is open.
+        """Call a function with the inputs and weights of every `attend` inside a `with` block.
 
         The weights are computed even if a caller does not need them, and callers still get their usual results. Several
         observers may be active at once.

@@ -1,4 +1,4 @@
-"""Base class of the soft and the hard form of monotonic chunkwise attention, with a second scorer for the window."""
+"""Base class of `MoChA` and `HardMoChA` (monotonic chunkwise attention), with a second scorer for the keys within a window."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class ChunkMemory(Memory):
     monotonic: Memory
     """Memory of the scorer that decides where a query stops; it holds the values."""
     chunk: Memory
-    """Memory of the scorer within the window; its values are empty."""
+    """Memory of the scorer for the keys within the window; its values have width 0."""
 
     def select(self, index: Int[Tensor, " M"]) -> "ChunkMemory":
         """Keep the given rows of the batch, in the given order."""
@@ -58,7 +58,10 @@ class ChunkedAttention(MonotonicAttention):
 
 
 def _prepare_chunk(scorer: ScoredAttention, key: Tensor, key_mask: Tensor | None) -> Memory:
-    """Return the memory for the scorer within the window. Its values have width 0, because those in `monotonic` are used."""
+    """Return the memory for the scorer of the keys within the window.
+
+    Its values have width 0, because the values in `ChunkMemory.monotonic` are used.
+    """
     return scorer.prepare(key, key[..., :0], key_mask=key_mask)
 
 

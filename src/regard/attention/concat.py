@@ -1,7 +1,7 @@
 """Luong's concat score: additive attention in which one matrix W projects the query and the key.
 
-    score(q, k) = v · tanh(W [q; k])        `Concat`, the paper's: W (Da, Dq + Dk) = [W_q, W_k]
-    score(q, k) = v · tanh(W (q + k))       `SumConcat`, a tutorial's: W (Da, D) serves both, W_q = W_k = W
+    score(q, k) = v · tanh(W [q; k])        `Concat`, as in the paper: W (Da, Dq + Dk) = [W_q, W_k]
+    score(q, k) = v · tanh(W (q + k))       `SumConcat`, as in a tutorial: one W (Da, D) projects both, W_q = W_k = W
 
 Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is `additive.plain_additive_scores` of
 `query_part(q, W)` and `key_part(k, W)`.
@@ -41,7 +41,7 @@ class _ConcatBase(AdditiveBase):
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """Return W_q and v; see `Attention.linear_score`."""
+        """Return W_q and scale · v; None without a softmax or with active dropout; see `Attention.linear_score`."""
         return self._linear_score(self.projection.weight[:, : self.query_size])
 
 
@@ -65,7 +65,8 @@ class Concat(_ConcatBase):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
+            range.
 
     Example:
         >>> attention = Concat(256)
@@ -107,7 +108,7 @@ class SumConcat(_ConcatBase):
     Differs from the paper: the paper's W has separate columns for query and key (`Concat`).
 
     Args:
-        query_size: Dq = Dk, ≥ 1.
+        query_size: Dq = Dk, width of queries and keys, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
@@ -117,7 +118,8 @@ class SumConcat(_ConcatBase):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
+            range.
 
     Example:
         >>> attention = SumConcat(256)

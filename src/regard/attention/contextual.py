@@ -2,8 +2,8 @@
 
     p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E),    weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij])
 
-The sum is over the keys l ≥ j that query i may attend to; q·e is interpolated between whole positions. In code:
-`contextual_positions` and `position_scores`.
+The sum is over the keys l ≥ j that query i may attend to. e[p] is a learned vector for each whole position p; between whole
+positions, q·e is interpolated. In code: `contextual_positions` and `position_scores`.
 """
 
 import torch
@@ -29,7 +29,7 @@ def contextual_positions(
 def position_scores(
     query: Float[Tensor, "B H Q E"], table: Float[Tensor, "P E"], positions: Float[Tensor, "B H Q K"]
 ) -> Float[Tensor, "B H Q K"]:
-    """Return q_i·e[p_ij], interpolated between the whole positions below and above p_ij."""
+    """Return q_i·e[p_ij], interpolated between the whole positions below and above p_ij; e is `table`."""
     products = (query @ table.mT).to(positions.dtype)  # (B,H,Q,P)
     below = positions.detach().floor()
     share = positions - below
@@ -43,7 +43,8 @@ class ContextualPositionAttention(ProjectedHeads):
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v; context = W_o [head_1; …; head_H] + b_o.
     The sum is over the keys l ≥ j that query i may attend to (if causal, up to position i). Each key counts with its gate σ, so
     that a position can count words or sentences instead of tokens. Positions are clipped to P − 1. Between whole positions, q·e
-    is interpolated. e (P,E) is zero at first, and all heads share it. Context (B,Q,D), weights (B,H,Q,K).
+    is interpolated. e (P,E) has a learned vector for each whole position; it is zero at first, and all heads share it. Context
+    (B,Q,D), weights (B,H,Q,K).
 
     Reference: Golovneva et al. 2024, "Contextual position encoding: learning to count what's important", eqs. 3–5. Gates and
     q·k have the scale 1/√E, q·e has none, as in the authors' code.
@@ -55,14 +56,15 @@ class ContextualPositionAttention(ProjectedHeads):
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         num_positions: P, number of positions, ≥ 1.
-        bias: Whether the four maps have biases.
+        bias: Whether the maps of queries, keys, values and output have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `dropout` is out of its
+            range, or `bias` or `causal` is not a bool.
 
     Example:
         >>> attention = ContextualPositionAttention(512, 8, causal=True)

@@ -1,4 +1,4 @@
-"""Rename the parameters of `nn.MultiheadAttention` to those of `MultiHead`, and back."""
+"""Conversion between `nn.MultiheadAttention` and `MultiHead`, which have the same parameters under different names."""
 
 from collections.abc import Mapping, MutableMapping
 from typing import Any
@@ -17,7 +17,9 @@ _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
-    """Rename the parameters of an `nn.MultiheadAttention` in a state dict in place, before a `MultiHead` loads it.
+    """Give the parameters of an `nn.MultiheadAttention` the names of `MultiHead`, before a `MultiHead` loads a state dict.
+
+    The state dict is changed in place. If it has one matrix for query, key and value, the matrix is split into three.
 
     Args:
         module: The `MultiHead` that loads the state dict.
@@ -26,7 +28,8 @@ def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: s
         rest: Further arguments that PyTorch passes to a hook; not used.
 
     Raises:
-        ConfigError: If the parameters include those of `add_bias_kv`, but the `MultiHead` has no learned added key.
+        ConfigError: If the parameters include those of `add_bias_kv`, but the `MultiHead` has no modifier `AddedKeys` with a
+            learned key.
     """
     if f"{prefix}bias_k" in state:
         at = [i for i, each in enumerate(module.modifiers) if isinstance(each, AddedKeys) and each.learned]

@@ -2,7 +2,7 @@
 
     score(q, k) = g q·k / (‖q‖ ‖k‖)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
-In code: the product of `unit_vectors` of both, times g.
+g is a number, fixed or learned. In code: g times the product of `unit_vectors(query)` and `unit_vectors(key)`.
 """
 
 import math
@@ -27,7 +27,7 @@ def unit_vectors(x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
 
 
 class Cosine(ProductBase):
-    """score(q, k) = g q·k / (‖q‖ ‖k‖), for queries and keys of the same width; g is the only parameter.
+    """score(q, k) = g q·k / (‖q‖ ‖k‖), for queries and keys of the same width; g is a number, learned by default.
 
     Scores lie between −g and g, so g limits how sharp the softmax can become.
 
@@ -35,8 +35,8 @@ class Cosine(ProductBase):
     Transformer V2", eq. 2 (1/τ is g, learned).
 
     Args:
-        query_size: Dq = Dk, ≥ 1.
-        scale: g at the start, finite and > 0.
+        query_size: Dq = Dk, width of queries and keys, ≥ 1.
+        scale: Initial value of g, finite and > 0.
         learned: Whether g is trained.
         normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
@@ -45,7 +45,8 @@ class Cosine(ProductBase):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, g is not above zero, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, g is not a finite number above zero, `learned` is not a bool,
+            the normalizer is unknown, or dropout is out of its range.
 
     Example:
         >>> attention = Cosine(256)

@@ -4,7 +4,8 @@
     c_t = Σ_{t' < t} α_t'                                     `Coverage`
     c_t = (1/Φ) Σ_{t' < t} α_t',    Φ = N · sigmoid(U_f·k)    `FertilityCoverage`
 
-In code: `coverage_scores`, `coverage_loss` and `fertilities`.
+α_t are the weights of query t, and N is the largest possible fertility Φ. In code: `coverage_scores`, `coverage_loss` and
+`fertilities`.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,10 @@ def coverage_scores(
 
 
 def fertilities(logits: Float[Tensor, "B K"], max_fertility: float) -> Float[Tensor, "B K"]:
-    """Return Φ = N · sigmoid(U_f·k), the number of queries that each key can serve, in at least float32."""
+    """Return Φ = N · sigmoid(U_f·k), the number of queries that each key can serve, in at least float32.
+
+    `logits` holds U_f·k, and N is `max_fertility`.
+    """
     return max_fertility * logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
 
 
@@ -84,7 +88,7 @@ class Coverage(HistoryAttention):
     weights, with a mask of the target's padding. Add the loss to the training loss, multiplied by λ (1 in the paper).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q
-    sequential steps of B·K·2Da multiply-adds; memory B·K·Da.
+    sequential steps of B·K·2Da multiply-adds; memory B·K·Da, with gradients B·Q·K·Da.
 
     Reference: See, Liu, Manning 2017, eqs. 10–13 (W_h k, W_s q, b_attn there).
     Differs from the paper: the loss is a mean over all queries of the batch; the paper first takes the mean over each target.
@@ -102,7 +106,8 @@ class Coverage(HistoryAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
+            range.
 
     Example:
         >>> attention = Coverage(256)
@@ -144,7 +149,7 @@ class Coverage(HistoryAttention):
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Return v·tanh(W_q q + W_k k + w_c c_t + b)."""
+        """Return scale · v·tanh(W_q q + W_k k + w_c c_t + b)."""
         coverage = self.coverage(self.begin(memory) if history is None else history, memory)
         return coverage_scores(self.query_projection(query), memory.key, coverage, self.coverage_weight, self.score_vector())
 
@@ -166,10 +171,10 @@ class Coverage(HistoryAttention):
 
 @dataclass(frozen=True)
 class FertilityMemory(Memory):
-    """Projected keys, and the number of queries that each key can serve."""
+    """Projected keys, the values, and the number of queries that each key can serve."""
 
     fertility: Tensor | None = None
-    """Φ (B,K), between 0 and N; `FertilityCoverage.prepare` always sets it."""
+    """Φ (B,K), between 0 and `max_fertility`; `FertilityCoverage.prepare` always sets it."""
 
     def select(self, index: Int[Tensor, " M"]) -> "FertilityMemory":
         """Keep the given rows of the batch, in the given order."""
@@ -197,7 +202,7 @@ class FertilityCoverage(Coverage):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        max_fertility: N, the maximum number of queries that a key can serve, > 0 (2 in the paper).
+        max_fertility: N, the maximum number of queries that a key can serve, finite and > 0 (2 in the paper).
         bias: Whether the sum inside the tanh has a bias (not in the paper).
         normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
@@ -207,7 +212,8 @@ class FertilityCoverage(Coverage):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or `max_fertility` is not above 0.
+        ConfigError: If a size is not a whole number of 1 or more, `max_fertility` is not a finite number above 0, the
+            normalizer is unknown, or scale or dropout is out of its range.
 
     Example:
         >>> attention = FertilityCoverage(256)
@@ -265,7 +271,7 @@ class FertilityCoverage(Coverage):
         return FertilityMemory(memory.key, memory.value, key_mask, fertilities(logits, self.max_fertility))
 
     def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:
-        """Return (Σ α) / Φ."""
+        """Return c_t = (Σ α) / Φ, where Φ is at least 2⁻¹⁰."""
         assert isinstance(memory, FertilityMemory)
         assert memory.fertility is not None
         return history / memory.fertility.clamp(min=2**-10)

@@ -3,7 +3,8 @@
     weight_h = softmax(q_h k_hᵀ / √e) − λ softmax(q'_h k'_hᵀ / √e),    e = D/2H
     λ = exp(a·b) − exp(a'·b') + λ₀,    head_h = (1 − λ₀) norm(weight_h v_h),    context = W_o [head_1; …; head_H] + b_o
 
-In code: `learned_factor`, which returns λ, and `differential_weights`.
+a, b, a' and b' are learned vectors, λ₀ is a constant, and norm is the RMS norm of each head. In code: `learned_factor`, which
+returns λ, and `differential_weights`.
 """
 
 import torch
@@ -20,7 +21,7 @@ from regard.errors import ConfigError
 
 
 def learned_factor(vectors: Float[Tensor, "4 e"], initial: float) -> Float[Tensor, ""]:
-    """Return λ = exp(a·b) − exp(a'·b') + λ₀ for the vectors a, b, a', b'."""
+    """Return λ = exp(a·b) − exp(a'·b') + λ₀ for the rows a, b, a', b' of `vectors` and λ₀ = `initial`."""
     first, first_other, second, second_other = at_least_float32(vectors)
     return (first @ first_other).exp() - (second @ second_other).exp() + initial
 
@@ -32,7 +33,10 @@ def differential_weights(
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "B H Q K"]:
-    """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e); q and q' (k and k') are the two halves of a head's features."""
+    """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e); q and q' (k and k') are the two halves of a head's features.
+
+    λ is `factor`, and e = E/2 is the width of each half.
+    """
     (q, k), width = (x.unflatten(-1, (2, -1)).transpose(2, 3) for x in (query, key)), query.shape[-1] // 2
     scores = q / width**0.5 @ k.mT  # (B,H,2,Q,K)
     scores = add_bias(scores, None if bias is None else bias[..., None, :, :], query.shape[1])
@@ -61,7 +65,7 @@ class DifferentialAttention(ProjectedHeads):
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         initial_lambda: λ₀, in (0, 1).
-        bias: Whether the four maps have biases.
+        bias: Whether the maps of queries, keys, values and output have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
         device: Device of the parameters, as in `torch.nn`.
@@ -69,7 +73,7 @@ class DifferentialAttention(ProjectedHeads):
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, the width of a head is
-            odd, or λ₀ is out of its range.
+            odd, λ₀ or dropout is out of its range, or `bias` or `causal` is not a bool.
 
     Example:
         >>> context, weights = DifferentialAttention(512, 4)(torch.randn(2, 9, 512))
@@ -129,5 +133,5 @@ class DifferentialAttention(ProjectedHeads):
         return differential_weights(query, memory.key, factor, mask, bias).to(memory.value.dtype)
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-        """Return W_o (1 − λ₀) norm([head_1; …; head_H]) + b_o."""
+        """Return W_o (1 − λ₀) [norm(head_1); …; norm(head_H)] + b_o."""
         return self.output_projection((1 - self.initial_lambda) * join_heads(normed(heads, self.norm)))

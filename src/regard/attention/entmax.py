@@ -1,6 +1,6 @@
 """α-entmax: a family between softmax (α → 1) and sparsemax (α = 2), with α given or learned.
 
-    w_k = max((α − 1) s_k − τ, 0)^(1/(α−1)),    with the τ that makes them sum to one        `Entmax`, "entmax"
+    w_k = max((α − 1) s_k − τ, 0)^(1/(α−1)),    with the τ for which Σ_k w_k = 1        `Entmax`, "entmax"
 
 In code: `entmax_weights`. The exact forms for α = 1.5 and 2, by sorting, are in `sparse`.
 """
@@ -24,7 +24,7 @@ instead of a smaller α; the weights are nearly the same.
 
 
 def entmax_weights(z: Float[Tensor, "*any K"], power: Tensor | float, threshold: Tensor) -> Float[Tensor, "*any K"]:
-    """Return max(z − τ, 0)^power for z = (α − 1) s and power = 1/(α − 1)."""
+    """Return max(z − τ, 0)^power with τ = `threshold`: the weights for z = (α − 1) s and power = 1/(α − 1)."""
     support = z > threshold
     return (z - threshold).where(support, 1).pow(power).where(support, 0)
 
@@ -41,7 +41,7 @@ def entmax_threshold(z: Float[Tensor, "*any K"], power: Tensor | float) -> Float
 
 
 def newton_step(z: Float[Tensor, "*any K"], power: Tensor | float, threshold: Tensor) -> Float[Tensor, "*any one"]:
-    """Return τ after a step of Newton's method: the root of the tangent of Σ_k w_k − 1."""
+    """Return τ after a step of Newton's method: the root of the tangent of Σ_k w_k − 1 as a function of τ."""
     slope = power * entmax_weights(z, power - 1, threshold).sum(-1, keepdim=True)
     return threshold + (entmax_weights(z, power, threshold).sum(-1, keepdim=True) - 1) / slope
 
@@ -52,20 +52,20 @@ class Entmax(nn.Module):
     The larger α, the more weights are exactly zero: a softmax for α → 1, `Entmax15` for 1.5, `Sparsemax` for 2. With
     `num_heads` and a learned α, each head learns how sparse its weights are.
 
-    Cost: about twenty passes over each row (the exact `Entmax15` and `Sparsemax` sort it once).
+    Cost: about 20 passes over each row, 35 in float64 (the exact `Entmax15` and `Sparsemax` sort each row once).
 
     Reference: Peters, Niculae, Martins 2019, eq. 10 and algorithm 1 (bisection); Correia, Niculae, Martins 2019, section 3
     (α = 1 + σ(a), learned for each head).
 
     Args:
         num_heads: H, for scores (B,H,Q,K) and a learned α for each head; None for one α.
-        alpha: α at the start, 1.01 ≤ α ≤ 2, and below 2 if it is learned.
+        alpha: Initial value of α, 1.01 ≤ α ≤ 2; if α is learned, 1.01 < α < 2.
         learned: Whether α is trained; a trained α stays between 1.01 and 2.
         device: Device of α, as in `torch.nn`.
         dtype: Type of α, as in `torch.nn`.
 
     Raises:
-        ConfigError: If an argument is of the wrong kind or out of range.
+        ConfigError: If an argument has a wrong type or is out of range.
 
     Example:
         >>> Entmax(alpha=2.0)(torch.tensor([1.0, 0.5, -1.0]))
@@ -111,7 +111,8 @@ class Entmax(nn.Module):
         scale = self.alpha - 1
         if isinstance(scale, Tensor):
             scale = scale.to(torch.promote_types(scores.dtype, torch.float32))
-        # A learned scale (at least 0.01) has a finite gradient only if the differences are finite.
+        # The gradient of a learned scale is finite only if no difference to the highest score is −∞. Those below −1000 are
+        # set to −1000, which changes no weight: the scale is at least 0.01, and only numbers above −1 can get a weight.
         z, power = (scale * below_the_highest(scores, mask).clamp(min=-1000)).clamp(min=-2), 1 / scale
         if mask is not None:  # in a row without allowed keys, the search for τ and its gradients need a score of 0
             z = z.where(mask.any(-1, keepdim=True), 0)
@@ -125,6 +126,6 @@ class Entmax(nn.Module):
         return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)
 
     def extra_repr(self) -> str:
-        """Return α, for `print`."""
+        """Return `num_heads` (or α if `num_heads` is None) and whether α is learned, for `print`."""
         shown = [f"num_heads={self.num_heads}"] if self.num_heads else [f"alpha={float(self.alpha):.4g}"]
         return ", ".join([*shown, f"learned={self.learned}"])

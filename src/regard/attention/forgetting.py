@@ -20,7 +20,7 @@ from regard.attention.sparse import at_least_float32
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:
     """Return Σ_{l > j} log f_l over the keys l that a query may attend to; `gates` holds log f."""
     seen = gates[:, :, None] if mask is None else gates[:, :, None].where(mask, 0)
-    return seen.flip(-1).cumsum(-1).flip(-1) - seen  # summed from the last key, so that sums of a few keys are exact
+    return seen.flip(-1).cumsum(-1).flip(-1) - seen  # from the last key on, so that short sums stay exact
 
 
 def forgetting_weights(
@@ -53,14 +53,15 @@ class ForgettingAttention(ProjectedHeads):
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         initial_gate: Initial b_f; with a larger number, the gates forget less at first.
-        bias: Whether the four maps have biases.
+        bias: Whether the maps of queries, keys, values and output have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `initial_gate` is not a
+            number, `dropout` is out of its range, or `bias` or `causal` is not a bool.
 
     Example:
         >>> attention = ForgettingAttention(512, 8, causal=True)

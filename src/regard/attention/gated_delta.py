@@ -3,7 +3,8 @@
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ,    head_t = S_tᵀ q_t
     head_t = Σ_i A_ti v_i,    A = M (I + L)⁻¹ diag(β),    M_ti = a_ti q_t·k_i (i ≤ t),    L_ti = β_t a_ti k_t·k_i (i < t)
 
-with a_ti = α_{i+1} … α_t. In code: `delta_step`, the recurrence, and `implied_weights`, the matrix A.
+with a_ti = α_{i+1} … α_t. α_t is the share of S that remains at position t, and β_t is the share of the stored value that key
+t overwrites. In code: `delta_step`, the recurrence, and `implied_weights`, the matrix A.
 """
 
 import math
@@ -36,7 +37,10 @@ def implied_weights(
     gates: Float[Tensor, "*#any K 2"],
     last: Float[Tensor, "Q K"],
 ) -> Float[Tensor, "*any Q K"]:
-    """Return A = M (I + L)⁻¹ diag(β); each row of `last` is 1 at the last key that its query reads, and 0 elsewhere."""
+    """Return A = M (I + L)⁻¹ diag(β), where the docstring of the module defines M and L.
+
+    `last` has a row for each query, with a 1 at the last key that the query reads, and 0 elsewhere. `gates` holds log α and β.
+    """
     faded, rate = gates[..., 0].cumsum(-1), gates[..., 1]  # log (α_1 … α_t), β
     until = (faded[..., None, :] * last).sum(-1)  # log (α_1 … α_t) at each query's last key t
     seen = last.flip(-1).cumsum(-1).flip(-1) > 0
@@ -57,10 +61,11 @@ class GatedDeltaNet(RecurrentHeads):
     not sum to one.** They depend on the order of the keys: if the same key comes again before the query, the earlier key
     loses weight. A masked key is skipped: it neither changes S nor makes S decay.
 
-    If `causal` is False, all queries read S after the last key, which `prepare` computes. If `causal` is True, query i reads S
-    after the key at its position, and a decoder's state is S (`SummaryState`). If no weights are needed, the cost grows with K
-    and not with Q·K. With an `attn_mask`, each query has its own recurrence, and memory grows with B·H·Q·K². A model with this
-    mechanism cannot be exported to ONNX, which has no operation for triangular systems.
+    If `causal` is False, `prepare` computes S after the last key, and all queries read this S. If `causal` is True, query i
+    reads S after the key at its position. A causal decoder's state is S (`SummaryState`), or all keys if weights, an
+    `attn_mask` or `reweight` are used. If no weights are needed, the cost grows with Q + K and not with Q·K. With an
+    `attn_mask`, each query has its own recurrence, and memory grows with B·H·Q·K². A model with this mechanism cannot be
+    exported to ONNX, which has no operation for triangular systems.
 
     Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", eq. 10 (S there is the transpose), eqs. 8 and 9 with
     section 3.3 for the chunks, section 3.4 for the block; Schlag et al. 2021 (without α). Differs from the paper: no short
@@ -77,7 +82,8 @@ class GatedDeltaNet(RecurrentHeads):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, or `bias` or `causal` is
+            not a bool.
 
     Example:
         >>> attention = GatedDeltaNet(512, 8, causal=True)
@@ -161,7 +167,7 @@ class GatedDeltaNet(RecurrentHeads):
         return implied_weights(query[:, :, :, None], memory.key[:, :, None], gates, last)[:, :, :, 0].to(memory.value.dtype)
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-        """Return W_o (norm([head_1; …; head_H]) ∘ SiLU(W_g query)) + b_o."""
+        """Return W_o ([norm(head_1); …; norm(head_H)] ∘ SiLU(W_g query)) + b_o."""
         return self.output_projection(join_heads(normed(heads, self.norm)) * nn.functional.silu(self.gate_projection(query)))
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
@@ -169,13 +175,16 @@ class GatedDeltaNet(RecurrentHeads):
         return head_product(query, summary)
 
     def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
-        """Return S after these keys."""
+        """Return S after the keys of `memory`; `summary` is S before them, None for zeros."""
         return self._by_chunks(None, memory, summary)[1]
 
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Read S_t with each query; use the recurrence for a single position with a state, and chunks otherwise."""
+        """Return S_tᵀ q_t for each query, and S after the last key.
+
+        A single position with a `summary` takes one step of the recurrence; other positions are computed in chunks.
+        """
         if query.shape[2] > 1 or summary is None:
             found, summary = self._by_chunks(query, memory, summary)
             assert found is not None
@@ -193,7 +202,7 @@ class GatedDeltaNet(RecurrentHeads):
         return scan_chunks(query, key, value, memory.gates, summary)
 
     def _last(self, queries: int, key: Tensor) -> Float[Tensor, "Q K"]:
-        """Return a matrix with a 1 at the last key before each query reads S; a row is zero if its query precedes all keys."""
+        """Return a matrix whose row for a query has a 1 at the last key that the query reads; zeros if there is no such key."""
         keys = key.shape[2]
         position = torch.arange(queries, device=key.device) + (keys - queries)
         if not self.causal:

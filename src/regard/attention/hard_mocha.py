@@ -43,14 +43,16 @@ class HardMoChA(ChunkedAttention, HardMonotonic):
         query_size: Dq, width of the queries, ≥ 1.
         chunk_size: w, the number of keys in a window, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
-        scorer: Mechanism whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
+        scorer: Mechanism whose scores, plus r, are the energies e (see `HardMonotonic`); None for `WeightNormAdditive`,
+            as in the paper.
         chunk_scorer: Mechanism whose scores are u; None for another `WeightNormAdditive`.
         initial_offset: Value of r (see `HardMonotonic`) until trained parameters are loaded.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width or the chunk size is not a whole number of 1 or more, or a width differs from the scorers'.
+        ConfigError: If a width or the chunk size is not a whole number of 1 or more, or a scorer has other widths, a state or
+            dropout.
 
     Example:
         >>> attention = HardMoChA(256, chunk_size=4)

@@ -25,7 +25,7 @@ def stopping_points(
 
     Args:
         energies: e, before the sigmoid.
-        previous: t_0; None to start at the first key.
+        previous: t_0 (B), the key at which the query before these stopped; None to start at the first key.
         mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None if it may stop anywhere.
 
     Returns:
@@ -56,7 +56,7 @@ class HardMonotonicState:
     """State of a hard monotonic mechanism: where the last query stopped."""
 
     position: Int[Tensor, " B"]
-    """t of the last query; K if this query or an earlier one did not stop."""
+    """The key t at which the last query stopped; K if this query or an earlier one did not stop."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HardMonotonicState":
         """Keep the given rows of the batch, in the given order."""
@@ -67,7 +67,7 @@ torch.export.register_dataclass(HardMonotonicState, serialized_type_name="regard
 
 
 class HardMonotonic(MonotonicAttention):
-    """Monotonic attention for decoding: a query takes the value of the first key with p > ½, from the previous query's key on.
+    """Monotonic attention for decoding: a query takes the value of the first key with p > ½, and the next query starts there.
 
     t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero without such a j.
 
@@ -80,13 +80,13 @@ class HardMonotonic(MonotonicAttention):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
-        scorer: Mechanism whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
+        scorer: Mechanism whose scores, plus r, are the energies e; None for `WeightNormAdditive`, as in the paper.
         initial_offset: Value of r until trained parameters are loaded.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or differs from the scorer's.
+        ConfigError: If a width is not a whole number of 1 or more, or the scorer has other widths, a state or dropout.
 
     Example:
         >>> attention = HardMonotonic(256)

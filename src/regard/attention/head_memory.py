@@ -29,7 +29,11 @@ class HeadMemory(Memory):
         return HeadMemory(self.key[index], self.value[index], mask, None if self.positions is None else self.positions[index])
 
     def join(self, later: "HeadMemory") -> "HeadMemory":
-        """Return these keys followed by later keys."""
+        """Return the keys and values of this memory, followed by those of `later`.
+
+        Raises:
+            RequestError: If only one of the two memories has positions.
+        """
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
         mask = None
         if self.key_mask is not None or later.key_mask is not None:
@@ -46,7 +50,7 @@ class HeadMemory(Memory):
         """Keep at most the last `count` keys; keep all if `torch.export` runs with a dynamic number of keys."""
         keys = self.key.shape[2]
         if not isinstance(keys, int):
-            return self  # export with a dynamic number of keys; surplus keys change nothing
+            return self  # export with a dynamic number of keys; surplus keys change nothing, because the window masks them
         start = max(keys - count, 0)
         mask = None if self.key_mask is None else self.key_mask[:, start:]
         positions = None if self.positions is None else self.positions[:, start:]

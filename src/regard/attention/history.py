@@ -20,10 +20,10 @@ from regard.shapes import check_shape
 
 @dataclass(frozen=True)
 class HistoryState:
-    """Summary of the weights that a mechanism gave to earlier queries."""
+    """Summary of the weights of earlier queries: one number for each key."""
 
     history: Float[Tensor, "B K"]
-    """History in float32, or in float64 for scores in float64; sums in half precision would lose small weights."""
+    """The summary in float32, or in float64 for keys in float64; sums in half precision would lose small weights."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HistoryState":
         """Keep the given rows of the batch, in the given order."""
@@ -51,7 +51,8 @@ class HistoryAttention(ScoredAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
+            range.
     """
 
     stateful: bool = True
@@ -80,12 +81,15 @@ class HistoryAttention(ScoredAttention):
 
     @abstractmethod
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """Return the history after one more row of weights."""
+        """Return the history after a query, from the history before it and the query's weights."""
 
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """Return the mechanism's own loss from new weights, the history before them, and the mask; None by default."""
+        """Return the mechanism's own loss for the weights of a call; by default, return None.
+
+        `history` is the history before the first query of the call.
+        """
         return None
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:

@@ -1,11 +1,12 @@
-"""Multi-head latent attention: one short vector for each key represents the keys and values of all heads.
+"""Multi-head latent attention: one short vector c_j represents key j and its value in all heads.
 
     c_j = norm(W_c key_j + b_c),    r_j = rotated(W_r key_j + b_r),    [q_h; p_h]: features of head h in W_q query + b_q
     score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r) = [U_hᵀ q_h; rotated(p_h)]·[c_j; r_j] / √(E + E_r)
     head_h = Σ_j weight_hj V_h c_j = V_h Σ_j weight_hj c_j
 
-In code: `into_latents` returns U_hᵀ q_h, and `from_latents` V_h Σ_j weight_hj c_j. Keys U_h c and values V_h c are not
-computed.
+q_h has E features; p_h and r_j have E_r features, which are rotated to their positions. The learned matrices U_h and V_h could
+expand c_j to a key and a value of head h, but these keys and values are never computed. In code: `into_latents` returns
+U_hᵀ q_h, and `from_latents` returns V_h Σ_j weight_hj c_j.
 """
 
 from dataclasses import replace
@@ -25,12 +26,12 @@ from regard.errors import ConfigError, RequestError
 
 
 def into_latents(heads: Float[Tensor, "B H Q E"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q R"]:
-    """Return U_hᵀ q_h; its product with c equals the product of q_h with the key U_h c."""
+    """Return U_hᵀ q_h for matrices U_h (`maps`): its product with c_j equals the product of q_h with the key U_h c_j."""
     return heads @ maps.to(heads.dtype)
 
 
 def from_latents(latents: Float[Tensor, "B H Q R"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q E"]:
-    """Return V_h x_h for x_h = Σ_j weight_hj c_j, which is the weighted sum of the values V_h c_j."""
+    """Return V_h x_h for x_h = Σ_j weight_hj c_j and matrices V_h (`maps`): the weighted sum of the values V_h c_j."""
     return latents @ maps.mT.to(latents.dtype)
 
 
@@ -39,11 +40,12 @@ class LatentAttention(ProjectedHeads):
 
     c_j = norm(W_c key_j + b_c) has R features, and norm is an RMS norm. With `positions`, r_j = rotated(W_r key_j + b_r) has
     E_r features, which all heads share. The memory holds c and r: R + E_r numbers for each key, instead of 2 D in `MultiHead`.
-    q_h and p_h are E and E_r features of W_q query + b_q. U_h is applied to the queries and V_h to the weighted sums of c;
-    the keys and values of the heads are never computed. context = W_o [head_1; …; head_H] + b_o (B,Q,D), weights (B,H,Q,K).
+    W_q query + b_q gives E features q_h and E_r features p_h for each head. The matrix U_h is applied to the queries and V_h to
+    the weighted sums of c; the keys U_h c_j and values V_h c_j are never computed. context = W_o [head_1; …; head_H] + b_o
+    (B,Q,D), weights (B,H,Q,K).
 
     With `positions`, query i of Q has the position i + K − Q, as in `MultiHead`; K includes the keys of the state. If a call
-    gives values that are not the keys, W_c and the norm map them too, and the memory holds both.
+    gives values that are not the keys, the values V_h c_j use c_j = norm(W_c value_j + b_c), which the memory holds too.
 
     Reference: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1, eqs. 9–19, and section 3.1.2 for the norms.
     Differs from the paper: W_c, W_r, W_q and W_o have biases, unless `bias` is False; the rotary part can be left out.
@@ -52,11 +54,11 @@ class LatentAttention(ProjectedHeads):
         size: D, width of queries and context, a multiple of `num_heads`.
         num_heads: H, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for D.
-        latent_size: R, width of c, ≥ 1; None for D/2.
-        query_latent_size: Width of norm(W query + b), from which q_h and p_h are then computed; None to compute q_h and p_h
-            from the query directly.
+        latent_size: R, width of c, ≥ 1; None for D/2, rounded down.
+        query_latent_size: Width, ≥ 1, of a short vector norm(W query + b), which then replaces the query in W_q query + b_q;
+            None to use the query itself.
         positions: A `Rotary` for the rotary part; None to leave the part out.
-        rotary_size: E_r, width of the rotary part, an even number; None for E/2. It needs `positions`.
+        rotary_size: E_r, width of the rotary part, an even number; None for E/2, rounded down. It needs `positions`.
         bias: Whether the maps of queries and keys and the output map have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
@@ -65,7 +67,8 @@ class LatentAttention(ProjectedHeads):
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `positions` is not a
-            `Rotary`, or the width of the rotary part is odd or given without positions.
+            `Rotary`, the width of the rotary part is odd or given without positions, `dropout` is out of its range, or `bias`
+            or `causal` is not a bool.
 
     Example:
         >>> attention = LatentAttention(512, 8, latent_size=96, positions=Rotary(), causal=True)
@@ -126,7 +129,7 @@ class LatentAttention(ProjectedHeads):
         """Build nothing: the constructor builds the maps, because their widths differ from those of the base class."""
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return [U_hᵀ q_h; rotated(p_h)] of every query."""
+        """Return [U_hᵀ q_h; rotated(p_h)] for every query; without positions, U_hᵀ q_h alone."""
         if self.query_latent_size is not None:
             query = normed(self.query_compression(query), self.query_norm)
         heads = split_heads(self.query_projection(query), self.num_heads)
@@ -139,14 +142,21 @@ class LatentAttention(ProjectedHeads):
     def project(
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
     ) -> tuple[Float[Tensor, "B 1 K E"], Float[Tensor, "B 1 K Ev"]]:
-        """Return [c; W_r key + b_r], not yet rotated, and c of the values, which has width 0 if the keys are the values."""
+        """Return the keys [c; W_r key + b_r], not yet rotated, and c of the values.
+
+        Without positions, the keys are c alone. If the keys are the values, c of the values has width 0.
+        """
         latents = normed(self.compression(key), self.norm)
         values = latents[..., :0] if value is None else normed(self.compression(value), self.norm)
         keys = latents if self.positions is None else torch.cat([latents, self.rotary_projection(key)], -1)
         return keys[:, None], values[:, None]
 
     def join(self, state: GatedMemory | None, memory: GatedMemory) -> GatedMemory:
-        """Return the keys of the state, if there is one, followed by the new keys, rotated to their positions."""
+        """Return the keys of the state, if there is one, followed by the new keys, which are rotated to their positions here.
+
+        Raises:
+            RequestError: If only the state or only the new keys have values that are not the keys.
+        """
         if self.positions is not None:
             latents, rotary = memory.key.split([self.latent_size, self.rotary_size], -1)
             start = 0 if state is None else state.key.shape[2]
@@ -165,24 +175,24 @@ class LatentAttention(ProjectedHeads):
         mask: Bool[Tensor, "..."] | None,
         bias: Float[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return softmax_j(score_ij)."""
+        """Return softmax_j(score_hj) for each head h and each query."""
         scores = head_scores(query, memory.key, (self.head_size + self.rotary_size) ** -0.5)
         return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.key.dtype)
 
     def values(self, memory: GatedMemory) -> Float[Tensor, "B 1 K R"]:
-        """Return c of the values: a part of the keys, if the keys are the values."""
+        """Return c of the values; if the keys are the values, this is the first part of the prepared keys [c; r]."""
         return memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-        """Return W_o [V_1 head_1; …; V_H head_H] + b_o."""
+        """Return W_o [V_1 x_1; …; V_H x_H] + b_o, where `heads` are the weighted sums x_h = Σ_j weight_hj c_j."""
         return self.output_projection(join_heads(from_latents(heads, self._maps(self.value_expansion))))
 
     def _maps(self, expansion: nn.Linear) -> Float[Tensor, "H E R"]:
-        """Return the matrix U_h or V_h of each head."""
+        """Split the weight of `key_expansion` into the matrices U_h, or the weight of `value_expansion` into V_h."""
         return expansion.weight.unflatten(0, (self.num_heads, -1))
 
     def _checked_rotary_size(self, rotary_size: int | None) -> int:
-        """Return E_r, which is 0 without positions; raise an error if the arguments are invalid together."""
+        """Return E_r, which is 0 without positions; raise an error if `positions` or `rotary_size` is invalid."""
         if self.positions is None:
             if rotary_size is not None:
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""Build numbers of a mechanism that are either fixed or learned."""
+"""Build a number of a mechanism that is either fixed or learned, such as b of `SoftmaxSink`."""
 
 import torch
 from torch import nn
@@ -12,12 +12,12 @@ def build_number(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> float | nn.Parameter:
-    """Return the number itself, or a parameter with this initial value.
+    """Return a fixed number, or a parameter that training changes and that has this number as its initial value.
 
     Args:
         value: The number.
-        learned: Whether to return a parameter.
-        num_heads: H, for a parameter (H,1,1) with a number for each head; None for a scalar.
+        learned: If True, return a parameter; if False, the number itself.
+        num_heads: H, for a parameter (H,1,1) with one number for each head; None for a scalar parameter.
         device: Device of the parameter.
         dtype: Type of the parameter.
     """

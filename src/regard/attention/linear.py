@@ -1,4 +1,4 @@
-"""A score that is linear in query and key together, included because a well-known tutorial uses it.
+"""A score that is linear in query and key together; included because a well-known tutorial on translation uses it.
 
     score(q, k) = w·[q; k] + b = w_q·q + (w_k·k + b)
 
@@ -19,15 +19,18 @@ def linear_scores(query_term: Float[Tensor, "B Q 1"], key_term: Float[Tensor, "B
 
 
 class LinearConcat(ScoredAttention):
-    """score(q, k) = w·[q; k] + b. **The weights do not depend on the query.**
+    """score(q, k) = w·[q; k] + b. **With a softmax, the weights do not depend on the query.**
 
     Proof: w·[q; k] + b = w_q·q + w_k·k + b. For one query, w_q·q + b is the same number for every key, and a softmax does not
     change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and
     w_q and b get no gradient through the weights. With a tanh in between, as in `Additive` and `Concat`, the weights depend on
     the query.
 
-    Differs from the tutorial: nothing; the formula is the same, so that its results can be reproduced. With a normalizer that
-    changes its result if a number is added to all scores, such as a sigmoid, the weights do depend on the query.
+    With a normalizer whose result changes if a number is added to all scores, such as a sigmoid, the weights depend on the
+    query.
+
+    Differs from the tutorial: nothing. This is the score of a well-known tutorial on translation, so that results of the
+    tutorial can be reproduced.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
@@ -40,7 +43,8 @@ class LinearConcat(ScoredAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> attention = LinearConcat(256)
@@ -64,7 +68,7 @@ class LinearConcat(ScoredAttention):
         self.projection = nn.Linear(query_size + self.key_size, 1, device=device, dtype=dtype)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K 1"]:
-        """Return w_k·k + b, the only term on which the weights depend."""
+        """Return w_k·k + b; with a softmax, the weights depend on this term only."""
         return nn.functional.linear(key, self.projection.weight[:, self.query_size :], self.projection.bias)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:

@@ -3,7 +3,8 @@
     weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l),    φ(x) = elu(x) + 1
     S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ,    [numerator; denominator] = S_tᵀ φ(q_t),    head_t = numerator / denominator
 
-In code: `feature_map` and `linear_weights` compute the matrix of weights; `add_key` and `read_heads` compute the recurrence.
+φ(x) are the features of a query or key x; S_t summarises the keys and values up to position t. In code: `feature_map` and
+`linear_weights` compute the matrix of weights; `add_key` and `read_heads` compute the recurrence.
 """
 
 import torch
@@ -25,25 +26,25 @@ def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:
 def linear_weights(
     query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B H K E"], mask: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "B H Q K"]:
-    """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l) for given features φ(q) and φ(k); zero if the sum is zero."""
+    """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l) over allowed keys l, for features φ(q) and φ(k); zero if the sum is zero."""
     scores = head_product(query, key.transpose(2, 3))
     scores = scores if mask is None else scores.where(mask, 0)
     return divided(scores, scores.sum(-1, keepdim=True))
 
 
 def add_key(summary: Float[Tensor, "B H E Es"], key: Float[Tensor, "B H E"], value: Float[Tensor, "B H Es"]) -> Tensor:
-    """Return S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ, for given features φ(k_t) and a value that ends with 1."""
+    """Return S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ, from S_{t−1} (`summary`), φ(k_t) (`key`) and [v_t; 1] (`value`)."""
     return summary + key[..., None] * value[..., None, :]
 
 
 def read_heads(query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-    """Return numerator / denominator of Sᵀ φ(q), for given features φ(q)."""
+    """Return numerator / denominator, where [numerator; denominator] = Sᵀ φ(q), from φ(q) (`query`) and S (`summary`)."""
     found = head_product(query, summary)
     return divided(found[..., :-1], found[..., -1:])
 
 
 def divided(part: Tensor, total: Tensor) -> Tensor:
-    """Return part / total, and zero where the total is zero."""
+    """Return part / total; where the total is zero, all parts of it are zero too, and so is the result."""
     return part / total.where(total > 0, 1)
 
 
@@ -52,9 +53,10 @@ class LinearAttention(RecurrentHeads):
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
     Like softmax weights, the weights are positive and sum to one, but they are flatter, because they grow with a product
-    and not with its exponential. If no weights are needed, the cost grows with K and not with Q·K: each head keeps S
-    (D/H × (D/H + 1)) instead of the keys. If `causal` is False, all queries read S of all keys, which `prepare` computes. If
-    `causal` is True, query i reads S of the keys up to its position, and a decoder's state is S (`SummaryState`).
+    and not with its exponential. In a call without weights, `attn_mask` and `reweight`, the cost grows with Q + K and not with
+    Q·K: each head keeps the sum S = Σ_t φ(k_t) [v_t; 1]ᵀ, a matrix of D/H × (D/H + 1) numbers, instead of the keys. If `causal`
+    is False, all queries read S of all keys, which `prepare` computes. If `causal` is True, query i reads S of the keys up to
+    its position, and a decoder's state is S (`SummaryState`).
 
     Reference: Katharopoulos et al. 2020, "Transformers are RNNs", eqs. 4–7 and 16–20.
     Differs from the paper: if all φ(q)·φ(k) of a query are zero, its weights are zero; the authors' code adds a small number to
@@ -71,7 +73,8 @@ class LinearAttention(RecurrentHeads):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, or `bias` or `causal` is
+            not a bool.
 
     Example:
         >>> attention = LinearAttention(512, 8, causal=True)
@@ -115,15 +118,15 @@ class LinearAttention(RecurrentHeads):
         mask: Bool[Tensor, "..."] | None,
         bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l)."""
+        """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l), with the sum over the keys l that the query may attend to."""
         return linear_weights(query, memory.key, mask).to(memory.value.dtype)
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-        """Return numerator / denominator of Sᵀ φ(q)."""
+        """Return numerator / denominator, where [numerator; denominator] = Sᵀ φ(q)."""
         return read_heads(query, summary)
 
     def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
-        """Return S + Σ_t φ(k_t) [v_t; 1]ᵀ."""
+        """Return S + Σ_t φ(k_t) [v_t; 1]ᵀ, where S is `summary`, or zero if `summary` is None."""
         key, value = self._existing(memory)
         total = key.transpose(2, 3) @ value
         return total if summary is None else summary + total
@@ -131,7 +134,10 @@ class LinearAttention(RecurrentHeads):
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Read S_t with each query; use the recurrence for a single position, and chunks for several positions."""
+        """Return the result of each query t, which reads S_t, and S after the last key.
+
+        The recurrence computes them for a single position, and products of chunks for several positions.
+        """
         key, value = self._existing(memory)
         if summary is None:
             summary = key.new_zeros(*key.shape[:2], key.shape[3], value.shape[3])
@@ -142,6 +148,6 @@ class LinearAttention(RecurrentHeads):
         return divided(found[..., :-1], found[..., -1:]), summary
 
     def _existing(self, memory: GatedMemory) -> tuple[Tensor, Tensor]:
-        """Return φ(k), zero for keys that do not exist, and [v; 1]."""
+        """Return φ(k), set to zero for keys that do not exist, and [v; 1]."""
         key = memory.key if memory.key_mask is None else memory.key.where(memory.key_mask[:, None, :, None], 0)
         return key, with_ones(memory.value.to(key.dtype))

@@ -3,8 +3,9 @@
     weights_s = align_s                             for |s − p| ≤ D, else 0         `LocalMonotonic`
     weights_s = align_s · exp(−(s − p)² / (2σ²))    for |s − p| ≤ D, else 0         `LocalPredictive`
 
-where align = normalizer of the scores within the window. For query t, `LocalMonotonic` has p = t, and `LocalPredictive` has
-p = S · sigmoid(v_p·tanh(W_p q)) and σ = D/2. In code: `predicted_positions` and `gaussian_weights`.
+where s is the position of a key, D is the number of positions on each side of p, and align = normalizer of the scores within
+the window. For query t, `LocalMonotonic` has p = min(t, S − 1); `LocalPredictive` has p = S · sigmoid(v_p·tanh(W_p q)) and
+σ = D/2. In code: `predicted_positions` and `gaussian_weights`.
 
 Positions count the existing keys: the first True of `key_mask` has position 0, the next one 1, and so on. S is the number
 of existing keys. With padding at the end, the position is the index; masked keys elsewhere are skipped. `attn_mask` removes
@@ -28,14 +29,17 @@ from regard.shapes import check_shape
 
 
 def in_window(position: Int[Tensor, "B K"], middle: Tensor, window: int) -> Bool[Tensor, "B Q K"]:
-    """Return whether |s − p| ≤ D, from the positions s of the keys and p (B,Q) of the queries."""
+    """Return whether |s − p| ≤ D for keys at s (`position`), queries at p (`middle`, (B,Q)), and D (`window`)."""
     return (position[:, None] - middle[..., None]).abs() <= window
 
 
 def predicted_positions(
     hidden: Float[Tensor, "B Q Dp"], position_weight: Float[Tensor, " Dp"], count: Int[Tensor, " B"]
 ) -> Float[Tensor, "B Q"]:
-    """Return p = S · sigmoid(v_p · h), h = tanh(W_p q), in at least float32, because half precision rounds large positions."""
+    """Return p = S · sigmoid(v_p · h), from h = tanh(W_p q) (`hidden`), v_p (`position_weight`) and S (`count`).
+
+    The result is in at least float32, because half precision rounds large positions.
+    """
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     # This is a sum of products, because autocast would compute a matrix product in half precision.
     return count[:, None] * (hidden.to(dtype) * position_weight.to(dtype)).sum(-1).sigmoid()
@@ -44,17 +48,17 @@ def predicted_positions(
 def gaussian_weights(
     align: Float[Tensor, "B Q K"], position: Int[Tensor, "B K"], middle: Float[Tensor, "B Q"], window: int
 ) -> Float[Tensor, "B Q K"]:
-    """Return align · exp(−(s − p)² / (2σ²)), where 2σ² = D²/2."""
+    """Return align · exp(−(s − p)² / (2σ²)) for keys at s (`position`), queries at p (`middle`), and σ = `window` / 2."""
     distance = position[:, None] - middle[..., None]
     return (align * (-2 * (distance / window).square()).exp()).to(align.dtype)
 
 
 @dataclass(frozen=True)
 class LocalState:
-    """State of `LocalMonotonic`: the position of the next window."""
+    """State of `LocalMonotonic`: the number of queries so far, which determines the next window."""
 
     position: Int[Tensor, " B"]
-    """Number of queries so far, which is also the centre of the next window."""
+    """Number t of queries so far. The centre of the next window is t, or the last of the S existing keys if t ≥ S."""
 
     def select(self, index: Int[Tensor, " M"]) -> "LocalState":
         """Keep the given rows of the batch, in the given order."""
@@ -65,7 +69,7 @@ torch.export.register_dataclass(LocalState, serialized_type_name="regard.attenti
 
 
 class _LocalAttention(Attention):
-    """Base class of the two mechanisms below, with a scorer and a window around a position."""
+    """Base class of `LocalMonotonic` and `LocalPredictive`, which have a scorer and a window around a position."""
 
     permutation_equivariant: bool = False
 
@@ -109,7 +113,7 @@ class _LocalAttention(Attention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Project the keys once, as the scorer does."""
+        """Project the keys once, with the scorer."""
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
 
@@ -117,7 +121,7 @@ class LocalMonotonic(_LocalAttention):
     """local-m: query t attends to the positions t − D … t + D only; weights = normalizer of the scores in the window.
 
     It suits queries and keys that advance at the same rate. The window is truncated at the first and the last key. The
-    state holds t (B).
+    state holds t (B), which counts the queries of all calls from 0.
 
     Cost: the same as the scorer with a mask.
 
@@ -134,8 +138,8 @@ class LocalMonotonic(_LocalAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the window is negative, or the scorer has other widths or a
-            state.
+        ConfigError: If a width is not a whole number of 1 or more, the window is not a whole number of 0 or more, or the
+            scorer is not a `ScoredAttention` or has other widths or a state.
 
     Example:
         >>> attention = LocalMonotonic(256, window=3)
@@ -195,7 +199,7 @@ class LocalPredictive(_LocalAttention):
     window, and σ = D/2. p gets its gradient through the Gaussian. **The weights of a row do not sum to one**: the paper does
     not normalise them again, and neither does this class.
 
-    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: the same as the scorer with weights.
+    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: the same as the scorer if it computes weights.
 
     Reference: Luong, Pham, Manning 2015, section 3.2, eqs. 9–10.
     Differs from the paper: positions count from 0, so that p = S lies just after the last key.
@@ -210,7 +214,8 @@ class LocalPredictive(_LocalAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width or the window is not a whole number of 1 or more, or the scorer has other widths or a state.
+        ConfigError: If a width or the window is not a whole number of 1 or more, or the scorer is not a `ScoredAttention` or
+            has other widths or a state.
 
     Example:
         >>> attention = LocalPredictive(256, window=3)
@@ -242,7 +247,7 @@ class LocalPredictive(_LocalAttention):
         nn.init.uniform_(self.position_weight, -(position_size**-0.5), position_size**-0.5)
 
     def predict(self, query: Float[Tensor, "B Q Dq"], count: Int[Tensor, " B"]) -> Float[Tensor, "B Q"]:
-        """Return p = S·sigmoid(v_p·tanh(W_p q)), between 0 and S."""
+        """Return p = S·sigmoid(v_p·tanh(W_p q)), between 0 and the number S of existing keys (`count`)."""
         return predicted_positions(self.position_projection(query).tanh(), self.position_weight, count)
 
     def attend(

@@ -2,7 +2,8 @@
 
     score_t(q, k) = v · tanh(W_q q + W_k k + U f_t + b),    f_t = F ∗ α_{t−1}
 
-In code: `location_scores` with the features `location_features`.
+α_{t−1} are the weights of the previous query, and F ∗ α_{t−1} is their convolution with a bank of filters. In code:
+`location_scores` with the features `location_features`.
 """
 
 import torch
@@ -17,7 +18,7 @@ from regard.errors import ConfigError
 
 
 def location_features(previous: Float[Tensor, "B K"], filters: Float[Tensor, "C 1 R"]) -> Float[Tensor, "B K C"]:
-    """Return f = F ∗ α, a convolution of the previous weights with C filters of width R and zero padding."""
+    """Return f = F ∗ α, a convolution of the previous weights α with C filters of width R (`filters`) and zero padding."""
     features = nn.functional.conv1d(previous[:, None].to(filters.dtype), filters, padding=filters.shape[2] // 2)
     return features.transpose(1, 2)
 
@@ -29,23 +30,24 @@ def location_scores(
     feature_weight: Float[Tensor, "Da C"],
     score_weight: Float[Tensor, " Da"],
 ) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = v · tanh(q_i + k_j + U f_j), for projected queries and keys."""
+    """Return s_ij = v · tanh(q_i + k_j + U f_j) for projected queries and keys; U: `feature_weight`, v: `score_weight`."""
     return additive_scores(query, key + nn.functional.linear(features, feature_weight), score_weight)
 
 
 class LocationSensitive(HistoryAttention):
     """score_t(q, k) = v·tanh(W_q q + W_k k + U f_t + b), with f_t = F ∗ α_{t−1}, features of the previous weights.
 
-    F is a bank of C filters of width R that slides over the keys, so that the mechanism can learn to move on from the last
-    position. This suits alignments that never go back, as in speech recognition and speech synthesis.
+    α_{t−1} are the weights of the previous query. F is a bank of C filters of width R, whose convolution with α_{t−1} lets the
+    mechanism learn to move on from the keys to which the previous query attended. This suits alignments that never go back, as
+    in speech recognition and speech synthesis.
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as in open
-    implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on content alone. For
-    the filters, a masked key keeps its position and has weight zero, like padding.
+    implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on the query and the
+    keys alone. For the filters, a masked key keeps its position and has weight zero, like padding.
 
     Cost: Q sequential steps of B·K·(R·C + C·Da + Da) multiply-adds; memory B·K·Da.
 
-    Reference: Chorowski et al. 2015, eqs. 8–9 (w, W, V, U, b there).
+    Reference: Chorowski et al. 2015, eqs. 8–9 (with w for v, W for W_q and V for W_k).
     Differs from the paper: the smoothing and sharpening of its section 2.3 are normalizers here (`Sigmoid`, `Temperature`), and
     its window is an `attn_mask`.
 
@@ -64,7 +66,8 @@ class LocationSensitive(HistoryAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or `kernel_size` is even.
+        ConfigError: If a size is not a whole number of 1 or more, `kernel_size` is even, the normalizer is unknown, or scale or
+            dropout is out of its range.
 
     Example:
         >>> attention = LocationSensitive(256)
@@ -115,7 +118,7 @@ class LocationSensitive(HistoryAttention):
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Return v·tanh(W_q q + W_k k + U f + b), f = F ∗ α (eqs. 8 and 9)."""
+        """Return v·tanh(W_q q + W_k k + U f + b), f = F ∗ α, where α is `history`, the previous weights (eqs. 8 and 9)."""
         projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
         if not previous.shape[1]:  # a convolution raises an error for an empty input
             return additive_scores(projected, memory.key, self.score_vector())

@@ -1,7 +1,7 @@
-"""Build, check, combine and apply masks. No other module does this.
+"""Build, check, combine and apply masks.
 
-A mask is boolean, and True means "may attend". It is never applied by adding a large negative number: −1e10 overflows in half
-precision, and with the most negative finite number, a row without allowed keys attends to its padding.
+A mask is boolean, and True means "may attend". It is never applied by adding a large negative number: −1e10 would overflow in
+float16, and with the most negative finite number, a query without allowed keys would attend to padding.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def combine_masks(
     keys: int,
     heads: int | None = None,
 ) -> Bool[Tensor, "..."] | None:
-    """Check masks and a bias, and join the masks: a query may attend where both are True and the bias is not −∞.
+    """Check masks and a bias, and join them: a query may attend to a key where both masks are True and the bias is not −∞.
 
     Args:
         key_mask: (B,K), True where a key exists; None if all exist.
@@ -76,7 +76,10 @@ def add_bias(scores: Tensor, score_bias: Tensor | None, heads: int | None = None
 
 
 def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return the mask for `scaled_dot_product_attention`: the boolean mask, or the bias with −∞ where the mask is False."""
+    """Return the `attn_mask` of `scaled_dot_product_attention`: the mask, or the bias with −∞ where the mask is False.
+
+    The bias is converted to `dtype`. Numbers too low for this type become its lowest finite number.
+    """
     if bias is None:
         return mask
     bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(min=torch.finfo(dtype).min).to(dtype)
@@ -88,7 +91,7 @@ def _join(mask: Tensor | None, other: Tensor) -> Tensor:
 
 
 def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K D"]:
-    """Set masked keys or values to zero, so that nothing there, not even a NaN, affects a product or its gradient.
+    """Set masked keys or values to zero, so that their numbers, even NaN, do not affect any product or its gradient.
 
     Args:
         tensor: Keys or values.
@@ -111,9 +114,10 @@ def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | 
 
 
 def zero_where_not(mask: Bool[Tensor, "..."], output: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-    """Set the output of queries that may not attend to any key in any head to zero.
+    """Return the output with zeros for each query that may not attend to any key in any head.
 
-    If all queries have allowed keys, which is checked on a CPU only, nothing is copied.
+    On a CPU, if every query has an allowed key, the output itself is returned without a copy. On other devices, under the
+    compiler and in transforms of `torch.func`, the mask cannot be read at once, so the output is always copied.
     """
     some = mask.any(-1)
     some = (some.any(1) if some.ndim == 3 else some)[..., None]
@@ -126,7 +130,7 @@ def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Te
 
     Args:
         lengths: Number of keys in each row, ≥ 0.
-        size: K; None for the longest row.
+        size: K; None for the largest length.
 
     Returns:
         The mask, True where a key exists.
@@ -201,7 +205,7 @@ def document_ids(lengths: Sequence[Sequence[int]], size: int | None = None) -> I
 
     Args:
         lengths: Lengths of the documents of each row, in order.
-        size: T; None for the longest row.
+        size: T, number of positions in each row; None for the length of the longest row.
 
     Returns:
         The number of the document to which each position belongs, from 0 in each row; −1 for padding.
@@ -247,13 +251,13 @@ def document_mask(documents: Int[Tensor, "B T"], *, causal: bool = True) -> Bool
 
 
 def document_positions(documents: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Number the positions of packed rows so that each document starts at 0, for `query_positions` and `key_positions`.
+    """Number the positions of packed rows so that each document starts at 0; use them as `query_positions` and `key_positions`.
 
     Args:
         documents: Number of the document to which each position belongs. The positions of a document are adjacent.
 
     Returns:
-        The position of each token within its document.
+        The position of each token within its document. Padding is numbered like a further document.
 
     Raises:
         ShapeError: If `documents` is not (B,T).
@@ -280,8 +284,8 @@ def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
 def _check_axes(name: str, mask: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> None:
     """Raise an error if a mask or a bias has the wrong type, or a size that is neither 1 nor that of the scores.
 
-    The axis K must not be 1: otherwise, a mask that covers only the new key of a step, without the cached keys, would be
-    broadcast without an error.
+    The size of the axis K must be K. If it could be 1, then a mask that covers only the new key of a decoding step, without the
+    cached keys, would be broadcast to all keys without an error.
     """
     full = {"Q K": (queries, keys), "B Q K": (batch, queries, keys), "B H Q K": (batch, heads or 1, queries, keys)}
     shape = tuple(mask.shape)

@@ -2,8 +2,8 @@
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il)        (α: see `soft_monotonic`; u = chunk_scorer(q, k))
 
-In code: `expected_chunks`. Within the window, a model can reorder and average keys, which monotonic attention alone cannot do;
-w = 1 gives monotonic attention. This form is for training; `hard_mocha` is for decoding, with the same parameters.
+In code: `expected_chunks`. Within a window of w keys, a model can reorder and average keys; monotonic attention alone, which is
+the case w = 1, cannot. This form is for training; `hard_mocha` is for decoding, with the same parameters.
 """
 
 from typing import cast
@@ -26,9 +26,9 @@ from regard.shapes import check_shape
 def expected_chunks(
     alignments: Float[Tensor, "B Q K"], scores: Float[Tensor, "B Q K"], chunk_size: int, *, mask: Tensor | None = None
 ) -> Float[Tensor, "B Q K"]:
-    """Return the weight of each key, if a window ends at key k with probability α_ik and a softmax weights the keys in it.
+    """Return the expected weights of keys in windows: one ends at key k with probability α_ik, and a softmax weights its keys.
 
-    β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), for allowed keys l and j.
+    β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), where l and j are keys that the mask allows.
 
     Each window has its own softmax, so scores of any size work. Cost and memory: B·Q·K·w.
 
@@ -39,7 +39,7 @@ def expected_chunks(
         mask: Boolean, broadcasting to (B,Q,K): True where a query may attend to a key; None if it may attend to all.
 
     Returns:
-        β (B,Q,K), of the type of α. Each row has the same sum as the row of α.
+        β (B,Q,K), of the type of α. Each row has the same sum as the row of α, if α is zero where the mask is False.
 
     Raises:
         ShapeError: If sizes do not match.
@@ -59,7 +59,7 @@ def expected_chunks(
 
 
 def _windows(x: Tensor, before: int) -> Tensor:
-    """Return (B,Q,K,w), the values in the window that ends at each key, in order; positions before the first key are zero."""
+    """Return the entries of x in the window that ends at each key, (B,Q,K,w), w = before + 1; zeros before the first key."""
     padded = nn.functional.pad(x, (before, 0))
     return torch.stack([padded[..., first : first + x.shape[-1]] for first in range(before + 1)], -1)
 
@@ -67,7 +67,7 @@ def _windows(x: Tensor, before: int) -> Tensor:
 class MoChA(ChunkedAttention, SoftMonotonic):
     """Monotonic chunkwise attention in expectation.
 
-    Weights = β, the mean of the softmaxes over all windows, weighted by the probability α of each window.
+    Weights = β, the sum of the softmaxes within all windows, each multiplied by the probability α of its window.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), with α as in `SoftMonotonic` and u = chunk_scorer(q, k).
 
@@ -75,8 +75,8 @@ class MoChA(ChunkedAttention, SoftMonotonic):
     positions; masked keys in it get no weight, and earlier keys do not replace them. A row of weights sums to 1 minus the
     probability that the query did not stop at any key.
 
-    `hard()` returns the form for decoding. Its parameters have the same names, so
-    `HardMoChA(…).load_state_dict(soft.state_dict())` works too.
+    `hard()` returns the form for decoding, `HardMoChA`. Both forms give their parameters the same names, so with `soft` a
+    `MoChA`, `HardMoChA(…).load_state_dict(soft.state_dict())` works too.
 
     Reference: Chiu & Raffel 2018, eqs. 17 and 20 to 26.
 
@@ -84,18 +84,18 @@ class MoChA(ChunkedAttention, SoftMonotonic):
         query_size: Dq, width of the queries, ≥ 1.
         chunk_size: w, the number of keys in a window, ≥ 1. The paper uses 2 for speech and 8 for texts.
         key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
-        scorer: Mechanism whose scores are the energies e (its normalizer is not used); None for `WeightNormAdditive`, as in the
-            paper.
+        scorer: Mechanism whose scores, plus r, are the energies e (its normalizer is not used); None for `WeightNormAdditive`,
+            as in the paper.
         chunk_scorer: Mechanism whose scores are u (its normalizer is not used); None for another `WeightNormAdditive`. The
             paper adds an offset, which cancels in the softmax.
         initial_offset: Initial value of r; see `SoftMonotonic`. The paper uses −4 for speech and 0 for texts.
-        noise: Standard deviation of the noise in training mode, ≥ 0.
+        noise: Standard deviation of the noise that is added to the energies in training mode, ≥ 0.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width or the chunk size is not a whole number of 1 or more, a width differs from the scorers', or the
-            noise is negative.
+        ConfigError: If a width or the chunk size is not a whole number of 1 or more, a scorer has other widths, a state or
+            dropout, or the noise is negative.
 
     Example:
         >>> attention = MoChA(256, chunk_size=4)
@@ -145,7 +145,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, SoftMonotonicState]:
-        """Attend with each query, in order; see `Attention.attend`."""
+        """Attend with each query, in order; `score_bias` is added to e and to u. See `Attention.attend`."""
         memory = cast(ChunkMemory, memory)
         mask = self.scorer.check(query, memory, attn_mask, score_bias)
         alignments, state = self.alignments(query, memory.monotonic, state, mask, score_bias)

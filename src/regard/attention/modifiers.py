@@ -58,7 +58,7 @@ class HeadModifier(nn.Module):
         return heads
 
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]] | None:
-        """Return keys and values that every query may attend to, in addition to those of the call; None to add nothing."""
+        """Return keys and values to append to the others, which every query may then attend to; None to append nothing."""
         return None
 
     def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
@@ -81,12 +81,13 @@ class HeadModifier(nn.Module):
 class QKNorm(HeadModifier):
     """Queries and keys of each head divided by their root mean square, times a learned gain: g ∘ q / √(mean q² + ε).
 
-    Scores cannot grow without bound in training. Queries and keys each have their own gain, which all heads share.
+    Therefore, training cannot enlarge the scores by making queries or keys longer, only through the gains. Queries and keys
+    each have their own gain, g and g', which all heads share.
 
     Reference: Henry et al. 2020, "Query-key normalization for Transformers"; Qwen team 2025, "Qwen3 technical
     report", section 2.
     Differs from the first paper in the same way as Qwen3 and Gemma 3: the root mean square replaces the length of a vector, and
-    a gain for each feature replaces the single scale.
+    a learned gain for each feature replaces the single learned scale of the scores.
 
     Args:
         head_size: E, width of a head, ≥ 1.
@@ -131,16 +132,16 @@ class QKNorm(HeadModifier):
 class TalkingHeads(HeadModifier):
     """Heads exchange scores before the normalizer and weights after it: P' normalizer(P scores), P and P' (H,H).
 
-    **The reported weights are the weights after P'. Their rows do not sum to one, and they may be negative.** P and P' are
-    initialised to the identity. Biases of positions and `score_bias` are added after P.
+    **The reported weights are the weights after P'. Their rows need not sum to one, and they may be negative.** P and P' are
+    initialised to the identity. Biases of positions and `score_bias` are added to the mixed scores, so P does not mix them.
 
     Reference: Shazeer et al. 2020, "Talking-heads attention", section 4 (P_l and P_w there; here, all have H heads).
     Differs from the paper: it does not say how P and P' are initialised.
 
     Args:
         num_heads: H, ≥ 1.
-        before: Whether scores are mixed.
-        after: Whether weights are mixed.
+        before: Whether P mixes the scores.
+        after: Whether P' mixes the weights. If False, the weights are those of the normalizer.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -240,9 +241,9 @@ class OutputGate(HeadModifier):
 class AddedKeys(HeadModifier):
     """One or two more keys, which every query may attend to: a learned key and value, a key and value of zeros, or both.
 
-    They correspond to `add_bias_kv` and `add_zero_attn` of `nn.MultiheadAttention`. **Reported weights do not include the added
-    keys**, so rows sum to less than one. The added keys have no position. If all other keys are masked, a query attends to the
-    added ones.
+    The two correspond to `add_bias_kv` and `add_zero_attn` of `nn.MultiheadAttention`. **Reported weights do not include the
+    added keys**, so rows sum to less than one. The added keys have no position. If all other keys are masked, a query attends
+    to the added ones.
 
     Reference: the code of `nn.MultiheadAttention`; the key of zeros is from Miller 2023, "Attention is off by one".
 
@@ -255,7 +256,8 @@ class AddedKeys(HeadModifier):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more or differs from the attention's, or no key is added.
+        ConfigError: If a size is not a whole number of 1 or more or differs from the attention's, no key is added, or a learned
+            key is added in an attention with rotary positions.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[AddedKeys(4, 64)])(torch.randn(2, 9, 256))
@@ -290,7 +292,7 @@ class AddedKeys(HeadModifier):
                 nn.init.normal_(parameter, std=(num_heads * head_size) ** -0.5)
 
     def check(self, sizes: HeadSizes) -> None:
-        """Raise an error if the number or the width of the heads of keys differs."""
+        """Raise an error for another number or width of key heads, and for a learned key together with rotary positions."""
         _check_equal("AddedKeys", "num_heads", self.num_heads, sizes.num_kv_heads, "num_kv_heads")
         _check_equal("AddedKeys", "head_size", self.head_size, sizes.head_size)
         if sizes.rotates and self.learned:
@@ -301,7 +303,7 @@ class AddedKeys(HeadModifier):
             )
 
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]]:
-        """Return the added keys and values."""
+        """Return the added keys and values, first the learned ones, then zeros."""
         shape = (self.num_heads, 1, self.head_size)
         if self.added_key is None or self.added_value is None:
             return torch.zeros(shape), torch.zeros(shape)
@@ -311,7 +313,7 @@ class AddedKeys(HeadModifier):
 
 
 class Modifiers(nn.ModuleList):
-    """All modifiers of an attention, applied in their order."""
+    """All modifiers of an attention, applied in the order in which they were given."""
 
     @classmethod
     def of(cls, modifiers: Sequence[HeadModifier], sizes: HeadSizes) -> "Modifiers":
@@ -333,7 +335,7 @@ class Modifiers(nn.ModuleList):
         return any(each.changes_weights for each in self)
 
     def apply_to(self, place: str, x: Tensor, *further: Tensor) -> Tensor:
-        """Return `x` after the method named `place` of each modifier, in order, has changed it."""
+        """Apply the method named `place` (such as "scores") of each modifier to `x`, in order, and return the result."""
         for each in self:
             x = getattr(each, place)(x, *further)
         return x
@@ -352,7 +354,7 @@ class Modifiers(nn.ModuleList):
 
 
 def _in_own_type(norm: nn.RMSNorm, heads: Tensor) -> Tensor:
-    """Return the normalised heads, computed in the type of the norm's gain; under autocast, heads have a half type."""
+    """Return the normalised heads, computed in the type of the norm's gain, because autocast gives heads a half type."""
     return norm(heads.to(norm.weight.dtype)).to(heads.dtype)
 
 

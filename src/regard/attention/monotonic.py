@@ -9,8 +9,9 @@ probability p_ij = σ(e_ij), and takes the value of the key t_i at which it stop
 `soft_monotonic` computes the expectation of this process, which has gradients, for training. `hard_monotonic` stops where p_ij
 > ½, for decoding, with the same parameters. In `mocha` and `hard_mocha`, a query also attends to a window before the key t_i.
 
-Masked keys are skipped (p = 0). A query that stops at no key ends the process: all later queries have zero weights too, in the
-soft and in the hard form. Therefore, a query whose keys are all masked also ends the process.
+Masked keys are skipped (p = 0). A query that stops at no key ends the process: all later queries have zero weights too.
+Therefore, a query whose keys are all masked also ends the process. In the soft form, the process ends with some probability at
+each query, and the weights of each later query sum to at most the rest.
 """
 
 import torch
@@ -27,7 +28,7 @@ from regard.errors import ConfigError
 
 
 def stopping_energies(scores: Float[Tensor, "B Q K"], offset: Float[Tensor, ""]) -> Float[Tensor, "B Q K"]:
-    """Return e = score + r, the logit of the probability of stopping, in at least float32."""
+    """Return e = score + r (`offset`), the logit of the probability of stopping at a key, in at least float32."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32)) + offset
 
 
@@ -37,7 +38,7 @@ def scaled_direction(vector: Float[Tensor, " Da"], gain: Float[Tensor, ""]) -> F
 
 
 class MonotonicAttention(Attention):
-    """Base class of the soft and the hard forms, with the energies e_ij = scorer(q_i, k_j) + r."""
+    """Base class of the soft and the hard forms of monotonic attention, with the energies e_ij = scorer(q_i, k_j) + r."""
 
     normalized = False
     sequential: bool = True
@@ -67,7 +68,7 @@ class MonotonicAttention(Attention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Project the keys once, as the scorer does."""
+        """Project the keys once, with the scorer."""
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
     def energies(
@@ -82,8 +83,8 @@ class WeightNormAdditive(Additive):
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), b and v (Da), g a scalar, initially 1/√Da.
 
-    Reference: Raffel et al. 2017, appendix G; Chiu & Raffel 2018, eq. 13 (with an offset r, which belongs to `SoftMonotonic`
-    here: a softmax would cancel it).
+    Reference: Raffel et al. 2017, appendix G; Chiu & Raffel 2018, eq. 13 (its offset r is a part of `SoftMonotonic` here,
+    because a softmax would cancel it).
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
@@ -97,7 +98,8 @@ class WeightNormAdditive(Additive):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> attention = WeightNormAdditive(256)
@@ -133,11 +135,11 @@ class WeightNormAdditive(Additive):
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """Return W_q and g v/‖v‖; see `Attention.linear_score`."""
+        """Return W_q and scale · g v/‖v‖; see `Attention.linear_score`."""
         return self._linear_score(self.query_projection.weight)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
-        """Return g v/‖v‖."""
+        """Return scale · g v/‖v‖."""
         return scaled_direction(self.score_weight, self.gain if self.scale == 1 else self.scale * self.gain)
 
 
@@ -151,10 +153,11 @@ def checked_scorer(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> ScoredAttention:
-    """Check and return the given scorer; if it is None, build the scorer of the paper for the device and dtype.
+    """Check and return the given scorer; if it is None, build a `WeightNormAdditive` on the device and of the dtype.
 
     Raises:
-        ConfigError: If the given object is not a scorer, has other widths, or has a state or dropout.
+        ConfigError: If a width is not a whole number of 1 or more, or the given object is not a scorer, has other widths, or
+            has a state or dropout.
     """
     check_size(called, "query_size", query_size)
     if scorer is None:

@@ -4,7 +4,7 @@
 
 In code: `split_heads` of the projections, `head_scores`, a softmax, `head_product` with the values, and `join_heads`.
 
-In a causal decoder, the state is the key–value cache. The steps give the same result as one call over all tokens:
+In a causal decoder, the state is the key–value cache. Steps like this one give the same result as one call over all tokens:
 
     memory = attention.prepare(x)                            # this step's tokens, one or more
     out, state = attention.attend(x, memory, state)          # state: None at first, then all keys and values so far
@@ -35,12 +35,12 @@ from regard.shapes import check_shape
 
 
 def split_heads(x: Float[Tensor, "B T HE"], num_heads: int) -> Float[Tensor, "B H T E"]:
-    """Return the features of each head."""
+    """Return the features with an axis for the heads: (B,T,H·E) becomes (B,H,T,E)."""
     return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def join_heads(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
-    """Return [head_1; …; head_H]."""
+    """Return [head_1; …; head_H], the features of all heads on one axis: (B,H,T,E) becomes (B,T,H·E)."""
     return heads.transpose(1, 2).flatten(2)
 
 
@@ -55,7 +55,7 @@ def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y
 
 def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
     """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
-    # The product would copy non-contiguous keys one number at a time, which takes up to 2.6 times as long.
+    # Otherwise, the product would copy non-contiguous keys one number at a time, which takes up to 2.6 times as long.
     key = key.contiguous()
     return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
 
@@ -74,8 +74,8 @@ class MultiHead(Attention):
     positions that the module `positions` uses, for example for documents that are packed into one row; `causal` and `window`
     still use the order of the queries and keys in the call.
 
-    The state dict of an `nn.MultiheadAttention` loads without conversion: `MultiHead(512,
-    8).load_state_dict(theirs.state_dict())`.
+    The state dict of an `nn.MultiheadAttention`, here `theirs`, loads without conversion:
+    `MultiHead(512, 8).load_state_dict(theirs.state_dict())`.
 
     Reference: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al. 2023 (grouped queries); Beltagy,
     Peters, Cohan 2020, section 3.1 (sliding window). Differs from the paper: the maps have biases, unless `bias` is False.
@@ -92,17 +92,20 @@ class MultiHead(Attention):
         scale: Factor of the scores, > 0; None for 1/√E.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
-        window: Numbers of positions before and after its own that a query may attend to, such as (3, 0); None for no limit.
+        window: Numbers of positions before and after a query's own that the query may attend to, such as (3, 0); None for no
+            limit. If `causal`, the second number is ignored.
         positions: A module `Rotary`, `ALiBi` or `RelativeBias`; None for no positions.
         normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax. Fused kernels support a softmax only.
-        modifiers: Modules `QKNorm`, `TalkingHeads`, `OutputGate` and `AddedKeys`, or your own `HeadModifier`, each kind once.
+        modifiers: A list of modules `QKNorm`, `TalkingHeads`, `OutputGate`, `AddedKeys` or your own `HeadModifier`, at most one
+            of each class.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size` and `head_size` is None,
-            `num_kv_heads` does not divide `num_heads`, or an option has a wrong type.
+            `num_kv_heads` does not divide `num_heads`, or an option has a wrong type, is out of its range, or does not fit the
+            sizes.
 
     Example:
         >>> attention = MultiHead(512, 8, causal=True)
@@ -157,7 +160,7 @@ class MultiHead(Attention):
             HeadSizes(num_heads, groups, self.head_size, size, rotates=positions is not None and positions.rotates),
         )
         self.normalized = bool(getattr(self.normalizer, "normalized", False)) and all(each.normalized for each in modifiers)
-        # These two flags depend on the arguments; other mechanisms declare them in the class.
+        # These two flags depend on the arguments, so the class attributes that `Attention` declares are replaced here.
         self.permutation_equivariant = not (causal or window or positions) and keeps_order(self.normalizer)
         self.stateful = causal or (window is not None and window[1] == 0)
         build_linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
@@ -185,7 +188,8 @@ class MultiHead(Attention):
             key: The keys.
             value: The values; None if the keys are the values.
             key_mask: True where a key exists; None if all exist.
-            key_positions: Positions of the keys, for `positions`: (K,) or (B,K); None for consecutive ones.
+            key_positions: Positions of the keys, (K,) or (B,K), for the module `positions` of the constructor; None for
+                consecutive positions.
         """
         value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
@@ -211,9 +215,10 @@ class MultiHead(Attention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HeadMemory | None]:
-        """Attend with each query, after the queries of the state; see `Attention.attend` and the class.
+        """Attend with each query to the keys of the state (if given) and of `memory`; see `Attention.attend` and the class.
 
-        `query_positions`, (Q,) or (B,Q), are the positions of the queries; they are needed if `prepare` got `key_positions`.
+        `query_positions`, (Q,) or (B,Q), are the positions of the queries. They must be given if `prepare` got
+        `key_positions`, and only then. The state holds the keys and values of earlier calls.
         """
         assert isinstance(memory, HeadMemory)
         if state is not None and not self.stateful:
@@ -242,7 +247,7 @@ class MultiHead(Attention):
         if score_bias is not None:
             bias = add_bias(heads.new_zeros(()) if bias is None else bias, score_bias, self.num_heads)
         if given is None and keys == 0:
-            given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # these rows have no key to attend to
+            given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # no key to attend to
         all_keys, all_values, added = self.modifiers.join(memory.key, memory.value)
         memory = HeadMemory(all_keys, all_values)
         if added and bias is not None:
@@ -265,10 +270,11 @@ class MultiHead(Attention):
 
     @capability
     def head_maps(self) -> HeadMaps | None:
-        """Return the linear maps if a call computes exactly the formula of `HeadMaps`.
+        """Return the linear maps if a call computes exactly the formula of `HeadMaps`, else None.
 
-        The result is None if heads share keys, a window hides keys, positions add a bias, widths or the scale are not the
-        defaults, there are modifiers, the normalizer is not a plain softmax, or a subclass overrides a method.
+        The result is None if heads share keys, a window hides keys, positions add a bias, the scale, the total width of the
+        heads or the output size is not the default, there are modifiers, the normalizer is not a plain softmax, a subclass
+        overrides a method, or there are hooks around `forward`.
         """
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
@@ -280,16 +286,17 @@ class MultiHead(Attention):
         return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate)
 
     def context_size(self, value_size: int) -> int:
-        """Return the width of the output map, which does not depend on the width of the values."""
+        """Return the output size of the output map, which does not depend on the width of the values."""
         return self.output_size
 
     def _join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
-        """Return the keys of the state followed by the new keys, rotated to their positions, and the next state."""
+        """Return the keys of the state followed by the new keys, all rotated to their positions, and the next state."""
         if self.window is None:
             memory = self._rotate(memory, 0 if state is None else state.key.shape[2])
             memory = memory if state is None else state.join(memory)
             return memory, memory if self.stateful else None
-        # A window's state loses its first keys, so each call counts positions from 0 and rotates all keys.
+        # With a window, the state loses its oldest keys, so that positions change from call to call. Therefore, the state holds
+        # keys that are not rotated, and each call counts their positions from 0 and rotates all of them.
         memory = memory if state is None else state.join(memory)
         return self._rotate(memory, 0), memory.last(self.window[0]) if self.stateful else None
 
@@ -301,7 +308,7 @@ class MultiHead(Attention):
         return replace(memory, key=self.positions.rotate(memory.key, start))
 
     def _positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
-        """Return given positions (B,T), or raise an error if they have a wrong type or shape."""
+        """Return the given positions as (B,T); raise an error for a wrong type or shape, or if `self.positions` is None."""
         if self.positions is None:
             raise RequestError(f"MultiHead got {name}, but was built without positions; build it with positions=Rotary()")
         if positions.is_floating_point() or positions.dtype == torch.bool:
@@ -312,9 +319,10 @@ class MultiHead(Attention):
         return positions
 
     def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device, added: int) -> Tensor | None:
-        """Join the given masks and the mechanism's own mask; the result broadcasts to (B,H,Q,K + added).
+        """Join the given mask and the mechanism's own mask, which follows from `causal` and `window`.
 
-        The result is None if nothing is masked.
+        The result broadcasts to (B,H,Q,K + added), where every query may attend to the added keys. It is None if there is
+        neither a given mask nor an own mask.
         """
         own = self._own_mask(given, queries, keys, device)
         return nn.functional.pad(own, (0, added), value=True) if added and own is not None else own
@@ -338,7 +346,7 @@ class MultiHead(Attention):
         reweight: Reweight | None,
         keys: int,
     ) -> tuple[Tensor, Tensor]:
-        """Return the context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
+        """Return the context of each head, normalizer(scale · q kᵀ + bias) v, and the weights, also those of added keys."""
         if reweight is None and self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
             scale = 1 / math.sqrt(self.head_size) if self.scale is None else self.scale
             return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
@@ -373,12 +381,13 @@ class MultiHead(Attention):
         )
 
     def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the context, computed by two matrix products. If `causal`, the mask is already causal."""
+        """Return the context, computed by two matrix products. `causal` is not used, because the mask is already causal."""
         scores = head_scores(heads, memory.key, self.scale)
         if bias is not None:
             scores = scores + bias
         if mask is not None:
-            # Adding −∞ is exact in every type and faster than filling. The caller sets rows without keys to zero.
+            # Adding −∞ is exact in every type and faster than filling. In rows without allowed keys, nothing is added, because
+            # their weights would be NaN; the caller sets the output of these rows to zero.
             forbidden = ~mask & mask.any(-1, keepdim=True)
             scores = scores + scores.new_zeros(()).where(~forbidden, -math.inf).to(scores.dtype)
         weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32, which is faster and more accurate
@@ -418,7 +427,7 @@ class MultiHead(Attention):
 
 
 def _reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None, keys: int) -> Tensor:
-    """Apply `reweight` to the weights of the call's keys; the weights of added keys stay unchanged."""
+    """Apply `reweight` to the weights of the first `keys` keys; the weights of keys that modifiers add stay unchanged."""
     if reweight is None or weights.shape[-1] == keys:
         return reweighted(weights, mask, reweight)
     own = reweighted(weights[..., :keys], None if mask is None else mask[..., :keys], reweight)

@@ -29,7 +29,10 @@ def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], s
 
 
 class ProductBase(ScoredAttention):
-    """Base class of the scores scale · a(q)·b(k), with PyTorch's fused attention if no weights are needed."""
+    """Base class of mechanisms with score = scale · a(q)·b(k), where functions a and b project queries and keys.
+
+    If no weights are needed, PyTorch's fused attention may compute the context.
+    """
 
     supports_fused = Unchanged("scores", "normalized_scores", "mix")
 
@@ -52,9 +55,10 @@ class ProductBase(ScoredAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query.
+        """Attend with each query; see `Attention.attend`.
 
-        Without weights and with a softmax, PyTorch's fused kernel computes the context for sizes at which it is faster.
+        If no weights are needed, `reweight` is None and the normalizer is a softmax, PyTorch's fused kernel computes the
+        context, unless two matrix products are faster (`kernels.heads.is_products_fast`).
         """
         self.refuse_state(state)
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
@@ -108,7 +112,8 @@ class Dot(_PlainDot):
         dtype: Ignored; there are no parameters.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> attention = Dot(256)
@@ -147,7 +152,8 @@ class ScaledDot(_PlainDot):
         dtype: Ignored; there are no parameters.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> attention = ScaledDot(256)
@@ -186,7 +192,8 @@ class General(ProductBase):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> attention = General(256)
@@ -215,7 +222,7 @@ class General(ProductBase):
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """Return W; see `Attention.linear_score`."""
+        """Return scale · W; see `Attention.linear_score`."""
         if not is_softmax(self.normalizer) or self.drops():
             return None
         return LinearScore(self.projection.weight if self.scale == 1 else self.scale * self.projection.weight)

@@ -33,9 +33,9 @@ def masked_sigmoid(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | 
 
 
 def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
-    """Return the softmax over the last axis, among the positions where a mask is True.
+    """Return the softmax over the positions of the last axis at which the mask is True.
 
-    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row with only False has zero weights and gradients.
+    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row masked as a whole has zero weights and gradients.
     Masked scores, even infinite ones and NaN, affect neither result nor gradient.
 
     Args:
@@ -61,7 +61,7 @@ def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] 
 
 
 Normalizer = nn.Module
-"""A module that is called with scores (…,K) and a boolean mask that broadcasts to them.
+"""A module that is called with scores (…,K) and a boolean mask that broadcasts to them, or None for no mask.
 
 It returns weights of the same shape and type (half types are computed in float32). Weights are zero where the mask is False and
 in rows without allowed keys, and masked scores affect neither results nor gradients.
@@ -77,7 +77,7 @@ class Softmax(nn.Module):
     """
 
     normalized: ClassVar[bool] = True
-    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+    """Each row of weights sums to one (to zero if the mask is False for the whole row)."""
 
     supports_fused = Unchanged("forward")
     """Whether fused kernels may replace `forward`; False for a subclass that overrides `forward`."""
@@ -91,7 +91,7 @@ class Sigmoid(nn.Module):
     """w_k = 1 / (1 + exp(−s_k)), for each key independently. **The weights of a row do not sum to one.**
 
     Reference: Ramapuram et al. 2024, "Theory, analysis, and best practices for sigmoid self-attention".
-    Differs from the paper: no bias b = −ln K on the scores.
+    Differs from the paper: the paper adds a bias b = −ln K to the scores; this class adds none.
 
     Example:
         >>> Sigmoid()(torch.zeros(2))
@@ -126,7 +126,7 @@ class Temperature(_Wrapping):
         temperature: T, finite and > 0.
 
     Raises:
-        ConfigError: If the temperature is not finite and above zero.
+        ConfigError: If the temperature is not finite and above zero, or the normalizer is unknown.
 
     Example:
         >>> Temperature(temperature=0.5)(torch.tensor([1.0, 2.0]))
@@ -164,7 +164,7 @@ class SoftCap(_Wrapping):
         cap: c, finite and > 0.
 
     Raises:
-        ConfigError: If the cap is not finite and above zero.
+        ConfigError: If the cap is not finite and above zero, or the normalizer is unknown.
 
     Example:
         >>> SoftCap(cap=1.0)(torch.tensor([100.0, -100.0]))
@@ -190,7 +190,7 @@ class SoftCap(_Wrapping):
 
 
 def keeps_order(normalizer: nn.Module) -> bool:
-    """Return whether a normalizer's weights are permuted in the same way as its scores."""
+    """Return whether permuting the scores permutes the normalizer's weights in the same way."""
     return bool(getattr(normalizer, "permutation_equivariant", True))
 
 
@@ -212,10 +212,10 @@ _NAMES: dict[str, type[nn.Module]] = {
 
 
 def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Module:
-    """Return a mechanism's normalizer: the given module, one built by name, or a softmax by default.
+    """Return the normalizer for a mechanism: the given module, a module built from its name, or a softmax for None.
 
     Args:
-        called: Name of the mechanism, for messages.
+        called: Name of the mechanism, for error messages.
         normalizer: A module called with (scores, mask), a name such as "sparsemax", or None for a softmax.
 
     Raises:

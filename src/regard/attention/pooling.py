@@ -140,12 +140,12 @@ class AdditivePooling(Pooling):
 class MultiHeadPooling(Pooling):
     """e_ik = v_i·tanh(W h_k) for each head i, weights = softmax_k(e), context = [Σ_k weight_1k h_k; …; Σ_k weight_Hk h_k].
 
-    The heads ("hops") share W, and each pools all D features, so the context has width H·D.
+    The heads (called hops in the paper) share W, and each pools all D features, so the context has width H·D.
 
     Shapes: W (Da,D), v (H,Da).
 
     Reference: Lin et al. 2017, eqs. 6–7.
-    Differs from the paper: its penalty ‖A Aᵀ − I‖² on similar heads (eq. 8) is left out.
+    Differs from the paper: its penalty ‖A Aᵀ − I‖² on similar heads (eq. 8), with the weights A (H,K), is left out.
 
     Args:
         size: D, width of the pooled values, ≥ 1.
@@ -194,7 +194,7 @@ class MultiHeadPooling(Pooling):
 
 
 class MeanPooling(Pooling):
-    """weight_k = 1/K, context = the mean of the existing values; a control that shows what attention adds.
+    """weight_k = 1/K, context = the mean of the K existing values; a baseline for measuring the effect of learned weights.
 
     Reference: Wiegreffe, Pinter 2019, section 3.1, where it is called uniform attention.
 

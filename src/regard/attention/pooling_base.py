@@ -59,10 +59,10 @@ class Pooling(nn.Module, ABC):
 
     @abstractmethod
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return weights (B,K) or (B,H,K), zero where masked. The masked values themselves are already zero.
+        """Return weights (B,K) or (B,H,K), zero for masked values.
 
         Args:
-            values: The values to pool.
+            values: The values to pool, in which masked values are already set to zero.
             key_mask: True where a value exists; None if all exist.
         """
 
@@ -80,7 +80,8 @@ class Pooling(nn.Module, ABC):
             values: The values h, (B,K,D), or (K,D) for a single sequence; then no argument and no result has an axis B.
             further: Must be empty: masks are given by name.
             key_mask: True where a value exists, False for padding; None if all exist. A row without values gives zeros.
-            reweight: Function that replaces the weights. It gets the weights and a mask that broadcasts to them.
+            reweight: Function that gets the weights and a boolean mask that broadcasts to them, and returns the weights to use
+                instead.
             others: Must be empty: other names raise an error that shows the correct call.
 
         Returns:

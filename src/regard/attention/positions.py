@@ -35,7 +35,7 @@ class RelativePositions(nn.Module):
         return heads
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:
-        """Return a bias for the scores, of the type and device of `like`; None by default."""
+        """Return a bias to add to the scores of Q queries and K keys, of the type and device of `like`; None by default."""
         return None
 
     def rotate_at(self, heads: Float[Tensor, "B H T Da"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T Da"]:
@@ -48,7 +48,7 @@ class RelativePositions(nn.Module):
         return heads
 
     def bias_at(self, query: Int[Tensor, "B Q"], key: Int[Tensor, "B K"], like: Tensor) -> Float[Tensor, "B H Q K"] | None:
-        """Return a bias for queries and keys at positions that the caller gives; None by default.
+        """Return a bias to add to the scores of queries and keys at positions that the caller gives; None by default.
 
         Raises:
             RequestError: If this module overrides `bias` but not `bias_at`.
@@ -72,10 +72,10 @@ class ALiBi(RelativePositions):
     """Attention with linear biases: score_h(q_i, k_j) − m_h · |p_i − j|, where p_i is the query's position. No parameters.
 
     The slopes of 2^n heads are m_h = 2^(−8h/H), h = 1 … H. Other numbers of heads use the slopes of the next lower power of
-    two, and then every second slope of the next higher one. Under a causal mask, this is the paper's bias m_h·(j − p_i);
-    without a mask, earlier and later keys at the same distance have the same bias.
+    two, and then the first, third, … slope of the next higher power. Under a causal mask, this is the paper's bias
+    m_h·(j − p_i); without a mask, earlier and later keys at the same distance have the same bias.
 
-    Reference: Press, Smith, Lewis 2022, section 3. The slopes for other numbers of heads are from their code.
+    Reference: Press, Smith, Lewis 2022, section 3. The slopes for other numbers of heads are from the authors' code.
 
     Args:
         num_heads: H, ≥ 1.
@@ -108,7 +108,7 @@ class ALiBi(RelativePositions):
         return self._of(_distance(query, key), like)
 
     def _of(self, distance: Int[Tensor, "*B Q K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
-        dtype = torch.promote_types(like.dtype, torch.float32)  # with half types, only the product is rounded
+        dtype = torch.promote_types(like.dtype, torch.float32)  # for half types, only the product is then rounded
         slopes = torch.tensor(self.slopes, dtype=dtype, device=like.device)
         return (-slopes[:, None, None] * distance.abs().unsqueeze(-3)).to(like.dtype)
 
@@ -116,18 +116,19 @@ class ALiBi(RelativePositions):
 class RelativeBias(RelativePositions):
     """A learned bias for each head and each bucket of distances: score_h(q_i, k_j) + b[bucket(j − p_i), h].
 
-    Half of the buckets hold one distance each, from 0 on. The others divide larger distances up to `max_distance` evenly on a
-    logarithmic scale, and the last bucket holds all distances beyond. If `bidirectional`, earlier and later keys have half of
-    the buckets each; otherwise, later keys count as distance 0.
+    p_i is the query's position. If `bidirectional`, half of the buckets are for earlier keys and half for later ones;
+    otherwise, all are for earlier keys, and later keys count as distance 0. In each direction, half of the buckets hold one
+    distance each, from 0 on. The others divide larger distances up to `max_distance` evenly on a logarithmic scale, and the
+    last bucket also holds all distances beyond.
 
-    Reference: Raffel et al. 2020 (T5), section 2.1 and their code.
-    Differs from the paper: the scores keep their scale 1/√(D/H), which T5 replaces by its initialisation.
+    Reference: Raffel et al. 2020 (T5), section 2.1 and the authors' code.
+    Differs from the paper: the scores keep their scale 1/√(D/H). T5 has no scale, but smaller initial weights.
 
     Args:
         num_heads: Number of heads H, ≥ 1.
         num_buckets: Number of buckets, ≥ 2; even and ≥ 4 if bidirectional.
-        max_distance: Distance from which all distances share the last bucket. It must exceed the number of distances with
-            their own bucket.
+        max_distance: This distance and all larger ones share the last bucket. It must exceed the number of distances with
+            their own bucket in each direction.
         bidirectional: Whether later keys have buckets of their own; False for a causal decoder.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
@@ -183,13 +184,13 @@ class RelativeBias(RelativePositions):
         return self.weight[self.bucket(distance)].movedim(-1, -3).to(like.dtype)
 
     def bucket(self, distance: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """Return the bucket of each distance (key's position − query's), from 0 to `num_buckets` − 1."""
+        """Return the bucket, from 0 to `num_buckets` − 1, of each distance: the key's position minus the query's."""
         if self.bidirectional:
             buckets, first, distance = self.num_buckets // 2, (distance > 0) * (self.num_buckets // 2), distance.abs()
         else:
             buckets, first, distance = self.num_buckets, torch.zeros_like(distance), (-distance).clamp(min=0)
         exact = buckets // 2
-        # In float32 and in this order, so that the boundaries equal those of published checkpoints.
+        # Computed in float32 and in this order, so that each distance has the same bucket as in published models.
         share = (distance.clamp(min=1).float() / exact).log() / math.log(self.max_distance / exact)
         far = (exact + (share * (buckets - exact)).long()).clamp(max=buckets - 1)
         return first + torch.where(distance < exact, distance, far)

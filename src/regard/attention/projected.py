@@ -2,7 +2,7 @@
 
     head_h = Σ_k weight_hk v_hk,    context = W_o [head_1; …; head_H] + b_o
 
-`multihead.MultiHead` is a separate class with more options and fused kernels; a subclass of this base must only define
+`multihead.MultiHead` is a separate class with more options and fused kernels; a subclass of this base has to define only
 `weights`.
 """
 
@@ -47,7 +47,7 @@ class GatedMemory(Memory):
         return GatedMemory(self.key[index], self.value[index], mask, gates, summary)
 
     def join(self, later: "GatedMemory") -> "GatedMemory":
-        """Return these keys followed by later keys."""
+        """Return a memory with these keys, values and gates, followed by those of `later`."""
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
         gates = None if self.gates is None or later.gates is None else torch.cat([self.gates, later.gates], 2)
         if self.key_mask is None and later.key_mask is None:
@@ -55,7 +55,7 @@ class GatedMemory(Memory):
         return GatedMemory(key, value, torch.cat([self.exists, later.exists], 1), gates)
 
     def part(self, start: int, end: int | None = None) -> "GatedMemory":
-        """Return the keys from `start` up to, but not including, `end`, as views."""
+        """Return a memory with the keys from `start` up to, but not including, `end` (None for the end), without copies."""
         mask = None if self.key_mask is None else self.key_mask[:, start:end]
         gates = None if self.gates is None else self.gates[:, :, start:end]
         return GatedMemory(self.key[:, :, start:end], self.value[:, :, start:end], mask, gates)
@@ -74,8 +74,8 @@ torch.export.register_dataclass(GatedMemory, serialized_type_name="regard.attent
 class ProjectedHeads(Attention):
     """head_h = Σ_k weight_hk v_hk, context = W_o [head_1; …; head_H] + b_o, with weights that a subclass defines.
 
-    If `causal`, query i of Q has the position i + K − Q and attends to no later key, the mechanism is `stateful`, and the state
-    is the memory of all keys so far, as for `MultiHead`. A query that may not attend to any key gets a zero context.
+    If `causal`, query i of Q has the position i + K − Q and attends to no later key. The mechanism is then `stateful`: its
+    state is the memory of all keys so far, as for `MultiHead`. A query that may not attend to any key gets a zero context.
 
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.
@@ -89,7 +89,8 @@ class ProjectedHeads(Attention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `dropout` is out of its
+            range, or `bias` or `causal` is not a bool.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class ProjectedHeads(Attention):
         self.build_projections(partial(build_linear, bias=bias, device=device, dtype=dtype))
 
     def build_projections(self, build: Callable[[int, int], nn.Linear]) -> None:
-        """Build the maps of queries, keys, values and output; `build(inputs, outputs)` makes one."""
+        """Build the maps of queries, keys, values and output; `build(inputs, outputs)` returns one map of these widths."""
         self.query_projection = build(self.size, self.size)
         self.key_projection = build(self.key_size, self.size)
         self.value_projection = build(self.value_size, self.size)
@@ -141,7 +142,7 @@ class ProjectedHeads(Attention):
         """Return the weights.
 
         Args:
-            query: The features of each head.
+            query: The queries, as `project_query` returns them.
             memory: The keys and values.
             mask: True where a query may attend to a key; it broadcasts to the weights. None if every query may attend to every
                 key.
@@ -156,11 +157,15 @@ class ProjectedHeads(Attention):
         mask: Bool[Tensor, "..."],
         bias: Float[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights for a `mask` that may hide any key from any query; by default, the result of `weights`."""
+        """Return the weights of a call with an `attn_mask`; by default, the result of `weights`.
+
+        An `attn_mask` may hide any key from any query, and some mechanisms then need another computation. Otherwise, `mask`
+        hides only keys that do not exist, keys with a bias of −∞ and, if `causal`, later keys.
+        """
         return self.weights(query, memory, mask, bias)
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return the features of each head; `position` is the position of the first query."""
+        """Return the features of the queries for each head; `position` is the position of the first query."""
         return split_heads(self.query_projection(query), self.num_heads)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B G K E"]:
@@ -214,7 +219,7 @@ class ProjectedHeads(Attention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query, after the queries of the state; see `Attention.attend` and the class."""
+        """Attend with each query to the keys of the state (if given) and of `memory`; see `Attention.attend` and the class."""
         assert isinstance(memory, GatedMemory)
         self.refuse_state_unless_causal(state)
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
@@ -248,7 +253,7 @@ class ProjectedHeads(Attention):
         return memory if state is None else state.join(memory)
 
     def values(self, memory: GatedMemory) -> Float[Tensor, "B G K Ev"]:
-        """Return the values that the weights apply to."""
+        """Return the values that are multiplied by the weights."""
         return memory.value
 
     def context_size(self, value_size: int) -> int:
@@ -275,7 +280,7 @@ def normed(features: Float[Tensor, "... E"], norm: nn.RMSNorm) -> Float[Tensor, 
 
 
 def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
-    """Return a linear map with Xavier's initial weights and a bias of zeros."""
+    """Return a linear map with Xavier's uniform initial weights and, if it has a bias, a bias of zeros."""
     linear = nn.Linear(inputs, outputs, **options)
     nn.init.xavier_uniform_(linear.weight)
     if linear.bias is not None:
@@ -284,5 +289,8 @@ def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """Return log(1 + exp(x)); the gradient of PyTorch's softplus fails in graphs compiled ahead of time (PyTorch 2.13)."""
+    """Return log(1 + exp(x)).
+
+    PyTorch's softplus is not used, because its gradient fails in graphs compiled ahead of time (PyTorch 2.13).
+    """
     return torch.logaddexp(x, torch.zeros_like(x))

@@ -22,12 +22,15 @@ from regard.shapes import check_shape
 
 @dataclass(frozen=True)
 class SummaryState:
-    """All keys and values so far in one matrix for each head. It has no keys, so no weights can be computed from it."""
+    """Summary of all keys and values so far, one matrix for each head.
+
+    It does not hold the keys themselves, so no weights can be computed from it.
+    """
 
     summary: Float[Tensor, "B H E Es"]
-    """S, in float32 or float64."""
+    """The matrices S, in float32 or float64."""
     seen: Bool[Tensor, " B"]
-    """For each row, whether at least one key so far exists."""
+    """For each row of the batch, whether at least one key so far exists (is not masked)."""
 
     def select(self, index: Int[Tensor, " M"]) -> "SummaryState":
         """Keep the given rows of the batch, in the given order."""
@@ -41,13 +44,14 @@ class RecurrentHeads(ProjectedHeads):
     """S_t = step(S_{t−1}, k_t, v_t), head_t = read(S_t, q_t); see `ProjectedHeads` for the arguments.
 
     If `causal` is False, each query reads the matrix after the last key. The state of a causal mechanism is a `SummaryState`,
-    of constant size. Weights, an `attn_mask` and `reweight` need all keys; with one of them, the state is a `GatedMemory` of
-    all keys. Therefore, ask for weights in all steps or in none.
+    of constant size. Weights, an `attn_mask` and `reweight` need all keys; a step with one of them returns a `GatedMemory` of
+    all keys as its state. After a step that returned a `SummaryState`, no step can compute weights. Therefore, ask for weights
+    in all steps or in none.
     """
 
     @abstractmethod
     def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
-        """Return S after these keys; `summary` is S before them, None for zeros."""
+        """Return S after the keys of `memory`; `summary` is S before these keys, None for zeros."""
 
     @abstractmethod
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
@@ -57,7 +61,7 @@ class RecurrentHeads(ProjectedHeads):
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Return read(S_t, q_t), where S_t includes the key at the query's own position, and S after the last key."""
+        """Return read(S_t, q_t) for all t, and S after the last key; S_t includes the key at the position t of the query."""
 
     def prepare(
         self,
@@ -66,7 +70,7 @@ class RecurrentHeads(ProjectedHeads):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> GatedMemory:
-        """Project keys and values once, and summarise them if each query reads all of them; see `Attention.prepare`."""
+        """Project keys and values once, and summarise them in S if `causal` is False; see `Attention.prepare`."""
         memory = super().prepare(key, value, key_mask=key_mask)
         if self.causal:
             return memory
@@ -83,7 +87,7 @@ class RecurrentHeads(ProjectedHeads):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, GatedMemory | SummaryState | None]:
-        """Attend with each query, after the queries of the state; see `Attention.attend` and the class."""
+        """Attend with each query to the keys of the state (if given) and of `memory`; see `Attention.attend` and the class."""
         assert isinstance(memory, GatedMemory)
         self.refuse_state_unless_causal(state)
         if need_weights or reweight is not None or attn_mask is not None:
@@ -107,7 +111,7 @@ class RecurrentHeads(ProjectedHeads):
     def _scan(
         self, heads: Tensor, memory: GatedMemory, state: GatedMemory | SummaryState | None
     ) -> tuple[Tensor, Tensor, SummaryState]:
-        """Return the results of the queries, a mask (B,Q) of the queries that see a key, and the next state."""
+        """Return the results of the queries, a mask (B,Q) of the queries that read at least one key, and the next state."""
         summary, seen_before = None, memory.exists.new_zeros(len(heads))
         if isinstance(state, GatedMemory):
             memory = state.join(memory)

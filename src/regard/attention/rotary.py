@@ -2,8 +2,8 @@
 
     (x_a, x_b) ↦ (x_a cos pθ_n − x_b sin pθ_n, x_a sin pθ_n + x_b cos pθ_n),    θ_n = base^(−2n/E)
 
-In code: `turned_pairs`. The layout defines which features a, b of a head form the pair n. A scaling changes θ so that a
-model can read texts that are longer than its training texts.
+where p is the position and E is the width of a head. In code: `turned_pairs`. The layout defines which features a, b of a head
+form the pair n. A scaling changes θ so that a model can read texts that are longer than its training texts.
 """
 
 import math
@@ -22,7 +22,7 @@ from regard.errors import ConfigError, nearest
 
 
 def turned_pairs(pairs: Float[Tensor, "*any n two"], angle: Float[Tensor, "... n"], magnitude: float = 1.0) -> Tensor:
-    """Return each pair (a, b), as the complex number a + ib, times magnitude · (cos φ + i sin φ)."""
+    """Return each pair (a, b), as the complex number a + ib, times magnitude · (cos φ + i sin φ), where φ is `angle`."""
     if torch.compiler.is_compiling():  # the compiler does not support complex numbers
         (first, second), cos, sin = pairs.unbind(-1), magnitude * angle.cos(), magnitude * angle.sin()
         return torch.stack((first * cos - second * sin, first * sin + second * cos), -1)
@@ -30,12 +30,15 @@ def turned_pairs(pairs: Float[Tensor, "*any n two"], angle: Float[Tensor, "... n
 
 
 def _rotations(angle: Float[Tensor, "... n"], magnitude: float) -> Tensor:
-    """Return magnitude · (cos φ + i sin φ), as complex numbers."""
+    """Return magnitude · (cos φ + i sin φ) as complex numbers, where φ is `angle`."""
     return torch.polar(torch.full_like(angle, magnitude), angle)
 
 
 def _times(pairs: Float[Tensor, "*any n two"], rotations: Tensor) -> Tensor:
-    """Return each pair times a complex number: one product and one gradient, 2.7 to 7 times as fast as the formula."""
+    """Return each pair, as a complex number, times its rotation.
+
+    One complex product, with one gradient, is 2.7 to 7 times as fast as the formula in real numbers.
+    """
     return torch.view_as_real(torch.view_as_complex(pairs) * rotations)
 
 
@@ -57,12 +60,12 @@ class RotaryScaling:
 
 @dataclass(frozen=True)
 class LinearScaling(RotaryScaling):
-    """θ_n / s: positions are divided by s.
+    """θ_n / s, which is the same as dividing all positions by s.
 
     Reference: Chen et al. 2023, "Extending context window of large language models via position interpolation", eq. 4.
 
     Raises:
-        ConfigError: If the factor is below 1.
+        ConfigError: If the factor is not a finite number of 1 or more.
     """
 
     factor: float
@@ -87,11 +90,11 @@ class NTKScaling(RotaryScaling):
     Reference: Peng et al. 2023, "YaRN", section 3.1 (method of bloc97).
 
     Raises:
-        ConfigError: If the factor is below 1.
+        ConfigError: If the factor is not a finite number of 1 or more.
     """
 
     factor: float
-    """s ≥ 1."""
+    """s ≥ 1, such as 4 for inputs that are 4 times as long."""
 
     constant = True
 
@@ -119,13 +122,13 @@ class YaRNScaling(RotaryScaling):
     """
 
     factor: float
-    """s ≥ 1."""
+    """s ≥ 1, such as 4 for inputs that are 4 times as long."""
     original_length: int
     """L, number of positions in training, ≥ 1."""
     fast: float = 32.0
-    """β in the paper, > `slow`."""
+    """Pairs that turn more often within L positions stay unchanged; β in the paper, > `slow`."""
     slow: float = 1.0
-    """α in the paper, > 0."""
+    """Frequencies of pairs that turn less often within L positions are divided by s; α in the paper, > 0."""
 
     constant = True
 
@@ -137,7 +140,7 @@ class YaRNScaling(RotaryScaling):
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]
-        """0.1 ln s + 1; its square multiplies the scores (1/t in the paper)."""
+        """Factor of rotated queries and keys, 0.1 ln s + 1; its square, 1/t in the paper, multiplies the scores."""
         return 0.1 * math.log(self.factor) + 1
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
@@ -157,6 +160,8 @@ class YaRNScaling(RotaryScaling):
 class Llama3Scaling(RotaryScaling):
     """θ_n for wavelengths below L/h, θ_n / s above L/l, and a transition that is linear in 1/wavelength between them.
 
+    The wavelength of a pair is 2π/θ_n positions; s is `factor`, L `original_length`, l `low` and h `high`.
+
     Reference: Llama team 2024, "The Llama 3 herd of models", and the code of Llama 3.1 (s = 8, l = 1, h = 4, L = 8192).
 
     Raises:
@@ -164,13 +169,13 @@ class Llama3Scaling(RotaryScaling):
     """
 
     factor: float = 8.0
-    """s ≥ 1."""
+    """s ≥ 1, such as 8 for inputs that are 8 times as long."""
     original_length: int = 8192
     """L, number of positions in training, ≥ 1."""
     low: float = 1.0
-    """l > 0; wavelengths above L/l are divided by s."""
+    """l > 0; frequencies with wavelengths above L/l are divided by s."""
     high: float = 4.0
-    """h > l; wavelengths below L/h stay unchanged."""
+    """h > l; frequencies with wavelengths below L/h stay unchanged."""
 
     constant = True
 
@@ -181,14 +186,14 @@ class Llama3Scaling(RotaryScaling):
             raise ConfigError(f"Llama3Scaling(low={self.low}, high={self.high}): expected high > low > 0")
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
-        """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ_n = (L/λ_n − l)/(h − l) between 0 and 1."""
+        """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ_n = (L/λ_n − l)/(h − l), limited to 0 … 1, and λ_n = 2π/θ_n."""
         turns = self.original_length * theta / (2 * math.pi)  # L/λ
         kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
         return (1 - kept) * theta / self.factor + kept * theta
 
 
 def check_factor(scaling: RotaryScaling, factor: float) -> None:
-    """Raise an error for a factor below 1.
+    """Raise an error for a factor that is below 1 or not finite.
 
     Raises:
         ConfigError: If the factor is not a finite number of 1 or more.
@@ -201,7 +206,7 @@ def check_factor(scaling: RotaryScaling, factor: float) -> None:
 
 _LAYOUTS = ("pairs", "half")
 _KEPT_POSITIONS = 128
-"""Minimum number of positions whose rotations are computed at once."""
+"""Minimum number of positions whose rotations are computed and cached together."""
 
 
 class Rotary(RelativePositions):
@@ -213,7 +218,7 @@ class Rotary(RelativePositions):
     Reference: Su et al. 2021 (RoFormer), eq. 34.
 
     Args:
-        base: > 1; the longest wavelength is about 2π·base.
+        base: Base of the frequencies θ_n, > 1; the longest wavelength is about 2π·base positions.
         layout: Features of the pair n: "pairs" for 2n and 2n + 1, as in the paper; "half" for n and n + E/2, as in GPT-NeoX and
             in Hugging Face's Llama. Weights trained with one layout do not work with the other.
         scaling: Change of θ for inputs longer than the training inputs: `LinearScaling`, `NTKScaling`, `YaRNScaling` or
@@ -228,7 +233,7 @@ class Rotary(RelativePositions):
     """
 
     fixed = Unchanged("frequencies", "magnitude")
-    """False if a subclass changes the angles, because the angles may then depend on parameters."""
+    """False if a subclass overrides `frequencies` or `magnitude`; rotations that may depend on parameters are not cached."""
 
     def __init__(
         self,
@@ -266,7 +271,7 @@ class Rotary(RelativePositions):
         return 1.0 if self.scaling is None else self.scaling.magnitude
 
     def rotate(self, heads: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
-        """Rotate each pair of features by the angle of its position."""
+        """Rotate each pair of features by the angle for its position: start, start + 1, …"""
         end = start + heads.shape[2]
         constant = self.fixed and (self.scaling is None or self.scaling.constant)
         if torch.compiler.is_compiling() or not constant or start < 0:  # start < 0: more queries than keys
@@ -275,7 +280,7 @@ class Rotary(RelativePositions):
         return self._turn(heads, lambda pairs: _times(pairs, rotations))
 
     def rotate_at(self, heads: Float[Tensor, "B H T E"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T E"]:
-        """Rotate each pair of features by the angle of the position that the caller gives."""
+        """Rotate each pair of features by the angle for the position that the caller gives."""
         return self._turn_by(heads, self._angles(positions[:, None], heads))
 
     def _angles(self, positions: Tensor, heads: Tensor) -> Float[Tensor, "*any n"]:

@@ -24,7 +24,7 @@ class ScoredAttention(Attention):
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
-        scale: Factor of the scores, > 0; your method `scores` multiplies by `self.scale`. None for 1.
+        scale: Factor of the scores, > 0; None for 1. It is only stored here; your method `scores` multiplies by `self.scale`.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
 
     Raises:
@@ -128,7 +128,7 @@ class ScoredAttention(Attention):
         attn_mask: Bool[Tensor, "..."] | None,
         score_bias: Float[Tensor, "..."] | None = None,
     ) -> Bool[Tensor, "..."] | None:
-        """Check the query against the memory and join the masks.
+        """Check that query, memory, masks and bias fit together, and join the masks.
 
         Args:
             query: The queries.
@@ -137,10 +137,10 @@ class ScoredAttention(Attention):
             score_bias: Numbers that are added to the scores.
 
         Returns:
-            A mask that broadcasts to (B,Q,K); None if nothing is masked.
+            A mask that broadcasts to (B,Q,K); None if neither a mask nor a bias is given.
 
         Raises:
-            ShapeError: If sizes do not match.
+            ShapeError: If sizes do not match, a mask is not boolean, or the bias is not of a floating type.
         """
         batch, keys = memory.value.shape[:2]
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": batch})

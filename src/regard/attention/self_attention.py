@@ -27,7 +27,7 @@ class SelfAttention(ScaledDot):
     """q = W_q x + b_q, k = W_k x + b_k, v = W_v x + b_v; weights = softmax(q kᵀ / √D), context = weights·v.
 
     It has one head, three maps D → D with biases, and no output map: context (B,T,D), weights (B,T,T). `attention(x)` attends
-    within x; given a key and a value, it attends to these like every mechanism.
+    within x; `attention(query, key, value)` attends to other keys, like every mechanism.
 
     Reference: Vaswani et al. 2017, section 3.2.1. Differs from the paper: the maps have biases, and there is one head without
     an output map. `MultiHead` is the paper's attention.
@@ -42,7 +42,8 @@ class SelfAttention(ScaledDot):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> context, weights = SelfAttention(256)(torch.randn(2, 9, 256))
@@ -90,7 +91,7 @@ class SelfAttention(ScaledDot):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Project keys and values once. A masked value is projected to the bias b_v, and its weight is zero."""
+        """Project keys and values once; masked ones become the biases b_k and b_v, and their weights are zero."""
         value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
         check_shape("value", value, f"B K {self.key_size}", sizes)

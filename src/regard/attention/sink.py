@@ -1,4 +1,4 @@
-"""Normalizers whose rows may sum to less than one: a query that needs no key is not forced to attend.
+"""Normalizers whose rows of weights may sum to less than one: a query that needs no key is not forced to attend.
 
     w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j))               `SoftmaxSink`, "sink"          in code: `sink_weights`
     w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|        `Softpick`, "softpick"                  `softpick_weights`
@@ -20,13 +20,13 @@ from regard.attention.sparse import at_least_float32
 
 
 def sink_weights(scores: Float[Tensor, "*any K"], sink: Float[Tensor, "..."] | float) -> Float[Tensor, "*any K"]:
-    """Return the softmax over the scores and an additional score b, without the weight of b."""
+    """Return the softmax over the scores and an additional score b (`sink`), without the weight of b."""
     rows = torch.cat([scores, torch.zeros_like(scores[..., :1]) + sink], -1)
     return softmax(rows)[..., :-1]
 
 
 def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) -> Float[Tensor, "*any K"]:
-    """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε): keys with a score below zero get zero weight."""
+    """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε): keys with a score of zero or less get zero weight."""
     highest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
     one = (-highest).exp()  # all terms are divided by e^highest, so that none overflows
     terms = (scores - highest).exp() - one
@@ -91,7 +91,7 @@ class SoftmaxSink(nn.Module):
 class Softpick(nn.Module):
     """w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score of zero or less get exactly zero.
 
-    **The weights of a row do not sum to one**: keys with negative scores count in the denominator only. A row without a
+    **The weights of a row may sum to less than one**: keys with negative scores count in the denominator only. A row without a
     positive score has zero weights.
 
     Reference: Zuhri, Fuadi, Aji 2025, "Softpick: no attention sink, no massive activations with rectified softmax", eq. 4 (ε =

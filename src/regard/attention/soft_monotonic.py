@@ -2,7 +2,8 @@
 
     α_ij = p_ij q_ij,    q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j,    p = σ(e),    α_0 = [1, 0, …]        (e: see `monotonic`)
 
-Query i reaches key j if it reached key j−1 and continued, or if the previous query stopped at j. In code: `plain_alignments`.
+q_ij is the probability that query i reaches key j: it reached key j−1 and continued, or the previous query stopped at j. In
+code: `plain_alignments`.
 """
 
 from dataclasses import dataclass
@@ -25,10 +26,10 @@ from regard.shapes import check_shape
 def plain_alignments(
     stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return α from p, 1 − p and α_0, one query and one key at a time, exactly as in the recurrence."""
+    """Return α from p (`stop`), 1 − p (`go_on`) and α_0 (`previous`), one query and one key at a time, as in the recurrence."""
     rows = []
     for p, not_p in zip(stop.unbind(1), go_on.unbind(1), strict=True):
-        reached = [previous[:, 0]]  # q
+        reached = [previous[:, 0]]  # q, the probability that the query reaches each key
         for j in range(1, previous.shape[1]):
             reached.append(not_p[:, j - 1] * reached[-1] + previous[:, j])
         previous = p * torch.stack(reached, 1)  # α of this query
@@ -51,11 +52,12 @@ def expected_alignments(
 
     Args:
         energies: e, before the sigmoid. Half types are computed in float32.
-        previous: α_0; None to start at the first key.
+        previous: α_0, the alignment of the query before the first one; None to start at the first key.
         mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None if it may stop anywhere.
 
     Returns:
-        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before. The rest is the probability of not stopping.
+        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before. 1 minus the sum of a row is the probability
+        that the query stops at no key.
 
     Raises:
         ShapeError: If sizes do not match.
@@ -67,7 +69,7 @@ def expected_alignments(
     sizes = check_shape("energies", energies, "B Q K")
     energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
     if mask is not None:
-        energies = energies.masked_fill(~mask, -torch.inf)  # p = 0 without gradient, for any masked value
+        energies = energies.masked_fill(~mask, -torch.inf)  # masked keys get p = 0 and no gradient
     if previous is None:
         previous = _at_the_first_key(energies)
     check_shape("previous", previous, "B K", sizes)
@@ -94,20 +96,21 @@ class SoftMonotonic(MonotonicAttention):
 
     α_ij = p_ij Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p_ij = σ(e_ij + ε),  e_ij = scorer(q_i, k_j) + r,  α_0 = [1, 0, …].
 
-    In training mode, ε is Gaussian noise from torch's generator, which drives p towards 0 or 1, as the hard form needs;
-    otherwise it is zero. The energies of all queries are computed at once, and α query by query; see `expected_alignments` for
-    the cost. A row of weights sums to 1 minus the probability that the query stopped at no key.
+    In training mode, ε is Gaussian noise, which drives p towards 0 or 1, as the hard form needs; it is drawn from PyTorch's
+    global random generator. In evaluation mode, ε is zero. The energies of all queries are computed at once, and α query by
+    query; see `expected_alignments` for the cost. A row of weights sums to 1 minus the probability that the query stopped at no
+    key.
 
-    `hard()` returns the form for decoding. Its parameters have the same names, so
-    `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
+    `hard()` returns the form for decoding, `HardMonotonic`. Both forms give their parameters the same names, so with `soft` a
+    `SoftMonotonic`, `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
 
     Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is from appendix G.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
-        scorer: Mechanism whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the
-            paper.
+        scorer: Mechanism whose scores, plus r, are the energies e (its normalizer is not used); None for `WeightNormAdditive`,
+            as in the paper.
         initial_offset: Initial value of r. Use lower values for longer sources, so that queries can reach the last key: the
             papers use −4 for speech and −1 for texts.
         noise: Standard deviation of ε in training mode, ≥ 0.
@@ -115,7 +118,8 @@ class SoftMonotonic(MonotonicAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more or differs from the scorer's, or the noise is negative.
+        ConfigError: If a width is not a whole number of 1 or more, the scorer has other widths, a state or dropout, or the
+            noise is negative.
 
     Example:
         >>> attention = SoftMonotonic(256)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 def sparsemax_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
-    """Return τ = (z_1 + … + z_n − 1) / n for the largest n with 1 + n z_n > z_1 + … + z_n."""
+    """Return τ = (z_1 + … + z_n − 1) / n for the largest n with 1 + n z_n > z_1 + … + z_n, where z_1 ≥ z_2 ≥ … are sorted."""
     ordered, rank = _ordered(z)
     total = ordered.cumsum(-1)
     size = (1 + rank * ordered > total).sum(-1, keepdim=True).clamp(min=1)
@@ -35,7 +35,7 @@ def entmax15_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
 
 
 class Sparsemax(nn.Module):
-    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with τ such that the weights sum to one.
+    """w = argmin_p ‖p − s‖² over all p ≥ 0 that sum to one: w_k = max(s_k − τ, 0), with τ such that the weights sum to one.
 
     Scores that are at least 1 below the highest get exactly zero. Cost: sorting each row.
 
@@ -47,7 +47,7 @@ class Sparsemax(nn.Module):
     """
 
     normalized: ClassVar[bool] = True
-    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+    """Each row of weights sums to one (to zero if the mask is False for the whole row)."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -56,7 +56,7 @@ class Sparsemax(nn.Module):
         z = below_the_highest(scores, mask).clamp(min=-2)
         with torch.no_grad():
             support = _above(z, sparsemax_threshold(z))
-        # Compute τ again from its support, for the gradient: τ = (Σ_{support} z − 1) / |support|.
+        # Compute τ again from the support (the keys above τ), for the gradient: τ = (Σ_{support} z − 1) / |support|.
         threshold = (z.where(support, 0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
         return _finished((z - threshold).where(support, 0).clamp(min=0), scores, mask)
 
@@ -74,7 +74,7 @@ class Entmax15(nn.Module):
     """
 
     normalized: ClassVar[bool] = True
-    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+    """Each row of weights sums to one (to zero if the mask is False for the whole row)."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -83,7 +83,7 @@ class Entmax15(nn.Module):
         z = (below_the_highest(scores, mask) / 2).clamp(min=-2)
         with torch.no_grad():
             support = _above(z, entmax15_threshold(z))
-        # Compute τ again from its support, for the gradient: Σ_{support} (z − τ)² = 1.
+        # Compute τ again from the support (the keys above τ), for the gradient: Σ_{support} (z − τ)² = 1.
         count = support.sum(-1, keepdim=True)
         mean = z.where(support, 0).sum(-1, keepdim=True) / count
         spread = (z - mean).where(support, 0).square().sum(-1, keepdim=True)
@@ -99,8 +99,8 @@ def at_least_float32(scores: Tensor) -> Tensor:
 def below_the_highest(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Return s − max s, at most 0, and −∞ for masked scores.
 
-    The normalizers set results below −2 to −2. This changes no weight, because only numbers above −1 can get one, and it keeps
-    sums exact for all scores.
+    The normalizers multiply the result by α − 1 (1 for `Sparsemax`, ½ for `Entmax15`) and then set numbers below −2 to −2. This
+    changes no weight, because only numbers above −1 can get a weight, and it keeps sums exact for all scores.
     """
     z = at_least_float32(scores)
     if mask is None:
@@ -117,7 +117,8 @@ def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
 def _above(z: Tensor, threshold: Tensor) -> Tensor:
     """Return a mask of the support: True where z is above the threshold.
 
-    A row with a NaN has no threshold. The whole row is in the support, so that all its weights are NaN, as for a softmax.
+    In a row with a NaN, the threshold is NaN. The whole row is then in the support, so that all its weights are NaN, as for a
+    softmax.
     """
     return ~(z <= threshold)
 

@@ -27,7 +27,7 @@ class StickBreaking(nn.Module):
     """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): from the last key to the first, each takes the share β of the rest.
 
     **The weights of a row sum to less than one, and depend on the order of the keys.** This normalizer is made for causal
-    attention (with `MultiHead(…, causal=True)`, the query's own position is the last key).
+    attention: with `MultiHead(…, causal=True)`, the last allowed key is the one at the query's own position.
 
     Reference: Tan et al. 2025, "Scaling stick-breaking attention", eqs. 1 to 3. Differs from the paper: a query may attend to
     its own position where the mask allows it.

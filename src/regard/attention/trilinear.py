@@ -2,7 +2,7 @@
 
     score(q, k) = w·[q; k; q∘k] = w_q·q + w_k·k + (w_p∘q)·k
 
-In code: the product of `query_columns` and `key_columns`, which holds all three terms.
+In code: the product of `query_columns` and `key_columns`, which is the sum of all three terms.
 """
 
 import torch
@@ -13,13 +13,13 @@ from regard.attention.multiplicative import ProductBase
 
 
 def query_columns(query: Float[Tensor, "B Q D"], weight: Float[Tensor, "three D"]) -> Float[Tensor, "B Q D2"]:
-    """Return [w_p∘q; 1; w_q·q]."""
+    """Return [w_p∘q; 1; w_q·q], whose product with [k; w_k·k; 1] is the score."""
     of_query, _, of_product = weight
     return torch.cat([of_product * query, torch.ones_like(query[..., :1]), (query @ of_query)[..., None]], -1)
 
 
 def key_columns(key: Float[Tensor, "B K D"], weight: Float[Tensor, "three D"]) -> Float[Tensor, "B K D2"]:
-    """Return [k; w_k·k; 1]."""
+    """Return [k; w_k·k; 1], whose product with [w_p∘q; 1; w_q·q] is the score."""
     return torch.cat([key, (key @ weight[1])[..., None], torch.ones_like(key[..., :1])], -1)
 
 
@@ -29,7 +29,8 @@ class Trilinear(ProductBase):
     It is `General` with a diagonal matrix, plus one term for the query and one for the key. In a softmax, w_q·q cancels,
     because it is the same for all keys.
 
-    Reference: Seo et al. 2017, "Bidirectional attention flow for machine comprehension", section 2, 4 (α there).
+    Reference: Seo et al. 2017, "Bidirectional attention flow for machine comprehension", section 2, layer 4 (α there is the
+    score).
 
     Args:
         query_size: D = Dq = Dk, ≥ 1.
@@ -41,7 +42,8 @@ class Trilinear(ProductBase):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+            its range.
 
     Example:
         >>> attention = Trilinear(256)

@@ -1,4 +1,4 @@
-"""`regard align`: word alignments of given sentence pairs."""
+"""`regard align`: align the words of given sentence pairs."""
 
 from collections.abc import Sequence
 

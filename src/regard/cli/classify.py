@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from regard.tasks.classification.results import Classification
 
 LINES_TOGETHER = 4096
-"""Number of lines that are classified together, as in `Classifier.classify_stream`."""
+"""Number of lines that are classified together; the same number as in `Classifier.classify_stream`."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Classify, and print one line for each text."""
+    """Label texts, and print one line for each."""
     parser = _parser()
     options = parser.read(arguments)
     if options.texts and options.input:
@@ -113,5 +113,5 @@ def _render(found: "Classification", options: argparse.Namespace, several: bool)
 
 
 def _in_line(label: str) -> str:
-    """Replace tabs and line ends, which labels from a table can contain, by spaces."""
+    """Replace tabs and line ends, which labels from a table can contain, with single spaces."""
     return " ".join(label.split())

@@ -40,7 +40,11 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _write(options: argparse.Namespace) -> str:
-    """Write the file, and return a message that names it."""
+    """Write the pairs or reviews to a file, and return a message that names the file.
+
+    Raises:
+        RequestError: If the corpus has too few pairs or reviews.
+    """
     from regard.demo import DemoCorpus, ReviewCorpus
 
     corpus = DemoCorpus(seed=options.seed) if options.pairs else ReviewCorpus(seed=options.seed)

@@ -1,4 +1,4 @@
-"""The demo of classifiers: train one for each preset, score them, and show which words one of them attends to."""
+"""The demo of classifiers: train one for each of several presets, score all, and show which words one of them attends to."""
 
 import argparse
 from dataclasses import dataclass, replace
@@ -21,17 +21,17 @@ _PRESETS = ("bag", "tutorial-bilstm", "bilstm", "hierarchical")
 _SHORTER = {"training.max_epochs": 2, "training.batch_sentences": 32, "data.max_texts": 10_000}
 """Settings that shorten the training of all presets except the first, so that the whole demo takes about a minute."""
 _SHOWN_WORDS = range(10, 18)
-"""Numbers of words that the displayed review may have."""
+"""Lengths in words that the displayed review may have."""
 
 
 @dataclass(frozen=True)
 class _Row:
-    """Row of the table: the results of a preset."""
+    """Row of the table: the scores of the classifier that was trained with one preset."""
 
     preset: str
     accuracy: float
     share: float
-    """Share of the attention on the decisive words."""
+    """Share of the attention that is on the words that decide the label, from 0 to 1."""
 
 
 def demonstrate(options: argparse.Namespace) -> None:
@@ -63,7 +63,7 @@ Next:
 
 
 def _prepare(options: argparse.Namespace) -> "tuple[Path, list[Review]]":
-    """Write the training reviews into the cache, and return held-out reviews."""
+    """Write the training reviews into a file in the cache, and return this file and the held-out reviews."""
     from regard.config import LabelledDataConfig
     from regard.demo import ReviewCorpus
     from regard.text.cache import cache_folder

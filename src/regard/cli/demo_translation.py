@@ -1,4 +1,4 @@
-"""The demo of a translator: train, score, and show a translation with its attention."""
+"""The demo of translators: train one, score it, and show a translation with its attention."""
 
 import argparse
 from dataclasses import replace
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
 
 PRESETS = {"recurrent": "demo", "transformer": "transformer-demo"}
-"""Preset of each kind of translator."""
+"""Preset for each value of `--model`."""
 _PAIRS = 30_000
 _HELD_OUT = 1000
 _FIRST_HELD_OUT = 1 << 23
 """Index of the first held-out pair, far after the training pairs."""
 _SHOWN_WORDS = range(8, 12)
-"""Numbers of words that the displayed source sentence may have."""
+"""Lengths in words that the displayed source sentence may have."""
 
 
 def demonstrate(options: argparse.Namespace) -> None:
-    """Write pairs, train, score, and show a translation with its attention."""
+    """Write sentence pairs, train a translator on them, score it, and show a translation with its attention."""
     from regard.training import fit
 
     options.examples = options.examples or _PAIRS
@@ -49,7 +49,10 @@ Next:
 
 
 def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[DemoPair]]":
-    """Write the training pairs into the cache, and return held-out pairs that share no sentence with them."""
+    """Write the training pairs into the cache, and return the settings of the run and the held-out pairs.
+
+    The held-out pairs share no sentence with the training pairs.
+    """
     from regard.demo import DemoCorpus
     from regard.presets import load_preset
     from regard.text.cache import cache_folder

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Export a model, and print what was written."""
+    """Export a model, and print the files, and how much the export differs from the model."""
     done = _export(_parser().read(arguments))
     show(f"{done.folder}: {', '.join(done.files)}")
     show(f"largest difference between export and model, over inputs of six sizes: {done.largest_difference:.1e}")
@@ -61,7 +61,11 @@ def _parser() -> Parser:
 
 
 def _export(options: Namespace) -> "Exported":
-    """Write the chosen format. Options of the other format raise an error."""
+    """Export the model in the chosen format.
+
+    Raises:
+        RequestError: If an option is given that only the other format has.
+    """
     from regard.export import export_ctranslate2, export_onnx
 
     if options.format == "ctranslate2":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the measures and their meaning. Those of a classifier are also saved in its folder."""
+    """Print the measures, with their meaning. For a classifier, they are also saved in its folder."""
     options = _parser().read(arguments)
     if options.picture:
         check_ending(options.picture, PICTURES, "--picture")

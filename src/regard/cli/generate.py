@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regard.tasks.language.results import Generation
 
 _AT_ONCE = 256
-"""Number of prompts of a file that are continued together."""
+"""Number of prompts that are continued together."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ def _parser() -> Parser:
 
 
 def _is_piped() -> bool:
-    """Return whether standard input is a pipe or a file, which the user may expect to be read."""
+    """Return whether standard input is a pipe or a file; the user may then expect that it is read."""
     try:
         kind = os.fstat(0).st_mode
     except OSError:  # closed

@@ -1,8 +1,7 @@
-"""Options and commands of other tools, and their names in regard.
+"""Options, commands and tasks of other tools, and regard's names for them, which error messages suggest.
 
-`habits.yaml` has a row for each option, command or task of fairseq, OpenNMT, JoeyNMT, Hugging Face and scikit-learn. A row
-has one answer for all tasks, or an answer for each task. Names are compared without leading dashes, and with underscores
-for dashes.
+The rows of `habits.yaml` contain names from fairseq, OpenNMT, JoeyNMT, Hugging Face and scikit-learn, and regard's answer: one
+for all tasks, or one for each task. Names are compared in the form that `normalise` returns.
 """
 
 from collections.abc import Mapping
@@ -13,52 +12,57 @@ from typing import Literal
 import yaml
 
 Answer = str | Mapping[str, str]
-"""An answer for all tasks, or answers by task; a task that is missing has no answer."""
+"""Text that names regard's option, command or task: one for all tasks, or one for each task that has one."""
 
 _MODEL = ("model", "path", "checkpoint", "ckpt", "m", "model_path", "model_name_or_path", "checkpoint_path", "load_model")
 
 
 @cache
 def read_table(name: Literal["training", "using", "commands", "tasks"]) -> tuple[tuple[str, Answer], ...]:
-    """Return the rows of a table of `habits.yaml`: the names in other tools, and regard's answer."""
+    """Return the rows of a table of `habits.yaml`: the names in other tools, separated by spaces, and regard's answer."""
     rows = yaml.safe_load(files(__package__).joinpath("habits.yaml").read_text(encoding="utf-8"))[name]
     return tuple((row.pop("names"), row.pop("answer", row)) for row in rows)
 
 
 def normalise(name: str) -> str:
-    """Return a name in lower case, without leading dashes, with underscores: `--Batch-Size` becomes `batch_size`."""
+    """Return a name in lower case, without leading dashes and value, with underscores: `batch_size` for `--Batch-Size=8`."""
     return name.partition("=")[0].lstrip("-").replace("-", "_").lower()
 
 
 def find_setting(option: str, task: str) -> str:
-    """Return regard's answer to a training option of another tool, or an empty string if the option is not known.
+    """Return regard's answer to a training option of another tool; empty if `habits.yaml` has no answer for the task.
 
     Args:
         option: The option as it was typed: `--num_train_epochs`, `-s`, `--lr=0.1`.
-        task: `translation`, `classification` or `language`.
+        task: Name of the task, such as `translation`.
     """
     answers = (answer if isinstance(answer, str) else answer.get(task, "") for answer in _find("training", option))
     return next(filter(None, answers), "")
 
 
 def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    """Return regard's answer to another tool's option, or an empty string if the answer's option is not in `known`."""
+    """Return regard's answer to an option of another tool that uses a trained model; empty for no answer.
+
+    Args:
+        option: The option as it was typed, such as `--beam_size`.
+        known: Options of the called command. An answer that names any other option is skipped.
+    """
     answers = (str(answer) for answer in _find("using", option))
     fallback = "the folder of the run, without an option" if normalise(option) in _MODEL else ""
     return next((answer for answer in answers if answer.startswith("no switch") or answer.partition(" ")[0] in known), fallback)
 
 
 def find_command(name: str) -> str:
-    """Return regard's command for the command `name` of another tool, or an empty string."""
+    """Return regard's command for the command `name` of another tool; empty if there is none."""
     return str(next(iter(_find("commands", name)), ""))
 
 
 def find_other_name(name: str) -> str:
-    """Return the name of the task that another tool calls `name`, or an empty string."""
+    """Return regard's name of the task that another tool calls `name`; empty if there is none."""
     return str(next(iter(_find("tasks", name)), ""))
 
 
 def _find(table: Literal["training", "using", "commands", "tasks"], name: str) -> list[Answer]:
-    """Return the answers of all rows that contain a name."""
+    """Return the answers of all rows of a table that contain a name."""
     wanted = normalise(name)
     return [answer for names, answer in read_table(table) if wanted in names.split()]

@@ -1,4 +1,4 @@
-"""The input lines of a command, from a file or, as they arrive, from standard input."""
+"""The input lines of a command, from a file or from standard input, and its output, which several processes can share."""
 
 import argparse
 import codecs
@@ -26,9 +26,9 @@ from regard.text.files.opening import LONGEST_SIDE
 from regard.version import __version__
 
 _AT_ONCE = 1024
-"""Maximum number of lines of standard input in one group."""
+"""Maximum number of lines of standard input that are processed together."""
 _MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # first, because its mark begins with the mark of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, because the mark of UTF-32 begins with that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -41,9 +41,10 @@ _TABLES = (".csv", ".tsv", ".jsonl", ".json")
 def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[str]:
     """Yield the lines of a text file, which may be compressed as .gz.
 
-    The file is opened at once, so that a missing file is reported before a model is loaded.
+    The file is opened, and its first line is read, at once, so that a missing file is reported before a model is loaded.
 
-    As in training data, a line has at most 65,536 characters. The rest of a longer line is read and ignored, in bounded memory.
+    As in training data, a line may have at most 65,536 characters. A longer line is truncated to `kept` characters, and its
+    rest is read in parts, so that it does not fill the memory.
 
     Args:
         path: The file.
@@ -51,7 +52,7 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
         kept: Number of characters to keep of a line that has more than 65,536 characters.
 
     Raises:
-        DataError: If the file cannot be read, is empty, or is named like a Parquet file.
+        DataError: If the file cannot be read, is empty, is a device, or is named like a Parquet file.
     """
     name = path.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
@@ -82,18 +83,19 @@ def _decoded(path: str) -> Iterator[TextIOWrapper]:
     with _opened(path) as file:
         begin = file.peek(4)[:4]  # type: ignore[attr-defined]  # both readers have this method
         encoding = next((name for mark, name in _MARKS if begin.startswith(mark)), "utf-8-sig")
-        # As in files of pairs, a line ends at \n and nowhere else.
+        # As in files of pairs, a line ends only at \n.
         with TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n") as lines:
             yield lines
 
 
 def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
-    """Yield lines without their ends, truncated if they are too long; at the end, report lines that were truncated or not
-    UTF-8.
+    """Yield lines without their line ends, and truncate lines that are too long.
+
+    After the last line, the numbers of truncated lines and of lines that are not valid UTF-8 are reported.
     """
     unreadable, too_long = _Counter(), _Counter()
     number = 0
-    while line := file.readline(LONGEST_SIDE + 2):  # with both characters of a line end
+    while line := file.readline(LONGEST_SIDE + 2):  # + 2 for the line end, which may be \r\n
         number += 1
         text = line.rstrip("\r\n")
         if "\ufffd" in text:
@@ -110,7 +112,7 @@ def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
 
 @dataclass
 class _Counter:
-    """Count of lines with a fault, and the line number of the first one."""
+    """Number of lines with a fault, and the line number of the first of them."""
 
     count: int = 0
     first: int = 0
@@ -121,14 +123,14 @@ class _Counter:
         self.first = self.first or number
 
     def report(self, where: str, fault: str, effect: str) -> None:
-        """Print a message if a line was counted."""
+        """Print a message on standard error if at least one line was counted."""
         if self.count:
             show(f"regard: {where}: lines {fault}: {self.count:,} (the first: line {self.first:,}); {effect}", file=sys.stderr)
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    """Open a file's bytes, and decompress them if necessary."""
+    """Open a file for reading bytes, and decompress it if it is a gzip file."""
     try:
         with open(path, "rb") as plain:
             if stat.S_ISCHR(os.fstat(plain.fileno()).st_mode) and not plain.isatty():
@@ -143,9 +145,10 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 @dataclass
 class Part:
-    """Output of a command, and the range of lines that this process works on."""
+    """Output file of a command, and the range of input lines that this process works on."""
 
     file: TextIO
+    """File to which this process writes."""
     first: int = 0
     """Number of lines before this part."""
     last: int | None = None
@@ -164,16 +167,20 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def output_part(options: argparse.Namespace, command: str, together: int) -> Iterator[Part | None]:
-    """Prepare the output, and yield it with the range of lines for this process; None if nothing is left to do.
+    """Prepare the output, and yield it with the range of lines for this process.
+
+    If an earlier attempt has already completed the output of this process, the result is None.
 
     Args:
         options: Parsed options: `input`, `output`, `dir`, and all others that affect the result.
         command: Name of the command, for messages.
-        together: Number of lines in a group. A group is never divided, so that any number of processes makes the same batches.
+        together: Number of lines that are processed together. Such a group is never divided between processes, so that the
+            batches are the same for any number of processes.
 
     Raises:
         DataError: If the input cannot be read.
-        RequestError: If several processes run without `input` or `output`, or one process has failed.
+        RequestError: If several processes run without `input` or `output`, `output` cannot be written, or another process has
+            ended without its part.
     """
     ranks = read_ranks()
     if not ranks.alone and not (options.input and options.output):
@@ -201,7 +208,7 @@ def output_part(options: argparse.Namespace, command: str, together: int) -> Ite
 
 
 def _measure(path: str) -> tuple[int, str]:
-    """Count the lines of a file and hash them."""
+    """Return the number of lines of a file, and a hash of its text."""
     count, digest, last = 0, hashlib.sha256(), "\n"
     with _decoded(path) as file:
         while text := file.read(1 << 20):
@@ -212,13 +219,13 @@ def _measure(path: str) -> tuple[int, str]:
 
 
 def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
-    """Return a hash of everything that affects the result, and of the number of processes."""
+    """Return a hash of the number of processes, and of all that affects the result: lines, options, models and version."""
     from regard.bundle.folder import read
 
     asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
     decisive: list[Any] = [digest, __version__, processes, sorted(asked.items())]
     for folder in (options.dir, *(getattr(options, "ensemble", None) or ())):
-        with suppress(BundleError):  # loading gives a better message
+        with suppress(BundleError):  # loading the model raises it again with a better message
             decisive.append(read(Path(folder), "signature.json"))
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
 
@@ -229,10 +236,10 @@ def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterato
     Args:
         command: Name of the command, for messages.
         what: Name of the content of a line, such as `sentence`, for messages.
-        kept: As in `read_lines`.
+        kept: Number of characters to keep of a line that has more than 65,536 characters.
 
     Raises:
-        RequestError: If there is no standard input.
+        RequestError: If standard input is closed.
     """
     if sys.stdin is None:
         raise RequestError(f"{command}: standard input is closed; give {what}s, or --input FILE")
@@ -242,9 +249,10 @@ def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterato
 
 
 def _available(stream: TextIO, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
-    """Yield the lines in groups: wait for one line, then take all that have already arrived.
+    """Yield the lines in groups: wait for one line, and then add all lines that have already arrived.
 
-    Therefore, a program that waits for each answer gets it at once, and a large input is processed in large batches."""
+    So a program that waits for the answer to each line gets it at once, and a large input is processed in large batches.
+    """
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
     queue: Queue[str | OSError | None] = Queue(2 * _AT_ONCE)  # bounded, because a pipe may deliver more than fits into memory
@@ -254,7 +262,7 @@ def _available(stream: TextIO, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
         try:
             for line in _readable(stream, "standard input", kept):
                 queue.put(line)
-        except OSError as error:  # a closed terminal or a failing disk; without this, the main thread would wait forever
+        except OSError as error:  # a closed terminal or a failing disk; without this clause, the main thread would wait forever
             end = error
         queue.put(end)
 

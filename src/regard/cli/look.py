@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     record, site = record_of(found.record, "look"), found.site
 
     try:
-        if options.to:  # before printing, because printing fails after a pipe such as `| head -1` has been closed
+        if options.to:  # before printing, because printing fails if a pipe such as `| head -1` is closed
             family = options.heads or (site and site.partition(".")[0])
             pictured = family and Path(options.to).suffix.lower() in DRAWINGS
             drawn = f"{family}.*" if pictured else None
@@ -90,7 +90,11 @@ def _parser() -> tuple[Parser, TaskOptions]:
 
 
 def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | None:
-    """Return the sites that --heads names; None if it is not given."""
+    """Return the attention sites that `--heads` chooses; None if it is not given.
+
+    Raises:
+        RequestError: If `--heads` is given without `--to`, or the model or the kind of file does not fit it.
+    """
     if options.heads is None:
         return None
     if not options.to:

@@ -1,6 +1,7 @@
-"""`regard`: find the command, and turn errors into one message and an exit code.
+"""`regard`: run the command that the first argument names, and convert an error to a message and an exit code.
 
-A command is a module with `main(arguments) -> int | None`. Only the called command is imported, so that `--help` is fast.
+Each command is a module of this package with a function `main(arguments) -> int | None`. Only the module of the called command
+is imported, so that `regard --help` is fast.
 """
 
 import errno
@@ -79,8 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Arguments of the command line, without the program's name; None for those of the process.
 
     Returns:
-        0 for success, 2 for a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 141 if the program that reads the output
-        has closed the pipe.
+        0 for success, 2 for an error that is reported in a message, 130 after Ctrl-C, 143 after SIGTERM, 141 if the program
+        that reads the output has closed the pipe.
     """
     replace_unwritable(sys.stdout)
     try:
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         return _fail(own_name() + shortened(_explain(error)))
-    except BaseException as error:  # a panic of the tokenizers library is no subclass of Exception
+    except BaseException as error:  # a panic of the tokenizers library is not a subclass of Exception
         if not out_of_memory(error):
             raise
         return _fail(own_name() + _OUT_OF_MEMORY)

@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
 
 DRAWINGS = (".png", ".svg", ".pdf")
-"""Endings of pictures for papers."""
+"""File endings of pictures that can be included in papers."""
 PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
-"""Endings of files that a record of attention can be written to."""
+"""Endings of the files to which a command can write attention: pictures, web pages and data."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that accepts no abbreviations. A mistake raises a `RequestError` instead of ending the process."""
+    """An argparse parser that accepts no abbreviated options. Wrong arguments raise a `RequestError`.
+
+    Args:
+        command: Name of the command, without `regard`.
+        description: Text of the help.
+        examples: Lines with examples, for the end of the help; empty for none.
+        settings: Further arguments of `argparse.ArgumentParser`.
+    """
 
     def __init__(self, command: str, description: str, examples: str = "", **settings: Any) -> None:
         super().__init__(
@@ -41,14 +48,19 @@ class Parser(argparse.ArgumentParser):
         )
 
     stray = ""
-    """Advice for an argument that belongs to no option."""
+    """Advice at the end of the error for an unexpected argument that is not an option; empty for no advice."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise an error for wrong arguments."""
+        """Raise an error with the message and the name of the command; argparse calls this instead of ending the process."""
         raise RequestError(f"{self.prog.removeprefix('regard ')}: {message} (`{self.prog} --help` explains)")
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse arguments, which may come before or after options; the error for an unknown option suggests the nearest one."""
+        """Parse a command line, in which options and other arguments may be mixed in any order.
+
+        Raises:
+            RequestError: If the arguments are wrong. For an unknown option, the message gives regard's name for another tool's
+                option, or the most similar option.
+        """
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
@@ -59,7 +71,7 @@ class Parser(argparse.ArgumentParser):
                 known = find_option(name, frozenset(options))
                 self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
             self.error(f"unexpected argument '{unknown[0]}'{self.stray}")
-        if getattr(parsed, "ensemble", None):  # here, because tasks do not import the hub
+        if getattr(parsed, "ensemble", None):  # not in the task, which defines --ensemble, because tasks do not import the hub
             parsed.ensemble = [model_folder(name) for name in parsed.ensemble]
         return parsed
 
@@ -70,7 +82,7 @@ def add_model_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def model_folder(name: str) -> str:
-    """Return the folder that an argument names; for an address on the hub, the model's folder in the cache."""
+    """Return the folder that an argument names; a model on the hub (`hf://…`) is first downloaded into the cache."""
     if not name.startswith("hf://"):
         return name
     from regard.hub.download import local_folder
@@ -83,7 +95,7 @@ def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all 
 
     Args:
         parser: The parser of the command.
-        threads: Default number of threads, in words.
+        threads: Default number of threads in words, for the help text.
     """
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")
     parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help=f"CPU threads (default: {threads})")
@@ -152,10 +164,10 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_picture_options(arguments: argparse.Namespace, command: str) -> None:
-    """Check that options for pictures are given together with `--heatmap`.
+    """Check that the options `--special` and `--no-caption`, which are for pictures, are given only with `--heatmap`.
 
     Raises:
-        RequestError: If `--heatmap` is missing.
+        RequestError: If one of them is given without `--heatmap`.
     """
     for option, given in (("--special", arguments.special), ("--no-caption", not arguments.caption)):
         if given and not arguments.heatmap:
@@ -168,7 +180,7 @@ def print_result(found: "Result", *, as_json: bool) -> None:
 
 
 def load_model(arguments: argparse.Namespace) -> Any:
-    """Load the trained model or the ensemble that a command line names, on the device of the command line."""
+    """Load the trained model that a command line names, or an ensemble of several, and set the device and the threads."""
     from regard.tasks.loading import load
 
     set_threads(arguments.threads)
@@ -204,7 +216,7 @@ def load_language_model(arguments: argparse.Namespace, command: str) -> "Languag
 
 
 def kind_of(model: "Predictor") -> str:
-    """Return the name of a model's kind with its article, such as `a translator`."""
+    """Return the kind of a model, with an article, such as `a translator`."""
     return find_task(model.config.task).words.predictor
 
 
@@ -218,7 +230,7 @@ def _load_only(task: str, arguments: argparse.Namespace, command: str) -> Any:
 
 
 def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord":
-    """Return the attention of a prediction, after a check that there is one.
+    """Return the attention of a prediction, after a check that the prediction has one.
 
     Args:
         record: The attention of the prediction; None if the model has no attention.
@@ -236,19 +248,25 @@ def set_threads(threads: int, *, spare: int = 0) -> None:
     """Set the number of CPU threads that PyTorch uses.
 
     Args:
-        threads: The number; 0 for this process's share of the cores.
-        spare: Number of cores of that share to leave to other work. PyTorch gets at least one.
+        threads: Number of threads; 0 for this process's share of the cores. If there is only one process, 0 does not raise
+            PyTorch's current number.
+        spare: Number of cores of that share that `threads=0` leaves to other work. PyTorch gets at least one core.
     """
     import torch
 
     ranks = read_ranks()
     share = max(1, count_cores(ranks.local_size) - spare)
-    # torchrun sets PyTorch's number of threads to 1. This number is ignored if there are several processes.
+    # If there are several processes, PyTorch's current number is ignored, because torchrun sets it to 1.
     torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
 
 
 def check_ending(path: str, endings: Iterable[str], option: str) -> None:
-    """Raise an error for a file name whose ending is not a known format, before any work is done.
+    """Check the ending of a file name. Commands call this first, so that a wrong ending is reported before any work is done.
+
+    Args:
+        path: The file name.
+        endings: Known endings, such as `.png`.
+        option: The option that gave the file name, for the message.
 
     Raises:
         RequestError: If the ending is not in `endings`.
@@ -259,7 +277,7 @@ def check_ending(path: str, endings: Iterable[str], option: str) -> None:
 
 
 def add_heatmap_option(parser: argparse.ArgumentParser, what: str, texts: str) -> None:
-    """Add `--heatmap` and the options of pictures.
+    """Add `--heatmap`, `--special` and `--no-caption`.
 
     Args:
         parser: The parser of the command.
@@ -275,7 +293,7 @@ def add_heatmap_option(parser: argparse.ArgumentParser, what: str, texts: str) -
 
 
 def check_heatmap(options: argparse.Namespace, command: str, num_given: int, texts: str) -> None:
-    """Check `--heatmap` before a model is loaded.
+    """Check `--heatmap` and the options for pictures, before a model is loaded.
 
     Args:
         options: The parsed options.
@@ -284,7 +302,8 @@ def check_heatmap(options: argparse.Namespace, command: str, num_given: int, tex
         texts: Plural name of the inputs, such as `sentences`.
 
     Raises:
-        RequestError: If the ending of the file is unknown, or one file is named for several texts.
+        RequestError: If the ending of the file is unknown, one file is named for several texts, or an option for pictures is
+            given without `--heatmap`.
     """
     check_picture_options(options, command)
     if options.heatmap and Path(options.heatmap).suffix:
@@ -294,11 +313,11 @@ def check_heatmap(options: argparse.Namespace, command: str, num_given: int, tex
 
 
 def save_heatmap(attention: "AttentionRecord | None", number: int, options: argparse.Namespace, texts: str) -> None:
-    """Draw the attention of one prediction.
+    """Draw the attention of one prediction into the file, or the folder, that `--heatmap` names.
 
     Args:
         attention: The record of the prediction's attention; None if there is none.
-        number: The number of the text, from 1.
+        number: The number of the text, from 1; the name of the picture in a folder.
         options: The parsed options.
         texts: Plural name of the inputs, such as `sentences`.
 

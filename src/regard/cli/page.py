@@ -9,7 +9,7 @@ _MOST_EXAMPLES = 20
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write a page, and print where it is."""
+    """Write a page, and print its path, its size and its models."""
     parser = Parser(
         "page",
         "Write one HTML file that contains a trained translator, language model or classifier. It opens with a double click,\n"

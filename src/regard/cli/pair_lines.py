@@ -1,4 +1,4 @@
-"""Output of commands that print one line for each line of a file of pairs."""
+"""Options and output of commands that print one line for each line of a file of pairs."""
 
 import sys
 from collections.abc import Iterable
@@ -22,8 +22,9 @@ def print_lines(rows: Iterable[tuple[int, str]], report: ReadingReport) -> None:
     """Print one result per line of the file, and an empty line if that line contains no pair.
 
     Args:
-        rows: Line numbers of the file in ascending order, each with the text to print.
-        report: The report on the file's lines. It is printed on standard error if lines were skipped.
+        rows: Pairs of a line number of the file, from 1 and in ascending order, and the text to print for this line.
+        report: Report on the lines of the file, which is complete after the last row. It is printed on standard error if lines
+            were skipped.
     """
     printed = 0
     for line, text in rows:
@@ -35,6 +36,6 @@ def print_lines(rows: Iterable[tuple[int, str]], report: ReadingReport) -> None:
 
 
 def print_skipped(report: ReadingReport) -> None:
-    """Print the report on standard error if lines were skipped."""
+    """Print the report on a file on standard error, if lines of the file were skipped."""
     if report.skipped:
         show(report.render(), file=sys.stderr)

@@ -8,7 +8,7 @@ from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the presets' names and first lines, or one preset's YAML."""
+    """Print the name and a summary of each preset, or the YAML text of one preset."""
     parser = Parser(
         "presets",
         "List the presets, which are complete settings of runs, or print one as YAML, to edit it and give it to --config.",

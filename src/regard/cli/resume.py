@@ -10,7 +10,7 @@ from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Resume a run."""
+    """Resume a run or a cross-validation, with changed settings if any are given."""
     from regard.cli.train import say_what_next, split_settings
 
     parser = Parser(
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return the changed settings by their full names, and check that none is an option of another tool.
+    """Return the changed settings by their dotted names, and check that none is an option of another tool.
 
     Raises:
         RequestError: If one is an option of another tool. The message gives regard's name for it.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the score of each pair, and the perplexity of all pairs."""
+    """Print the score of each pair on its own line, and the perplexity of all pairs on standard error."""
     parser = Parser(
         "score",
         "Score given translations with a trained translator.\n"
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
 
 @dataclass
 class _Totals:
-    """Totals over all pairs."""
+    """Numbers of pairs and tokens, and sum of the log probabilities, over all pairs."""
 
     pairs: int = 0
     tokens: int = 0

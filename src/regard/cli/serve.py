@@ -20,8 +20,8 @@ _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 def main(arguments: Sequence[str]) -> None:
     """Serve models until SIGTERM or Ctrl-C."""
     options = _parser().read(arguments)
-    # By default, a model's threads keep their cores busy while they wait for each other. On a busy machine, too few cores are
-    # then left for the requests. OpenMP reads this variable when torch is imported.
+    # By default, PyTorch's threads keep their cores busy while they wait for each other, and on a busy machine too few cores
+    # are left for the requests. With "passive", waiting threads sleep. OpenMP reads this variable when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> None:
             load=partial(load, device=options.device),
             limits=limits,
             token=token,
-            # A page of another site can make a browser send requests to this machine, but with the other site's host name.
+            # A web page of another site can make a browser send requests to this machine. They contain the host name of that
+            # site, so they are rejected.
             hosts={*_LOCAL, *options.allow_host} if local or options.allow_host else None,
             reload_seconds=options.reload_seconds,
             home=page,
@@ -122,7 +123,7 @@ def _limits(options: argparse.Namespace) -> Any:
 
 
 def _token(options: argparse.Namespace) -> str:
-    """Return the token; empty for none."""
+    """Return the secret token from the file or the environment variable; empty if there is none."""
     if not options.token_file:
         return os.environ.get(_TOKEN, "")
     token = _read(options.token_file, "the token from", _LARGEST_TOKEN).strip()
@@ -132,7 +133,7 @@ def _token(options: argparse.Namespace) -> str:
 
 
 def _page(options: argparse.Namespace) -> str:
-    """Return the document for the page at /; empty for the default."""
+    """Return the HTML text of the page at /; empty for the default page."""
     if not options.page:
         return ""
     return _read(options.page, "the page", _LARGEST_PAGE, "; write one with `regard page`")
@@ -141,12 +142,18 @@ def _page(options: argparse.Namespace) -> str:
 def _read(path: str, what: str, largest: int, advice: str = "") -> str:
     """Return the text of a file that an option names.
 
+    Args:
+        path: The file.
+        what: Content of the file, for the message.
+        largest: Maximum size of the file in bytes.
+        advice: Text at the end of the message.
+
     Raises:
-        RequestError: If the file cannot be read, or has more bytes than `largest`.
+        RequestError: If the file cannot be read, is not UTF-8 text, or has more bytes than `largest`.
     """
     try:
         with open(path, "rb") as file:
-            content = file.read(largest + 1)  # a device has no size, and may have no end
+            content = file.read(largest + 1)  # instead of asking for the size: a device has none, and may never end
         if len(content) > largest:
             raise ValueError(f"it has more than {largest:,} bytes")
         return content.decode()

@@ -1,4 +1,4 @@
-"""Options of a command that depend on the task: each task defines the options of its models."""
+"""Options of a command that only some tasks have; each task defines the options for its models."""
 
 import argparse
 from typing import Literal
@@ -9,11 +9,11 @@ from regard.tasks.arguments import add_layout_options
 
 
 class TaskOptions:
-    """The options of all tasks for one command.
+    """The options that tasks define for one command. The command has the options of all tasks.
 
     Args:
-        parser: Parser of the command, which gets the options.
-        command: The command.
+        parser: Parser of the command, to which the options are added.
+        command: Name of the command.
     """
 
     def __init__(self, parser: argparse.ArgumentParser, command: Literal["look", "evaluate", "compare"]) -> None:
@@ -31,7 +31,7 @@ class TaskOptions:
                 self._owners[option.flag].append(name)
 
     def add_layout(self) -> None:
-        """Add the settings that describe the layout of a file."""
+        """Add the options that describe the layout of a file, such as `--data.columns`, for all tasks."""
         names = dict.fromkeys(name for commands in self._tasks.values() for name in commands.layout)
         add_layout_options(self._parser, *names)
 

@@ -28,7 +28,7 @@ Setting another `kind` for a part resets the other settings of that part."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Train a model, or print help."""
+    """Train a model or the models of a cross-validation, or print help."""
     if not arguments or arguments[0] in ("-h", "--help"):
         show("usage: regard train TASK --data.train FILE [...]\n")
         for name, known in all_tasks().items():
@@ -52,18 +52,21 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
-    """Build the configuration of a command line; settings that are not given have their defaults.
+    """Build the configuration that a command line describes; settings that are not given have their default values.
 
     Raises:
         ConfigError: If a setting is unknown or has an invalid value.
-        RequestError: If an option has no value, or there is nothing to train on.
+        RequestError: If an option is unknown or has no value, a preset, file or model is for another task, or there is nothing
+            to train on.
     """
     layers, preset = _read_layers(task, arguments)
     return _with_folder(load_config(*layers), preset)
 
 
 def complete_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
-    """Build the configuration of a command line; without a preset, settings that are not given are chosen from the data.
+    """Build the configuration that a command line describes.
+
+    With neither a preset nor a model to start from, settings that are not given are chosen from the data.
 
     Raises:
         ConfigError: As for `read_arguments`.
@@ -88,7 +91,10 @@ def _with_folder(config: RunConfig, preset: str | None) -> RunConfig:
 
 
 def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str | None]:
-    """Return the settings of a command line in layers (task, preset, file, options), and the preset's name."""
+    """Return the settings of a command line as layers, and the name of the preset, if any.
+
+    The layers are: task, model to start from, preset, teachers, file, options. Each takes precedence over those before it.
+    """
     _check_habits(task, arguments)
     own = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
     overrides, rest = split_settings(f"train {task}", arguments, own)
@@ -124,7 +130,7 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
 
 
 def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
-    """Return the error for a first argument that is not a task, but for example an option or another tool's name for a task."""
+    """Return the error for a first argument that is not a task, but an option, a file, or another name."""
     if task.startswith("-"):
         words = [part for argument in (task, *rest) for part in argument.split("=")]
         named = next((value for name, value in pairwise(words) if normalise(name) == "task"), "")
@@ -153,10 +159,11 @@ def _find_in_section(option: str, task: str) -> str:
 
 
 def _check_habits(task: str, arguments: Sequence[str]) -> None:
-    """Check that no option belongs to another tool, and that no option without a value is unknown.
+    """Check that no option is one of another tool, and that options without a value are known.
 
     Raises:
-        RequestError: If there is such an option. The message gives regard's name for it, or the nearest name.
+        RequestError: If an option is one of another tool, or is unknown and has no value. The message gives regard's name for
+            it, or the most similar name.
     """
     own = {option for action in _parser(task)._actions for option in action.option_strings}
     known = own | {f"--{name}" for name in setting_names(find_task(task).config_class)}
@@ -173,12 +180,12 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
 
 
 def _start_of(layers: Sequence[Layer]) -> str:
-    """Return the folder of the trained model that the settings start from, or an empty string."""
+    """Return the setting `start_from`, the folder of a trained model to start from; empty if no layer sets it."""
     return next((str(layer.values["start_from"]) for layer in reversed(layers) if layer.values.get("start_from")), "")
 
 
 def _teachers_of(layers: Sequence[Layer]) -> Sequence[str]:
-    """Return the folders of the teachers that the settings name."""
+    """Return the setting `distillation.teachers`, the folders of the teachers; empty if no layer sets it."""
     named = reduce(lay_over, layers).values.get("distillation")
     found = named.get("teachers") if isinstance(named, dict) else None
     if isinstance(found, str):
@@ -187,7 +194,11 @@ def _teachers_of(layers: Sequence[Layer]) -> Sequence[str]:
 
 
 def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
-    """Return the settings of a run that starts from a trained model."""
+    """Return the settings that a run takes from the trained model that it starts from.
+
+    Raises:
+        RequestError: If there is a preset too, or the model is for another task.
+    """
     if preset is not None:
         raise RequestError(
             f"train {task}: --from and --preset both define the model; remove --preset {preset}, and change settings of the "
@@ -199,7 +210,17 @@ def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
 
 
 def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Layer:
-    """Raise an error for settings of another task. A preset without a task is for translation."""
+    """Return a layer, after a check that it is for the task.
+
+    Args:
+        layer: The settings.
+        name: Source of the settings, for the message.
+        task: Task of the command.
+        stated: Whether settings without a task are for translation, as in presets; if False, they are for any task.
+
+    Raises:
+        RequestError: If the settings are for another task.
+    """
     theirs = layer.values.get("task", "translation" if stated else task)
     if theirs != task:
         presets = "`regard presets` shows the task of each preset"
@@ -247,7 +268,7 @@ def _parser(task: str) -> Parser:
 
 
 def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return settings by their full names, with lists of file names for `data.train` and `data.dev`.
+    """Return settings by their dotted names, with `data.train` and `data.dev` as lists of file names.
 
     Args:
         task: Task of the run.
@@ -267,7 +288,7 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
     Args:
         command: Name of the command, for messages.
         arguments: Arguments of the command.
-        own: Options that are not settings; the value is True if an argument follows the option.
+        own: Options that are not settings, for argparse; the value is True if the option needs an argument.
 
     Raises:
         RequestError: If a setting has no value.
@@ -298,7 +319,7 @@ def _named(arguments: Sequence[str]) -> set[str]:
 
 
 def say_what_next(folder: str, task: str) -> None:
-    """Print how to use the model; only one of several processes prints it."""
+    """Print where the model is, and commands to use it; only the first of several processes prints this."""
     if not read_ranks().first:
         return
     commands = "\n".join(f"  {command.replace('DIR', folder)}" for command in find_task(task).words.use)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 _ASKED = ("text", "prefix", "constraints")
 _KEPT_OF_ENDLESS = 2048
-"""Number of characters to keep of a line that has more than 65,536. Translating such a line as a whole takes minutes."""
+"""Number of characters to keep of a line with more than 65,536. Translating such a line as a whole would take minutes."""
 LINES_TOGETHER = 2048
-"""Number of lines that are translated together, as in `Translator.translate_stream`."""
+"""Number of lines that are translated together; the same number as in `Translator.translate_stream`."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -99,7 +99,7 @@ def _parser() -> Parser:
 
 
 def _add_choices(parser: Parser) -> None:
-    """Add the options of constraints and of sampling."""
+    """Add the options for constraints on translations and for sampling."""
     held = parser.add_argument_group("constraints on translations")
     held.add_argument("--prefix", metavar="TEXT", help="beginning of every translation")
     held.add_argument(
@@ -135,7 +135,10 @@ def _add_choices(parser: Parser) -> None:
 
 
 def _lines_of(options: argparse.Namespace) -> Iterable[str]:
-    """Return the sentences to translate, and set `options.live` if a person or program may wait for each answer."""
+    """Return the sentences to translate; empty if they are read from standard input.
+
+    `options.live` is set to True for standard input, where a person or a program may wait for each answer.
+    """
     options.live = not options.sentences and not options.input
     if options.sentences:
         return [" ".join(sentence.split()) for sentence in options.sentences]
@@ -181,7 +184,11 @@ def _sampling(options: argparse.Namespace) -> "Sampling | None":
 
 
 def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, str, list[str]]:
-    """Return the text, prefix and constraints of a line."""
+    """Return the text of a line, the prefix and the constraints of its translation.
+
+    Raises:
+        RequestError: If the line should be a JSON object (`--requests`), but is not a valid one.
+    """
     if not options.requests:
         return line, options.prefix or "", options.constraint
     try:
@@ -205,7 +212,7 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
 def _unzip(
     requests: Iterator[tuple[str, str, list[str]]],
 ) -> tuple[Iterator[str], Iterator[str], Iterator[list[str]]]:
-    """Split a stream of triples into three streams that advance together."""
+    """Split an iterator of triples into three iterators. A triple is read when one of the three needs it."""
     texts, prefixes, constraints = tee(requests, 3)
     return (one[0] for one in texts), (one[1] for one in prefixes), (one[2] for one in constraints)
 

@@ -1,6 +1,6 @@
-"""Settings of the attention of a model. The formulas are in the modules of `regard.attention`.
+"""Settings of attention mechanisms. The formulas are in the modules of `regard.attention`.
 
-To use your own mechanism as a kind, write its config class:
+To use your own mechanism in a configuration, write its config class, and import the class's module:
 
     @dataclass(frozen=True, kw_only=True)
     class MineConfig(AttentionConfig):
@@ -28,13 +28,13 @@ _REMEDY = "Make them equal, or choose 'general' (a matrix between them) or 'addi
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(Family):
-    """Settings of a mechanism that has a query."""
+    """Settings of an attention mechanism with queries and keys (a pooling has no queries)."""
 
     kind: str
 
     @abstractmethod
     def build(self, *, query_size: int, key_size: int) -> "Attention":
-        """Build the mechanism, with weights drawn from torch's generator.
+        """Build the mechanism, with initial parameters drawn from torch's random generator.
 
         Args:
             query_size: Dq, width of the queries.
@@ -45,7 +45,12 @@ class AttentionConfig(Family):
         """
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
-        """Return the settings for a Transformer with these heads and this dropout on weights; unchanged by default."""
+        """Return the settings for use in a Transformer; by default, they stay unchanged.
+
+        Args:
+            num_heads: Number of heads of the Transformer, which replaces a `num_heads` of 0.
+            dropout: Dropout on the attention weights of the Transformer, which replaces a `dropout` of 0.
+        """
         return self
 
 
@@ -59,12 +64,12 @@ class NormalizedConfig(AttentionConfig):
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns scores into weights."""
     scale: float = 0.0
-    """Factor of the scores; 0 for the mechanism's default, which is 1, or 1/√width for scaled dot products."""
+    """Factor that multiplies the scores; 0 for the mechanism's default, which is 1/√width for scaled dot products, else 1."""
     dropout: float = 0.0
-    """Dropout on the weights in training."""
+    """Dropout on the attention weights in training."""
 
     def score_options(self) -> dict[str, Any]:
-        """Return the constructor arguments that every mechanism with a normalizer has."""
+        """Return the arguments for the constructor of the mechanism: `normalizer`, `scale` and `dropout`."""
         return {"normalizer": self.normalizer.build(), "scale": self.scale or None, "dropout": self.dropout}
 
 
@@ -79,9 +84,9 @@ class TanhConfig(NormalizedConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ScorerConfig(NormalizedConfig):
-    """Settings of a mechanism with a score for each query and key and a normalizer.
+    """Settings of a mechanism that computes a score for each pair of query and key, and turns the scores into weights.
 
-    Such a mechanism can be the scorer of another one.
+    Another mechanism, such as `local_monotonic`, can use its scores (setting `scorer`).
     """
 
     @abstractmethod
@@ -95,7 +100,7 @@ class AdditiveConfig(TanhConfig, ScorerConfig):
 
     kind: Literal["additive"] = "additive"
     bias: bool = False
-    """Whether the key projection has a bias."""
+    """Whether there is a bias inside the tanh."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.additive import Additive
@@ -138,7 +143,7 @@ class GeneralConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatConfig(TanhConfig, ScorerConfig):
-    """v·tanh(W [q; k]), as in the paper (Luong et al. 2015, eq. 8)."""
+    """v·tanh(W [q; k]) (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["concat"] = "concat"
 
@@ -151,7 +156,7 @@ class ConcatConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SumConcatConfig(TanhConfig, ScorerConfig):
-    """v·tanh(W (q + k)), a well-known tutorial's version of Luong's concat; query and key must have the same width."""
+    """v·tanh(W (q + k)), a variant of `concat` from a well-known tutorial; query and key must have the same width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
 
@@ -164,7 +169,7 @@ class SumConcatConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(ScorerConfig):
-    """w·[q; k] + b; the query's part cancels in the softmax, so weights don't depend on the query (kept for `tutorial-gru`)."""
+    """w·[q; k] + b. The query's part cancels in a softmax, so weights don't depend on the query (for preset `tutorial-gru`)."""
 
     kind: Literal["linear"] = "linear"
 
@@ -176,15 +181,15 @@ class LinearConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CosineScoreConfig(ScorerConfig):
-    """g q·k / (‖q‖ ‖k‖), which depends only on the angle (Graves et al. 2014); query and key must have the same width."""
+    """g q·k / (‖q‖ ‖k‖), g times the cosine of the angle (Graves et al. 2014); query and key must have the same width."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "scale": POSITIVE}
 
     kind: Literal["cosine"] = "cosine"
     scale: float = 10.0
-    """Initial value of g, the largest possible score."""
+    """Initial value of g, the factor that multiplies the cosine; no score is larger than g."""
     learned: bool = True
-    """Whether g is trained."""
+    """Whether to train g, the factor that multiplies the cosine."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.cosine import Cosine
@@ -208,7 +213,7 @@ class TrilinearConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
-    """g v/‖v‖ · tanh(W_q q + W_k k + b); an additive score with a learned scale (Raffel et al. 2017)."""
+    """g v/‖v‖ · tanh(W_q q + W_k k + b), an additive score with a learned scale g (Raffel et al. 2017)."""
 
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 
@@ -233,7 +238,16 @@ class SelfAttentionConfig(NormalizedConfig):
 
 
 def check_equal_widths(called: str, query_size: int, key_size: int) -> None:
-    """Raise an error if query and key have different widths, for a formula that needs equal widths."""
+    """Raise an error if queries and keys have different widths.
+
+    Args:
+        called: Name of the mechanism, for the message.
+        query_size: Width of the queries.
+        key_size: Width of the keys.
+
+    Raises:
+        ConfigError: If the widths differ.
+    """
     if query_size != key_size:
         raise ConfigError(
             f"{called}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this score. "

@@ -1,4 +1,4 @@
-"""Check the ranges of the settings, and the settings that must fit each other."""
+"""Check the ranges of numeric settings, and settings that can be in conflict with each other."""
 
 import codecs
 import re
@@ -12,13 +12,13 @@ from regard.config.training import TrainingConfig
 from regard.errors import ConfigError, nearest
 
 _LARGEST = 1e9
-"""Largest magnitude of numbers that have no other bound; larger numbers would overflow."""
+"""Largest absolute value of a number whose range has no upper bound; larger numbers would overflow."""
 _AT_MOST = f", and at most {_LARGEST:,.0f}"
 _PROBABILITY = Range("from 0 to 1", high=1)
 _INSIDE = Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)
 
 _MOST_L2 = 0.05
-"""Largest weight decay for Adam. With 0.1, a Transformer learns only the frequencies of words."""
+"""Largest weight decay for `adam`. With 0.1, a Transformer learns nothing except the frequencies of words."""
 
 _RANGES = {
     **dict.fromkeys(
@@ -40,7 +40,7 @@ _RANGES = {
     ),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
-    "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # a text has at most this many characters
+    "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # a text has at most 65,536 characters
     "batch_tokens": Range("from 1 to 1048576", low=1, high=1 << 20),
     "length_penalty": Range("from 0 to 10", high=10),
     "size": Range("5 or more (four are special symbols)", low=5),
@@ -54,17 +54,17 @@ _RANGES = {
     "top_p": Range("more than 0 and at most 1", high=1, open_low=True),
     "seed": Range("from 0 to 4294967295", high=2**32 - 1),
 }
-"""Ranges by the last part of a setting's name; every other number must be 0 or more."""
+"""Ranges by the last part of a setting's name, for classes that are not a `Family`; other numbers must be 0 or more."""
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 def check_config(config: Settings, places: Mapping[str, str] | None = None) -> None:
-    """Check every number's range, and the settings that must fit each other.
+    """Check that every number is in its range, and that no settings are in conflict with each other.
 
     Args:
         config: A run's configuration, or a part of one.
-        places: Mapping of dotted names to `file:line`, for messages.
+        places: The file and line of each setting, such as `run.yaml:3`, by dotted name, for messages; None for no files.
 
     Raises:
         ConfigError: If a setting is out of range or conflicts with another.
@@ -89,7 +89,7 @@ def numbers(config: Any, path: str = "") -> Iterator[tuple[str, float, Range]]:
         if is_dataclass(value):
             yield from numbers(value, f"{name}.")
             continue
-        # A mechanism, normalizer or pooling defines the ranges of its settings; other settings have the ranges above.
+        # Each class of a `Family` (mechanisms, normalizers, poolings) defines its own ranges; the others use `_RANGES`.
         wanted = config.ranges.get(item.name, ANY) if isinstance(config, Family) else _RANGES.get(item.name, NOT_NEGATIVE)
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int | float) and not isinstance(number, bool):
@@ -97,13 +97,13 @@ def numbers(config: Any, path: str = "") -> Iterator[tuple[str, float, Range]]:
 
 
 def device_misfits(device: str) -> Iterator[tuple[str, str]]:
-    """Check the name of a run's device."""
+    """Yield a conflict, in the form of `Settings.misfits`, if the name of a run's device is not valid."""
     if not _DEVICE.fullmatch(device):
         yield "device", f"device is '{device}', expected auto, cpu, cuda, or cuda:N"
 
 
 def optimizer_misfits(training: TrainingConfig) -> Iterator[tuple[str, str]]:
-    """Check that the weight decay suits the optimizer."""
+    """Yield a conflict, in the form of `Settings.misfits`, if the weight decay is too large for the optimizer."""
     if training.optimizer == "adam" and training.weight_decay > _MOST_L2:
         yield (
             "training.weight_decay",
@@ -113,7 +113,7 @@ def optimizer_misfits(training: TrainingConfig) -> Iterator[tuple[str, str]]:
 
 
 def encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
-    """Check that `data.encoding` is a text encoding of Python, or `auto`."""
+    """Yield a conflict, in the form of `Settings.misfits`, if `encoding` is neither `auto` nor a text encoding of Python."""
     try:
         if encoding != "auto":
             "".encode(encoding)
@@ -128,7 +128,7 @@ def encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
 
 
 class _Transformer(Protocol):
-    """Settings that all Transformers have."""
+    """Settings of a Transformer that `transformer_misfits` reads; all Transformers have them."""
 
     @property
     def num_heads(self) -> int: ...
@@ -138,7 +138,7 @@ class _Transformer(Protocol):
 
 
 def transformer_misfits(model: _Transformer, size: int, name: str = "model.hidden_size") -> Iterator[tuple[str, str]]:
-    """Check that the width of a Transformer suits its heads and its positions.
+    """Yield conflicts, in the form of `Settings.misfits`, between a Transformer's width and its heads or positions.
 
     Args:
         model: Settings of the model.

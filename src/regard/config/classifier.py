@@ -11,19 +11,19 @@ from regard.config.settings import ModelSettings, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralClassifierSettings(ModelSettings):
-    """Settings of classifiers with an embedding and a pooling."""
+    """Settings of classifiers that embed the words and pool their states into one vector."""
 
     kind: str
     embedding_size: int = 100
-    """Width of the embeddings; with `data.vectors`, it is the width of the vectors."""
+    """Width of the embeddings. With `data.vectors`, the width of the vectors is used instead."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
     """Pooling of the states of the words into one vector."""
     word_dropout: float = 0.0
-    """Share of the words that training replaces by the unknown symbol."""
+    """Share of the words, chosen at random, that training replaces with the unknown symbol."""
     embedding_dropout: float = 0.5
     """Dropout on the embeddings."""
     output_dropout: float = 0.5
-    """Dropout on the pooled state."""
+    """Dropout on the pooled vector."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
@@ -36,13 +36,13 @@ class RecurrentClassifierConfig(NeuralClassifierSettings):
     cell: Cell = "lstm"
     """Kind of the recurrent cells."""
     hidden_size: int = 128
-    """Width of each direction."""
+    """Width of the states of each direction."""
     num_layers: int = 1
     """Number of recurrent layers."""
     bidirectional: bool = True
-    """Whether a second direction reads the text from its end."""
+    """If True, each layer also reads the text backwards, from its last word to its first."""
     layer_dropout: float = 0.0
-    """Dropout between recurrent layers."""
+    """Dropout on the output of each recurrent layer except the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,32 +54,34 @@ class BagClassifierConfig(NeuralClassifierSettings):
 
     kind: Literal["bag"] = "bag"
     max_ngram: int = 2
-    """Number of words in the longest n-grams; 1 for single words only."""
+    """Maximum number of words in an n-gram; 1 for single words only."""
     num_buckets: int = 65536
-    """Number of rows of the table into which n-grams of two and more words are hashed."""
+    """Number of rows of the table into which n-grams of two and more words are hashed. N-grams with the same row share its
+    vector.
+    """
     count_smoothing: float = 1.0
-    """Smoothing of the log-count ratios of words and n-grams, from which training starts (Wang & Manning 2012); 0 to start
-    from random vectors. With `data.vectors`, this setting is ignored.
+    """Number that is added to the counts of words and n-grams, from whose log-count ratios training starts (Wang & Manning
+    2012); 0 to start without counts. With `data.vectors`, this setting is ignored.
     """
     output_dropout: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class HierarchicalClassifierConfig(NeuralClassifierSettings):
-    """Attention over the words of each sentence, then over the sentences of the document (Yang et al. 2016)."""
+    """Attention over the words of each sentence, then over the sentences of the text (Yang et al. 2016)."""
 
     kind: Literal["hierarchical"] = "hierarchical"
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: int = 64
-    """Width of each direction, in the layers over words and over sentences."""
+    """Width of the states of each direction, in the layer over words and in the layer over sentences."""
     pooling: PoolingConfig = field(default_factory=AdditivePoolingConfig)
-    """Pooling of words into sentences, and of sentences into the document."""
+    """Pooling of the words into one vector per sentence, and of the sentences into one vector for the text."""
     max_sentence: int = 60
     """Maximum number of tokens of a sentence; longer ones are split into parts of this length."""
     embedding_dropout: float = 0.3
     output_dropout: float = 0.3
-    """Dropout on the document's state."""
+    """Dropout on the vector of the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,25 +96,31 @@ class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
     feed_forward_size: int = 256
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
     norm_first: bool = True
-    """If True, norms come before each part (pre-norm), else after it (post-norm)."""
+    """If True, there is a norm before each attention and each feed-forward network (pre-norm), else after it (post-norm)."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """Normalizer of self-attention; that of the pooling is `pooling.normalizer`."""
+    """Function that turns the scores of self-attention into weights; for the pooling, see `pooling.normalizer`."""
     embedding_dropout: float = 0.1
     layer_dropout: float = 0.1
-    """Dropout on the output of each part, before it is added to the residual stream, and inside the feed-forward layer."""
+    """Dropout on the output of each attention and feed-forward network, before it is added to the residual stream, and on the
+    hidden layer of each feed-forward network.
+    """
     output_dropout: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountedClassifierConfig(Settings):
-    """Log-count ratios of words and n-grams, weighted by a linear classifier that is fitted to all training texts at once."""
+    """A linear classifier of the log-count ratios of words and n-grams, fitted to all training texts at once."""
 
     max_ngram: int = 2
-    """Number of words in the longest n-grams; 1 for single words only."""
+    """Maximum number of words in an n-gram; 1 for single words only."""
     num_buckets: int = 524288
-    """Number of rows of the table into which n-grams of two and more words are hashed. Each row keeps only one n-gram."""
+    """Number of rows of the table into which n-grams of two and more words are hashed; fewer if there are more than 32 labels.
+    Each row keeps only one n-gram.
+    """
     shrinkage: float = 0.1
-    """Weight λ of the penalty that keeps the learned factors of the ratios near 1; a larger λ stays closer to naive Bayes."""
+    """Weight λ of the penalty that keeps the learned factors of the log-count ratios near 1, their value in naive Bayes. The
+    larger λ is, the closer to 1 they stay.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +133,8 @@ class CombinedClassifierConfig(ModelSettings):
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     """The recurrent classifiers."""
     num_recurrent: int = 1
-    """Number of recurrent classifiers, each with its own initial weights and its own loss. Together they have a quarter
-    of the weight in the average of the scores.
+    """Number of recurrent classifiers, each with its own initial weights and its own loss. In the average of the scores, all
+    recurrent classifiers together count a quarter, and the linear classifier counts three quarters.
     """
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""

@@ -1,4 +1,4 @@
-"""Settings of the data files, and of the tokenizers that turn texts into symbols."""
+"""Settings of the data files, and of the tokenizers that split texts into tokens."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from regard.config.settings import DataSettings, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings(DataSettings):
-    """Settings of the data of all built-in tasks."""
+    """Settings under `data` that all built-in tasks have."""
 
     train: tuple[str, ...] = ()
     """Training files."""
@@ -19,28 +19,28 @@ class FileSettings(DataSettings):
     dev_size: int = 1000
     """Number of examples to hold out when `dev` is empty, at most a tenth of all; 0 holds out none."""
     encoding: str = "auto"
-    """Encoding of the files, such as `cp1252`; `auto` for that of the byte order mark, else UTF-8."""
+    """Encoding of the files, such as `cp1252`; `auto` for the encoding that a byte order mark shows, or UTF-8 without one."""
     allow_skipped: float = 0.1
-    """Maximum share of unusable lines in a file, from 0 to 1: lines that cannot be decoded, are too long, or lack a column
-    or a text.
+    """Maximum share of unusable lines in a file, from 0 to 1; with more, the file is refused. Unusable lines cannot be decoded,
+    are too long, lack a column, a text or a label, or have too many columns.
     """
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     """Unicode normalization of the texts."""
     drop_repeats: bool = True
-    """Whether to remove duplicates: equal pairs, equal texts with the same label, or equal texts without labels."""
+    """Whether to remove duplicates: equal sentence pairs, equal texts with equal labels, or, without labels, equal texts."""
     cache: str = ""
-    """Folder of the encoded corpora, which are reused while data and tokenizers are unchanged. Empty: the folder in
-    the environment variable REGARD_CACHE, or else the user's cache folder.
+    """Folder for the tokenised data, which later runs reuse if the files and the settings of data and tokenizers are the same.
+    Empty: the folder in the environment variable REGARD_CACHE, or `regard` in the user's cache folder.
     """
 
     def misfits(self) -> Iterable[tuple[str, str]]:
-        """Check the name of the encoding."""
+        """Return a conflict if the name of the encoding is not valid."""
         return encoding_misfits(self.encoding)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig(FileSettings):
-    """Files of sentence pairs, and the rules for skipping pairs."""
+    """Files of sentence pairs: their format, their columns, and the choice of the pairs to use."""
 
     train: tuple[str, ...] = ()
     """One file of pairs (.tsv, .txt, .csv, .json, .jsonl, .parquet, each also .gz), or two parallel text files."""
@@ -48,47 +48,53 @@ class DataConfig(FileSettings):
     """Pairs to validate on, in the same forms. Empty: `dev_size` pairs are held out of `train`."""
     alignments: str = ""
     """File of links between source and target words (Pharaoh format, `0-0 1-2`), whose line n belongs to line n of `train`.
-    Attention is trained towards them (`training.alignment_weight`). Pairs with an empty or missing line are trained without
-    links.
+    A second loss trains the attention to match the links (`training.alignment_weight`). It leaves out pairs whose line is empty
+    or missing.
     """
     dev_size: int = 1000
-    """Number of pairs to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Pairs that share a source or
-    a target are all held out, or all used for training. With `max_pairs`, pairs after that limit are held out first.
+    """Number of pairs to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Held-out pairs share no source
+    and no target with training. If there are more than `max_pairs` pairs, pairs after this limit are held out.
     """
     source: str = "source"
-    """Language code of the source (`en`). It is used in reports, and selects spaCy's tokenizer and the detokenization rules."""
+    """Language code of the source (`en`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
     target: str = "target"
-    """Language code of the target (`de`)."""
+    """Language code of the target (`de`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
     columns: tuple[str, ...] = ()
-    """The source column and the target column, by name or by number from 0. Empty: chosen by the names and the content of the
-    columns."""
+    """Columns of the source and of the target, by name or by number from 0. Empty: chosen by the names and the content of the
+    columns.
+    """
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "fast_align", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `fast_align`:
-    lines whose two sides are separated by `|||`."""
+    lines whose two sides are separated by `|||`; `text`: two parallel text files.
+    """
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first line is a header: column names in a tab- or comma-separated file, languages in parallel files."""
+    """Whether the first line is a header: names of columns in a tab- or comma-separated file, or of languages in parallel
+    files.
+    """
     max_pairs: int = 0
-    """Maximum number of training pairs, the first usable ones; 0 for all."""
+    """Maximum number of training pairs; further pairs of the file are not used for training. 0 for all pairs."""
     max_tokens: int = 200
-    """Maximum number of tokens on each side. Longer pairs are left out of training and counted in the report."""
+    """Maximum number of tokens on each side. Longer pairs are left out, also from validation, and counted in the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledDataConfig(FileSettings):
-    """Files of labelled texts, and the rules for skipping texts."""
+    """Files of labelled texts: their format, their columns, and the choice of the texts to use."""
 
     train: tuple[str, ...] = ()
-    """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz), or one text file for each
-    label, whose name without its ending is the label; or a folder of such files; or a folder with a subfolder of texts for
-    each label."""
+    """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz); or one text file for each
+    label, named like the label; or a folder of such text files; or a folder that has a subfolder of texts for each label.
+    """
     dev: tuple[str, ...] = ()
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
     """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. The split is stratified by
-    label, and equal texts are all held out, or all used for training.
+    label. Held-out texts do not occur in training.
     """
     folds: int = 0
-    """Number of folds of `train`, one of which is held out instead of `dev_size` texts; 0 for no folds."""
+    """Number of parts (folds) into which `train` is split; one is held out instead of `dev_size` texts. 0 for no folds. The
+    command `regard train` trains a model for each fold, unless `--data.fold` is given.
+    """
     fold: int = 1
     """Number of the fold that is held out, from 1."""
     text: str = ""
@@ -96,66 +102,71 @@ class LabelledDataConfig(FileSettings):
     label: str = ""
     """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label_separator: str = ""
-    """Separator of several labels of one text, such as `;`. A text can then have no, one or many labels. Lists in JSON and
-    Parquet need no separator. Empty: every text has one label.
+    """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Lists of labels in
+    JSON and Parquet need no separator. Empty: every text has one label.
     """
     language: str = ""
     """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""
     vectors: str = ""
     """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
     vectors_size: int = 0
-    """Width of the vectors, read from their file; 0 without a file."""
+    """Width of the word vectors; 0 without `vectors`. regard sets it when it reads the file; do not set it."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
-    file for each label, with one text per line, or one folder for each label, with one text per file."""
+    file for each label, with one text per line, or one folder for each label, with one text per file.
+    """
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
     max_texts: int = 0
-    """Maximum number of training texts, stratified by label; 0 for all. The held-out texts stay the same."""
+    """Maximum number of training texts, stratified by label; 0 for all. Each label keeps at least one text, even if there are
+    then a few more texts. The held-out texts stay the same.
+    """
     max_tokens: int = 400
     """Maximum number of tokens per text, in training and later; longer texts are truncated, and the report says how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextDataConfig(FileSettings):
-    """Files of texts, and the rules for skipping texts."""
+    """Files of texts: their format, and the choice of the texts to use."""
 
     train: tuple[str, ...] = ()
     """Text files (also .gz)."""
     dev: tuple[str, ...] = ()
     """Texts to validate on. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
-    """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Equal texts are all held
-    out, or all used for training.
+    """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Held-out texts do not occur in
+    training. If there are more than `max_texts` texts, texts after this limit are held out.
     """
     unit: Literal["line", "paragraph"] = "line"
-    """Unit of text: a line, or the lines up to an empty line, joined by spaces (for prose that is broken into lines)."""
+    """Unit that counts as one text: a line, or a paragraph (the lines up to an empty line, joined with spaces), for prose with
+    line breaks.
+    """
     language: str = ""
-    """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""
+    """Language code of the texts (`en`), for spaCy's tokenizer, and for the rules that join tokens to a text."""
     max_texts: int = 0
-    """Maximum number of training texts; 0 for all."""
+    """Maximum number of training texts; further texts of the files are not used for training. 0 for all texts."""
     max_tokens: int = 256
-    """Maximum number of tokens per block. The first token of a block is the last token of the previous block; the model sees
-    no other token of the previous block.
+    """Maximum number of tokens that are predicted in one block; longer texts are cut into blocks. Each block but the first
+    begins with the last token of the previous block, and the model sees no other token of the previous block.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularySettings(Settings):
-    """Settings of tokenizers whose symbols are the most frequent words, or characters."""
+    """Settings of tokenizers whose vocabulary contains the most frequent words (or characters)."""
 
     kind: str
     lowercase: bool = False
     """If True, text is converted to lower case."""
     min_count: int = 1
-    """Minimum number of occurrences in training; rarer words (or characters) become the unknown symbol."""
+    """Minimum number of occurrences of a word (or character) in training; rarer ones become the unknown symbol."""
     max_size: int = 0
     """Keep the N most frequent words (or characters); 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordsConfig(VocabularySettings):
-    """Words and punctuation by Unicode's rules."""
+    """Tokenizer that splits texts into words and punctuation marks by the rules of Unicode."""
 
     kind: Literal["words"] = "words"
 
@@ -169,45 +180,47 @@ class AutoConfig(VocabularySettings):
 
 @dataclass(frozen=True, kw_only=True)
 class WhitespaceConfig(VocabularySettings):
-    """Tokenizer for tokenised text: tokens are separated by spaces, and decoding joins them with spaces."""
+    """Tokenizer for text that is tokenised already: it splits texts at spaces, and decoding joins tokens with spaces."""
 
     kind: Literal["whitespace"] = "whitespace"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpacyConfig(VocabularySettings):
-    """Words by the rules of spaCy's blank pipeline for the language (extra `spacy`)."""
+    """Tokenizer that splits texts by spaCy's rules for the language, without a trained pipeline (needs the extra `spacy`)."""
 
     kind: Literal["spacy"] = "spacy"
     language: str = ""
-    """Language code; empty for the language of this side in `data`."""
+    """Language code; empty for the one in `data.source` or `data.target`, or in `data.language` for single texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CharactersConfig(VocabularySettings):
-    """Every character is a token."""
+    """Tokenizer in which every character is a token."""
 
     kind: Literal["characters"] = "characters"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubwordSettings(Settings):
-    """Settings of tokenizers that learn parts of words; spaces are kept, so that decoding restores the text."""
+    """Settings of tokenizers that learn parts of words. Tokens include spaces, so that decoding restores the text."""
 
     kind: str
     size: int = 8000
-    """Number of symbols, including special ones."""
+    """Maximum number of symbols in the vocabulary, including the four special symbols."""
     lowercase: bool = False
     """If True, text is converted to lower case."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BPEConfig(SubwordSettings):
-    """Byte-pair encoding (Sennrich et al. 2016); spaces are kept, so that decoding restores the text."""
+    """Byte-pair encoding (Sennrich et al. 2016). Tokens include spaces, so that decoding restores the text."""
 
     kind: Literal["bpe"] = "bpe"
     min_count: int = 2
-    """Minimum number of occurrences of two symbols next to each other, to merge them."""
+    """Minimum number of times that two neighbouring symbols must occur to be merged. Rarer characters become the unknown
+    symbol.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,16 +232,18 @@ class UnigramConfig(SubwordSettings):
 
 FixedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
 TokenizerConfig = FixedTokenizerConfig | AutoConfig
-"""In the saved configuration of a run, a fixed kind replaces `auto`."""
+"""In the saved configuration of a run, `auto` is replaced by the kind that was chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizersConfig(Settings):
-    """Tokenizers of both sides."""
+    """Tokenizers of the source and of the target."""
 
     source: TokenizerConfig = field(default_factory=WordsConfig)
     """Tokenizer of the source."""
     target: TokenizerConfig = field(default_factory=WordsConfig)
     """Tokenizer of the target."""
     joint: bool = False
-    """Whether both sides share one vocabulary, learned from both. `source` and `target` must then be equal."""
+    """Whether source and target share one vocabulary, learned from the texts of both. `source` and `target` must then have
+    equal settings.
+    """

@@ -1,4 +1,4 @@
-"""The settings with their docstrings and defaults, for help texts."""
+"""Descriptions of all settings for help texts, made from their docstrings, defaults and types."""
 
 import ast
 import inspect
@@ -16,19 +16,24 @@ class Setting:
     """One setting, or the heading of a group of settings."""
 
     name: str
-    """Dotted name of the setting, or name of the group."""
+    """Dotted name of the setting, or of the group."""
     doc: str
     default: str = ""
     choices: tuple[str, ...] = ()
     kind: str = ""
-    """For a heading, the kind of the part whose settings follow; empty for a part without kinds."""
+    """For a heading: the `kind` to which the following settings belong; empty if the group has no kinds."""
     heading: bool = False
+    """Whether this is the heading of a group."""
 
 
 def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
-    """Yield all settings in order, simple ones before parts. Each part, and each kind of a part, begins with a heading.
+    """Yield all settings of a class, first single values and then groups. Each group, or each kind of a group, has a heading.
 
-    If a part has the same kinds as an earlier part, its text refers to the earlier part.
+    If a group has the same kinds as an earlier group, its text refers to the earlier one instead of repeating the settings.
+
+    Args:
+        cls: Class of settings, such as the configuration of a task.
+        path: Prefix of the names, such as `model.`.
     """
     shown = {} if _shown is None else _shown
     defaults, docs, types = cls(), field_docs(cls), field_types(cls)
@@ -52,7 +57,7 @@ def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) ->
 
 @cache
 def field_docs(cls: type) -> dict[str, str]:
-    """Return the docstring under each field in one line; empty if the field has no docstring or the source code is missing."""
+    """Return the string below each field as one line; empty if there is no string or the source code cannot be read."""
     docs = {item.name: "" for item in fields(cls)}
     for base in reversed(cls.__mro__[:-1]):
         try:

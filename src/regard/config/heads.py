@@ -1,4 +1,4 @@
-"""Settings of mechanisms with several heads, of their modifiers and of rotary positions."""
+"""Settings of mechanisms with several heads, of modifiers of heads, and of rotary positions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadModifiersConfig(Settings):
-    """Modifiers of multi-head attention. The formulas are in `regard.attention.modifiers`."""
+    """Optional changes of multi-head attention. The formulas are in `regard.attention.modifiers`."""
 
     qk_norm: bool = False
-    """Divide queries and keys by their root mean square (as Qwen3 and Gemma 3 do)."""
+    """Whether to divide the queries and keys of each head by their root mean square (as in Qwen3 and Gemma 3)."""
     talking_heads: bool = False
-    """Mix scores and weights of the heads (Shazeer et al. 2020)."""
+    """Whether each head mixes scores and weights of all heads, with learned matrices (Shazeer et al. 2020)."""
     output_gate: bool = False
-    """Multiply the contexts of the heads by gates that are computed from the query (Qiu et al. 2025)."""
+    """Whether to multiply the contexts of the heads by gates that are computed from the query (Qiu et al. 2025)."""
     added_keys: Literal["none", "learned", "zero"] = "none"
-    """Additional key that every query may attend to: learned, or zero."""
+    """Additional key and value that every query may attend to: `none`, learned vectors (`learned`), or zeros (`zero`)."""
 
     def build(self, *, num_heads: int, num_kv_heads: int, head_size: int, query_size: int) -> "list[HeadModifier]":
         """Build the modifiers.
@@ -61,18 +61,20 @@ class RotaryConfig(Settings):
     }
 
     base: float = 10_000.0
-    """Base of the frequencies; the longest wavelength is about 2π times the base."""
+    """Base of the frequencies of rotation; the slowest rotation takes up to 2π·base positions for a full turn."""
     layout: Literal["pairs", "half"] = "pairs"
-    """Features that are rotated together: neighbours (`pairs`), or one of each half of a head (`half`: GPT-NeoX, Llama)."""
+    """Two features that are rotated together: neighbours (`pairs`), or one from each half of a head (`half`, as in GPT-NeoX and
+    Llama).
+    """
     scaling: Literal["none", "linear", "ntk", "yarn", "llama3"] = "none"
-    """Method that adapts the frequencies to inputs that are longer than in training."""
+    """Method that adapts the frequencies to inputs that are longer than the training inputs."""
     scaling_factor: float = 1.0
-    """Ratio of the length of the inputs to the length in training, for all kinds of `scaling`."""
+    """Length of the inputs divided by the length in training, for every `scaling` except `none`."""
     original_length: int = 2048
-    """Number of positions in training, for the scalings `yarn` and `llama3`."""
+    """Length of the training inputs in tokens, for the scalings `yarn` and `llama3`."""
 
     def build(self) -> "Rotary":
-        """Build the positions."""
+        """Build the module that rotates queries and keys."""
         from regard.attention.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, YaRNScaling
 
         scaling: RotaryScaling | None = None
@@ -109,7 +111,7 @@ class MultiHeadConfig(NormalizedConfig):
     heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
     """Modifiers of the heads."""
     dropout: float = 0.0
-    """Dropout on the weights; 0 for `model.attention_dropout` in a Transformer."""
+    """Dropout on the attention weights; in a Transformer, 0 means `model.attention_dropout`."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
         return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
@@ -134,7 +136,10 @@ class MultiHeadConfig(NormalizedConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig(AttentionConfig):
-    """Settings of a mechanism with heads and projections of its own; the context has the width of the query."""
+    """Settings of a mechanism with several heads, whose formula differs from that of multi-head attention.
+
+    The context has the width of the query.
+    """
 
     ranges: ClassVar[Mapping[str, Range]] = {"num_heads": NOT_NEGATIVE}
 
@@ -148,7 +153,7 @@ class HeadsConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearAttentionConfig(HeadsConfig):
-    """φ(q)·φ(k) with φ(x) = elu(x) + 1 in place of a softmax (Katharopoulos et al. 2020)."""
+    """Weights proportional to φ(q)·φ(k), with φ(x) = elu(x) + 1, instead of a softmax (Katharopoulos et al. 2020)."""
 
     kind: Literal["linear_attention"] = "linear_attention"
 
@@ -160,7 +165,7 @@ class LinearAttentionConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GatedDeltaNetConfig(HeadsConfig):
-    """A memory matrix that fades over time, and that each key overwrites in part (Yang et al. 2025)."""
+    """A memory matrix that decays over time, and in which each key overwrites part of its old value (Yang et al. 2025)."""
 
     kind: Literal["gated_delta_net"] = "gated_delta_net"
 
@@ -172,13 +177,13 @@ class GatedDeltaNetConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxHeadsConfig(HeadsConfig):
-    """Settings of a mechanism with heads and projections of its own whose weights come from a softmax."""
+    """Settings of a mechanism with several heads, each of which computes its weights with a softmax."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**HeadsConfig.ranges, "dropout": BELOW_ONE}
 
     kind: str
     dropout: float = 0.0
-    """Dropout on the weights; 0 for `model.attention_dropout` in a Transformer."""
+    """Dropout on the attention weights; in a Transformer, 0 means `model.attention_dropout`."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
         return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
@@ -186,7 +191,7 @@ class SoftmaxHeadsConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DifferentialAttentionConfig(SoftmaxHeadsConfig):
-    """The difference of two softmaxes in each head (Ye et al. 2024)."""
+    """Heads whose weights are the difference softmax(s) − λ softmax(s') of two softmaxes (Ye et al. 2024)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {
         **SoftmaxHeadsConfig.ranges,
@@ -195,7 +200,7 @@ class DifferentialAttentionConfig(SoftmaxHeadsConfig):
 
     kind: Literal["differential_attention"] = "differential_attention"
     initial_lambda: float = 0.8
-    """Initial factor of the second softmax."""
+    """Initial value of λ, the learned factor of the second softmax."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.differential import DifferentialAttention
@@ -211,13 +216,13 @@ class DifferentialAttentionConfig(SoftmaxHeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgettingAttentionConfig(SoftmaxHeadsConfig):
-    """To the score of each key, the log forget gates of all later keys are added (Lin et al. 2025)."""
+    """A softmax over scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "initial_gate": ANY}
 
     kind: Literal["forgetting_attention"] = "forgetting_attention"
     initial_gate: float = 5.0
-    """Initial bias of the gates; with a larger bias, less is forgotten at first."""
+    """Initial bias of the forget gates; the larger it is, the less is forgotten at first."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.forgetting import ForgettingAttention
@@ -229,13 +234,13 @@ class ForgettingAttentionConfig(SoftmaxHeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
-    """Positions that count the keys that matter to the query, CoPE (Golovneva et al. 2024)."""
+    """A softmax with contextual positions, which count the keys that matter to the query (CoPE, Golovneva et al. 2024)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "num_positions": COUNT}
 
     kind: Literal["contextual_position_attention"] = "contextual_position_attention"
     num_positions: int = 64
-    """Number of positions; larger positions are replaced by the last one."""
+    """Number of positions with a learned vector; all larger positions use the last vector."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.contextual import ContextualPositionAttention
@@ -247,7 +252,7 @@ class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LatentAttentionConfig(SoftmaxHeadsConfig):
-    """Keys and values of all heads are computed from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
+    """Heads that compute their keys and values from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
 
     ranges: ClassVar[Mapping[str, Range]] = {
         **SoftmaxHeadsConfig.ranges,
@@ -259,7 +264,7 @@ class LatentAttentionConfig(SoftmaxHeadsConfig):
     latent_size: int = 0
     """Width of the short vector of each key; 0 for half the width of the query."""
     query_latent_size: int = 0
-    """Width of a short vector from which the queries of all heads are computed; 0 for none."""
+    """Width of a short vector from which the queries of all heads are computed; 0 to compute them from the query directly."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.latent import LatentAttention

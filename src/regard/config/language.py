@@ -1,4 +1,4 @@
-"""Settings of a language model, and of generating texts with it."""
+"""Settings of a language model, and of the generation of texts."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from regard.config.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig(TransformerSettings):
-    """A Transformer decoder without cross-attention: causal self-attention and feed-forward parts (Radford et al. 2018)."""
+    """A Transformer decoder without a source: causal self-attention and feed-forward networks (Radford et al. 2018)."""
 
     kind: Literal["transformer"] = "transformer"
     num_layers: int = 4
@@ -25,16 +25,18 @@ class GenerationConfig(Settings):
     """Default settings for generating texts; commands can override them."""
 
     temperature: float = 1.0
-    """Temperature of sampling, by which scores are divided: below 1 favours likely words, above 1 rare ones; 0 always takes
-    the most probable word.
+    """Number by which the scores of words are divided before sampling: below 1 favours probable words, above 1 improbable
+    ones; 0 always takes the most probable word.
     """
     top_k: int = 0
     """Sample from the k most probable words only; 0 for all."""
     top_p: float = 0.95
     """Sample from the most probable words that together have this probability (Holtzman et al. 2020); 1 for all."""
     max_length: int = 0
-    """Maximum number of tokens that are added to a prompt; 0 for `data.max_tokens`."""
+    """Maximum number of tokens that are added to a prompt, including the end symbol; 0 for `data.max_tokens`."""
     no_repeat_ngrams: int = 0
-    """Length n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction."""
+    """Number n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """Factor θ ≥ 1 of the log probabilities of tokens that already occur in the text or its prompt; 1 for no penalty."""
+    """Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the text or its prompt, which makes
+    them less probable; 1 for no penalty.
+    """

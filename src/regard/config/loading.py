@@ -1,9 +1,9 @@
 """Strict loading and dumping of configurations.
 
-A configuration consists of layers, and each takes precedence over the one before: the defaults, a preset, a file, the command
-line. A layer consists of nested mappings, and of the file and line of each value for error messages. Values have the setting's
-type or are strings, as from a command line. YAML scalars stay strings, so that the setting's type, and not YAML, decides what
-`no`, `1e-3` or `007` mean.
+A configuration is built from layers, such as the defaults, a preset, a file and the command line. Each layer takes precedence
+over the layers before it. A layer consists of nested mappings, and of the file and line of each value for error messages. A
+value has the setting's type, or is a string, as on a command line. Values in YAML stay strings, so that the setting's type, and
+not YAML, decides what `no`, `1e-3` or `007` mean.
 """
 
 import math
@@ -24,42 +24,44 @@ from regard.config.tasks import is_task, locate_task, task_names
 from regard.errors import ConfigError, nearest
 
 LARGEST = 1 << 18
-"""Maximum number of characters of a configuration. Reading YAML needs a thousand times as much memory as the text."""
+"""Maximum number of characters of a configuration, because reading YAML needs a thousand times as much memory as the text."""
 _DEEPEST = 50
 _LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings, and the place where each was written."""
+    """Settings, each with the file and line that it comes from."""
 
     values: dict[str, Any]
     """Values, nested by the parts of the settings' names."""
     places: dict[str, str] = field(default_factory=dict)
-    """Mapping of dotted names to `file:line`; empty for settings that do not come from a file."""
+    """The file and line of each setting, such as `run.yaml:3`, by dotted name. For a setting that does not come from a file,
+    the text is empty, or there is no entry.
+    """
 
 
 def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
-    """Build a configuration from the defaults and layers, each of which takes precedence over the one before.
+    """Build a configuration from the defaults and layers; each layer takes precedence over the layers before it.
 
     A layer that changes the `kind` of a part resets the part's other settings to that kind's defaults. The last layer with a
     `task` decides the task; the default is translation.
 
     Args:
-        layers: Mappings such as the results of `dump_config`, `read_layer` and `override_layer`; each may be partial.
+        layers: Settings, such as the results of `dump_config`, `read_layer` and `override_layer`; none needs to be complete.
 
     Returns:
         The configuration, checked.
 
     Raises:
-        ConfigError: If a setting is unknown, of the wrong type or out of range. The message names its place and the expected
-            value.
+        ConfigError: If a setting is unknown, of the wrong type, out of range, or in conflict with another one. The message
+            names the expected value, and the file and line of the setting if it comes from a file.
     """
     given = Layer({})
     for layer in layers:
         given = lay_over(given, layer if isinstance(layer, Layer) else Layer(dict(layer)))
     cls = _find_class(given)
-    # Apply one layer after another, because a changed `kind` resets the settings of earlier layers.
+    # Start from the defaults, and apply one layer after another: a changed `kind` resets the settings of the layers before it.
     merged = Layer(dump_config(cls()))
     for layer in layers:
         merged = lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
@@ -79,12 +81,12 @@ def _find_class(given: Layer) -> type[RunConfig]:
 
 
 def dump_config(config: Any) -> dict[str, Any]:
-    """Convert a configuration to mappings, lists, strings and numbers, from which `load_config` restores it."""
+    """Convert a configuration to mappings, lists, strings, numbers and booleans, from which `load_config` restores it."""
     return {item.name: _dump(getattr(config, item.name)) for item in fields(config)}
 
 
 def flatten(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Return the settings of nested mappings by their dotted names."""
+    """Return a mapping of dotted names to values, such as `{"training.patience": 5}`, from nested mappings."""
     flat: dict[str, Any] = {}
     for name, value in plain.items():
         flat |= flatten(value, f"{path}{name}.") if isinstance(value, Mapping) else {f"{path}{name}": value}
@@ -124,7 +126,11 @@ def read_layer(path: str | Path) -> Layer:
 
 
 def parse_layer(text: str, name: str) -> Layer:
-    """Read settings from YAML text; `name` is the file name in messages."""
+    """Read settings from YAML text without checking their names; messages call the text `name`, as if it were a file.
+
+    Raises:
+        ConfigError: If the text is too long, is not YAML, or does not contain settings.
+    """
     places: dict[str, str] = {}
     if len(text) > LARGEST:
         raise ConfigError(f"{name}: has more than {LARGEST:,} characters, too many for a configuration")
@@ -139,7 +145,7 @@ def parse_layer(text: str, name: str) -> Layer:
         RecursionError,
         ValueError,
         OverflowError,
-    ) as error:  # such as "\U00110000", not a character
+    ) as error:  # for example a ValueError for "\U00110000", which is not a character
         raise ConfigError(f"{name}: not valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: expected settings as `name: value` lines, got {_show(values)}")
@@ -147,10 +153,10 @@ def parse_layer(text: str, name: str) -> Layer:
 
 
 class _SettingsLoader(yaml.BaseLoader):
-    """YAML without aliases and with limited depth.
+    """A YAML loader that raises an error for aliases and for deep nesting.
 
-    A few lines of aliases can expand to gigabytes, and the library's time grows with the square of the depth, because it looks
-    1,024 characters ahead for the end of a name.
+    A few lines of aliases can expand to gigabytes. With deep nesting, the library is slow: for each token, it checks every
+    opening bracket among the last 1,024 characters, because each bracket could begin a key.
     """
 
     def __init__(self, text: str, name: str) -> None:
@@ -180,10 +186,11 @@ class _SettingsLoader(yaml.BaseLoader):
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:
-    """Make a layer from dotted names: `{"training.learning_rate": "1e-3"}`.
+    """Make a layer from settings with dotted names, such as `{"training.learning_rate": "1e-3"}`.
 
     Raises:
-        ConfigError: If one name is the beginning of another, or has more than 50 parts.
+        ConfigError: If a name has more than 50 parts, or a name and a part of it both have a value, such as `model.decoder` and
+            `model.decoder.kind`.
     """
     values: dict[str, Any] = {}
     for name, value in overrides.items():
@@ -202,17 +209,17 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
 
 
 def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a mapping with changed settings; a changed `kind` resets the other settings of its part.
+    """Return a copy of a mapping with changed settings. If a `kind` changes, the settings beside it in `mapping` are removed.
 
     Args:
-        mapping: Settings, nested.
+        mapping: Nested settings.
         overrides: Changed settings by their dotted names.
     """
     return lay_over(Layer(dict(mapping)), override_layer(overrides)).values
 
 
 def lay_over(base: Layer, top: Layer) -> Layer:
-    """Apply one layer on top of another; a changed `kind` resets the other settings of its part."""
+    """Return `base` with the settings of `top`. If `top` changes a `kind`, the settings beside it in `base` are removed."""
     return Layer(_merge(base.values, top.values), base.places | top.places)
 
 
@@ -230,7 +237,7 @@ def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(node: yaml.Node, path: str, name: str, places: dict[str, str]) -> Any:
-    """Return the mappings, lists, strings and None of a YAML document.
+    """Convert a YAML node to mappings, lists, strings and None, and add the file and line of each value to `places`.
 
     YAML tags are not resolved, so no code runs and no type is guessed.
     """
@@ -261,13 +268,13 @@ def _dump(value: Any) -> Any:
 
 @cache
 def field_types(cls: type) -> dict[str, Any]:
-    """Return the types of a dataclass's fields; annotations in quotation marks are evaluated."""
+    """Return the type of each field of a dataclass; annotations that are strings are evaluated."""
     hints = get_type_hints(cls)
     return {item.name: hints[item.name] for item in fields(cls)}
 
 
 def kinds_of(hint: Any) -> dict[str, type]:
-    """Return the class for each `kind` of a family or of a union; empty for any other type."""
+    """Return a mapping of each `kind` to its class, for a `Family` or a union of classes; empty for any other type."""
     if isinstance(hint, type) and issubclass(hint, Family) and not hasattr(hint, "kind"):
         return dict(hint.kinds())
     if get_origin(hint) not in (UnionType, Union):
@@ -276,7 +283,7 @@ def kinds_of(hint: Any) -> dict[str, type]:
 
 
 def setting_names(cls: type, path: str = "") -> Iterator[str]:
-    """Yield the full names of all settings, including those of every kind. A name can occur more than once."""
+    """Yield the dotted names of all settings, including those of every kind; a name that several kinds have occurs again."""
     for name, hint in field_types(cls).items():
         full = f"{path}.{name}" if path else name
         parts = list(kinds_of(hint).values()) or ([hint] if isinstance(hint, type) and is_dataclass(hint) else [])
@@ -287,13 +294,28 @@ def setting_names(cls: type, path: str = "") -> Iterator[str]:
 
 
 class _Builder:
-    """A builder of dataclasses from plain values, with the place of each value for messages."""
+    """A builder of dataclasses from nested mappings; its errors name the file and line of a wrong value.
+
+    Args:
+        places: The file and line of each value, as in `Layer.places`.
+        root: Class of the whole configuration, whose settings are suggested for unknown names.
+    """
 
     def __init__(self, places: Mapping[str, str], root: type) -> None:
         self._places, self._root = places, root
 
     def build(self, cls: type, value: Any, path: str, kinds: Mapping[str, type] | None = None) -> Any:
-        """Build one dataclass; messages list the other `kinds` that could be chosen."""
+        """Build a dataclass from a mapping.
+
+        Args:
+            cls: The dataclass.
+            value: The mapping; any other value raises an error.
+            path: Dotted name of this part of the configuration; empty for the whole.
+            kinds: Classes of all kinds that could be chosen for this part, for messages; None for a part without kinds.
+
+        Raises:
+            ConfigError: If a setting is unknown or of the wrong type.
+        """
         if not isinstance(value, Mapping):
             hint = f" (write '{path}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
             raise self._error(path, f"{path} is {_show(value)}, expected settings below it{hint}")
@@ -334,7 +356,11 @@ class _Builder:
         return self.build(kinds[kind], value, path, kinds)
 
     def _import_kind(self, hint: Any, kind: str, path: str) -> dict[str, type]:
-        """Import the installed packages that offer a kind until one defines it, and return the kinds to choose from."""
+        """Import the installed packages that offer a kind, until one defines it, and return all known kinds with their classes.
+
+        Raises:
+            ConfigError: If no package defines the kind, or a package cannot be imported.
+        """
         kinds = kinds_of(hint)
         entries = find_entries(KINDS, kind)
         for entry in entries:

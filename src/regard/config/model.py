@@ -18,15 +18,15 @@ class EncoderConfig(Settings):
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: int = 256
-    """Width of each direction."""
+    """Width of the states of each direction."""
     num_layers: int = 1
     """Number of recurrent layers."""
     bidirectional: bool = True
-    """Whether a second direction reads the text from its end."""
+    """If True, each layer also reads the text backwards, from its last word to its first."""
     embedding_dropout: float = 0.0
     """Dropout on the source embeddings."""
     layer_dropout: float = 0.0
-    """Dropout between layers."""
+    """Dropout on the output of each layer except the last."""
     output_dropout: float = 0.0
     """Dropout on the states that the decoder attends to."""
 
@@ -44,19 +44,19 @@ class DecoderSettings(Settings):
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: int = 256
-    """Width of the decoder's state."""
+    """Width of the decoder's states."""
     num_layers: int = 1
     """Number of recurrent layers."""
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
     """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "output"
-    """Features from which words are predicted: the cell's output o (`output`), [o; context] (`concat`), tanh(W [context; o])
-    (`attentional`), or tanh(W [o; context; embedding]) (`deep`).
+    """Features from which words are predicted. With the output o of the decoder's top layer: o (`output`), [o; context]
+    (`concat`), tanh(W [context; o]) (`attentional`), or tanh(W [o; context; embedding]) (`deep`).
     """
     embedding_dropout: float = 0.0
-    """Dropout on the embeddings."""
+    """Dropout on the target embeddings."""
     layer_dropout: float = 0.0
-    """Dropout between layers."""
+    """Dropout on the output of each layer except the last."""
     readout_dropout: float = 0.0
     """Dropout on the features from which words are predicted."""
 
@@ -70,16 +70,17 @@ class BahdanauDecoderConfig(DecoderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class LuongDecoderConfig(DecoderSettings):
-    """Run the cell first, then attend with its output (Luong et al. 2015)."""
+    """Run the cell first, then attend with the cell's output (Luong et al. 2015)."""
 
     kind: Literal["luong"] = "luong"
     cell: Cell = "lstm"
     readout: Literal["output", "concat", "attentional", "deep"] = "attentional"
-    """Features from which words are predicted, with the cell's output o: [o; context] (`concat`), tanh(W [context; o])
-    (`attentional`), or tanh(W [o; context; embedding]) (`deep`). `output` is an error: the context would have no effect.
+    """Features from which words are predicted. With the output o of the decoder's top layer: [o; context] (`concat`),
+    tanh(W [context; o]) (`attentional`), or tanh(W [o; context; embedding]) (`deep`). `output` is an error, because the context
+    would have no effect.
     """
     input_feeding: bool = False
-    """Whether the readout of each step is an input of the next step's cell, together with the embedding."""
+    """Whether the cell also reads the `readout` features of the previous step, in addition to the embedding."""
 
 
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
@@ -87,7 +88,7 @@ DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(ModelSettings):
-    """An encoder, a bridge and a decoder."""
+    """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
 
     kind: Literal["recurrent"] = "recurrent"
     embedding_size: int = 256
@@ -99,14 +100,14 @@ class RecurrentConfig(ModelSettings):
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     """Layers that read the source."""
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
-    """Initial state of the decoder: zeros, a copy of the encoder's last states (if the widths are equal), tanh(W·last
-    states) (`linear`), or tanh(W·mean of all states) (`mean`).
+    """Initial state of the decoder: `zeros`; a `copy` of the encoder's last states, if both have the same width; tanh(W s + b)
+    with the last state s of the encoder's top layer (`linear`), or with the mean s of all states of this layer (`mean`).
     """
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
     """Layers that produce the target."""
     tie_embeddings: Literal["none", "target", "all"] = "none"
-    """Layers that share their weights: `target` for the output layer and the target embedding; `all` also for the source
-    embedding, which needs a joint vocabulary.
+    """Layers that share one weight matrix: `none`; the output layer and the target embedding (`target`); or these two and the
+    source embedding (`all`), which needs `tokenizers.joint`.
     """
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
@@ -120,21 +121,23 @@ class LayerSettings(ModelSettings):
     num_heads: int = 4
     """Number of heads of each attention."""
     feed_forward_size: int = 1024
-    """Width of the hidden layer in the feed-forward parts."""
+    """Width of the hidden layer in each feed-forward network."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
-    """Activation of the feed-forward parts."""
+    """Activation of the feed-forward networks."""
     norm: Literal["layer", "rms"] = "layer"
     """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """Encoding of the positions of tokens: fixed sinusoids, learned vectors, or rotated queries and keys."""
+    """Encoding of the positions of tokens: fixed sinusoids (`sinusoidal`), 512 learned vectors (`learned`; all later positions
+    share the last one), or rotated queries and keys (`rotary`).
+    """
     rotary: RotaryConfig = field(default_factory=RotaryConfig)
-    """Rotation of queries and keys, if `positions` is `rotary`."""
+    """Settings of the rotation of queries and keys; used only if `positions` is `rotary`."""
     heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
     """Modifiers of the heads of self-attention."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """Normalizer of self-attention."""
+    """Function that turns the scores of self-attention into weights."""
     attention_dropout: float = 0.0
-    """Dropout on attention weights."""
+    """Dropout on the attention weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,24 +147,24 @@ class TransformerSettings(LayerSettings):
     hidden_size: int = 256
     """Width of the model: embeddings, residual stream and output."""
     norm_order: Literal["pre", "post", "deep"] = "pre"
-    """Place of the norms: before each part (`pre`), after it (`post`), or after it with DeepNet's scales (`deep`), for very
-    many layers.
+    """Position of the norms: before each attention and each feed-forward network (`pre`), after it (`post`), or after it with
+    the scales of DeepNet, for very many layers (`deep`).
     """
     output_bias: bool = False
     """Whether the output layer has a bias."""
     embedding_dropout: float = 0.1
     """Dropout on the sum of embeddings and positions."""
     layer_dropout: float = 0.1
-    """Dropout on the output of each part, before it is added to the residual stream."""
+    """Dropout on the output of each attention and feed-forward network, before it is added to the residual stream."""
     activation_dropout: float = 0.0
-    """Dropout inside the feed-forward layer."""
+    """Dropout on the hidden layer of each feed-forward network."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(TransformerSettings):
-    """Encoder and decoder of multi-head attention (Vaswani et al. 2017)."""
+    """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"
     encoder_layers: int = 4
@@ -169,15 +172,17 @@ class TransformerConfig(TransformerSettings):
     decoder_layers: int = 4
     """Number of the decoder's layers."""
     cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
-    """Attention to the source in each layer of the decoder; any kind whose weights don't depend on earlier words."""
+    """Attention to the source in each decoder layer. Kinds that remember earlier words, such as `coverage`, are an error."""
     tie_embeddings: Literal["none", "target", "all"] = "target"
-    """Layers that share their weights: `target` for the output layer and the target embedding; `all` also for the source
-    embedding, which needs a joint vocabulary.
+    """Layers that share one weight matrix: `none`; the output layer and the target embedding (`target`); or these two and the
+    source embedding (`all`), which needs `tokenizers.joint`.
     """
     alignment_layer: int = -1
-    """Number of the decoder layer, from 0, whose attention to the source is the alignment; −1 for the last but one."""
+    """Number of the decoder layer, from 0, whose attention to the source is used as word alignment; −1 for the last layer but
+    one.
+    """
     alignment_head: int = -1
-    """Head of that layer, from 0; −1 for the mean of all heads."""
+    """Number of the head in `alignment_layer`, from 0, that is used as word alignment; −1 for the mean of all heads."""
 
 
 ModelConfig = RecurrentConfig | TransformerConfig

@@ -1,4 +1,4 @@
-"""Settings of normalizers, which turn scores into weights. The formulas are in `regard.attention.normalizers`."""
+"""Settings of normalizers, which turn attention scores into weights. The formulas are in `regard.attention.normalizers`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizerConfig(Family):
-    """Settings of a normalizer, which turns scores into weights."""
+    """Settings of a normalizer, which turns attention scores into weights."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"temperature": POSITIVE, "soft_cap": NOT_NEGATIVE}
 
     kind: str
     temperature: float = 1.0
-    """Divisor of the scores: below 1 sharpens the weights, above 1 flattens them."""
+    """Number by which the scores are divided: below 1 makes the weights more unequal, above 1 more equal."""
     soft_cap: float = 0.0
-    """Bound c, such as 50, of the divided scores, which become c·tanh(score / c); 0 for no bound."""
+    """Bound c of the scores, such as 50: after the division by `temperature`, they become c·tanh(score / c); 0 for no bound."""
 
     def build(self, num_heads: int | None = None) -> "Normalizer":
         """Build the normalizer, with its temperature and bound.
 
         Args:
-            num_heads: Number of heads of a multi-head attention, for parameters that are learned for each head; None for other
-                mechanisms.
+            num_heads: Number of heads of a multi-head attention, in which each head has its own learned parameters; None for
+                other mechanisms.
         """
         from regard.attention.normalizers import SoftCap, Temperature
 
@@ -37,7 +37,7 @@ class NormalizerConfig(Family):
         return normalizer if self.temperature == 1 else Temperature(normalizer, temperature=self.temperature)
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
-        """Build the normalizer without temperature and soft cap; by default, the one that `kind` names."""
+        """Build the normalizer without temperature and bound; by default, the one whose name is `kind`."""
         from regard.attention.normalizers import build_normalizer
 
         return build_normalizer(type(self).__name__, self.kind)
@@ -52,21 +52,21 @@ class SoftmaxConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SparsemaxConfig(NormalizerConfig):
-    """The nearest distribution to the scores: many weights are exactly zero (Martins & Astudillo 2016)."""
+    """The probability distribution that is nearest to the scores: many weights are exactly zero (Martins & Astudillo 2016)."""
 
     kind: Literal["sparsemax"] = "sparsemax"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entmax15Config(NormalizerConfig):
-    """Between softmax and sparsemax: some weights are exactly zero (Peters et al. 2019)."""
+    """A function between softmax and sparsemax: some weights are exactly zero (Peters et al. 2019)."""
 
     kind: Literal["entmax15"] = "entmax15"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntmaxConfig(NormalizerConfig):
-    """Between softmax and sparsemax by α, which can be learned (Correia et al. 2019)."""
+    """A function between softmax (α = 1) and sparsemax (α = 2); α can be learned (Correia et al. 2019)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {
         **NormalizerConfig.ranges,
@@ -77,7 +77,7 @@ class EntmaxConfig(NormalizerConfig):
     alpha: float = 1.5
     """Value of α. The larger it is, the more weights are exactly zero: 1.01 is nearly a softmax, 2 is sparsemax."""
     learned: bool = True
-    """Whether α is trained, starting from the given value; in multi-head attention, each head has its own."""
+    """Whether to train α, from the value of `alpha` on; in multi-head attention, each head has its own α."""
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
         from regard.attention.entmax import Entmax
@@ -87,18 +87,20 @@ class EntmaxConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SigmoidConfig(NormalizerConfig):
-    """1 / (1 + exp(−s_k)), each key on its own: weights don't sum to one."""
+    """1 / (1 + exp(−s_k)), for each key independently of the others: the weights don't sum to one."""
 
     kind: Literal["sigmoid"] = "sigmoid"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkConfig(NormalizerConfig):
-    """exp(s_k) / (exp(b) + Σ_j exp(s_j)): a query may attend to nothing (gpt-oss, 2025)."""
+    """exp(s_k) / (exp(b) + Σ_j exp(s_j)), a softmax with an additional score b that belongs to no key (gpt-oss, 2025)."""
 
     kind: Literal["sink"] = "sink"
     learned: bool = True
-    """Whether training changes b, which is zero at first. A multi-head attention has one b for each head."""
+    """Whether to train the additional score b, which is zero at first. If trained, each head of a multi-head attention has its
+    own b.
+    """
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
         from regard.attention.sink import SoftmaxSink
@@ -115,6 +117,6 @@ class SoftpickConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class StickBreakingConfig(NormalizerConfig):
-    """σ(s_k) Π_{j>k} (1 − σ(s_j)): from the last key to the first, each takes a share of what is left (Tan et al. 2025)."""
+    """σ(s_k) Π_{j>k} (1 − σ(s_j)): from the last key to the first, each takes a share of the rest of 1 (Tan et al. 2025)."""
 
     kind: Literal["stick_breaking"] = "stick_breaking"

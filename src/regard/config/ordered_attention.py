@@ -1,4 +1,4 @@
-"""Settings of mechanisms with ordered queries or a window; `config.attention` and `config.heads` contain the other ones."""
+"""Settings of mechanisms with earlier weights, a window or a scan; `config.attention` and `config.heads` have the others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageConfig(TanhConfig):
-    """Additive, with the sum of earlier weights inside the tanh, and a loss for repeated attention (See et al. 2017).
+    """`additive` with the key's earlier weights, summed, inside the tanh, and a loss for repeated attention (See et al. 2017).
 
-    `training.attention_loss_weight` is the weight of the loss.
+    `training.attention_loss_weight` is the weight of this loss.
     """
 
     kind: Literal["coverage"] = "coverage"
     bias: bool = True
-    """Whether the key projection has a bias."""
+    """Whether there is a bias inside the tanh."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.coverage import Coverage
@@ -43,15 +43,18 @@ class CoverageConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FertilityCoverageConfig(TanhConfig):
-    """Coverage divided by a source word's fertility, the number of target words that translate it (Tu et al. 2016)."""
+    """`coverage` without its loss; a key's earlier weights are divided by its predicted fertility (Tu et al. 2016).
+
+    The fertility of a source word is the number of target words that translate it.
+    """
 
     ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "max_fertility": POSITIVE}
 
     kind: Literal["fertility_coverage"] = "fertility_coverage"
     max_fertility: float = 2.0
-    """Largest fertility that a source word can have."""
+    """Largest fertility (number of target words that translate a source word) that the model can predict."""
     bias: bool = False
-    """Whether the key projection has a bias."""
+    """Whether there is a bias inside the tanh."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.coverage import FertilityCoverage
@@ -68,15 +71,15 @@ class FertilityCoverageConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocationSensitiveConfig(TanhConfig):
-    """Additive, with filters over the previous weights inside the tanh (Chorowski et al. 2015)."""
+    """`additive` with a convolution of the previous query's weights inside the tanh (Chorowski et al. 2015)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "num_filters": COUNT, "kernel_size": COUNT}
 
     kind: Literal["location_sensitive"] = "location_sensitive"
     num_filters: int = 32
-    """Number of filters."""
+    """Number of filters of the convolution."""
     kernel_size: int = 31
-    """Number of keys that a filter covers; odd."""
+    """Number of keys that a filter covers, an odd number."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.location import LocationSensitive
@@ -93,15 +96,15 @@ class LocationSensitiveConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalMonotonicConfig(AttentionConfig):
-    """For query t, a window of keys around position t (Luong et al. 2015, local-m)."""
+    """Attention within a window of keys, which is around position t for query t (Luong et al. 2015, local-m)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"window": NOT_NEGATIVE}
 
     kind: Literal["local_monotonic"] = "local_monotonic"
     window: int = 10
-    """Number of keys in the window on each side of its centre."""
+    """Number of keys on each side of the window's centre."""
     scorer: ScorerConfig = field(default_factory=GeneralConfig)
-    """Mechanism whose scores and normalizer are used within the window."""
+    """Mechanism that computes the scores and the weights within the window."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.local import LocalMonotonic
@@ -112,17 +115,17 @@ class LocalMonotonicConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalPredictiveConfig(AttentionConfig):
-    """A window of keys around a position that each query predicts, weighted by a Gaussian (Luong et al. 2015, local-p)."""
+    """Attention within a window around a predicted position, multiplied by a Gaussian (Luong et al. 2015, local-p)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"window": COUNT, "position_size": NOT_NEGATIVE}
 
     kind: Literal["local_predictive"] = "local_predictive"
     window: int = 10
-    """Number of keys in the window on each side of its centre."""
+    """Number of keys on each side of the window's centre."""
     position_size: int = 0
-    """Width of the layer that predicts the position; 0 for the query's width."""
+    """Width of the layer that predicts the centre of the window; 0 for the query's width."""
     scorer: ScorerConfig = field(default_factory=GeneralConfig)
-    """Mechanism whose scores and normalizer are used within the window."""
+    """Mechanism that computes the scores and the weights within the window."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.local import LocalPredictive
@@ -138,26 +141,31 @@ class LocalPredictiveConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class _ScanConfig(AttentionConfig):
-    """Settings of a monotonic scan over the keys."""
+    """Settings of a monotonic scan: each query reads the keys in order, from the key at which the previous query stopped."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"initial_offset": ANY, "noise": NOT_NEGATIVE, "chunk_size": FEW}
 
     kind: str
     scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
-    """Mechanism that computes the scores of the scan; the mechanism's normalizer is not used."""
+    """Mechanism whose scores decide at which key the scan stops; its normalizer is not used."""
     initial_offset: float = -1.0
-    """Offset of the scores at the start of training; choose a lower offset for longer sources."""
+    """Initial value of a learned number that is added to the scores. The lower it is, the later the scan stops; choose a lower
+    value for longer sources.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class MonotonicConfig(_ScanConfig):
-    """Expected weights of a scan over the keys that starts where the previous query's scan stopped (Raffel et al. 2017)."""
+    """A scan that stops at one key for each query, and goes on from there for the next query (Raffel et al. 2017).
+
+    Training uses the expected weights of this scan, because a choice of keys has no gradient.
+    """
 
     kind: Literal["monotonic"] = "monotonic"
     noise: float = 1.0
     """Standard deviation of the noise that training adds to the scores."""
     decoding: Literal["hard", "soft"] = "hard"
-    """Weights outside of training: `hard` attends to the key where the scan stops; `soft` uses the expected weights."""
+    """Weights outside of training: 1 for the key at which the scan stops (`hard`), or the expected weights (`soft`)."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.soft_monotonic import SoftMonotonic
@@ -175,7 +183,7 @@ class MonotonicConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HardMonotonicConfig(_ScanConfig):
-    """A monotonic scan in which each query chooses one key. The choice has no gradient."""
+    """A monotonic scan that stops at one key for each query, also in training; the choice of the key has no gradient."""
 
     kind: Literal["hard_monotonic"] = "hard_monotonic"
 
@@ -188,24 +196,29 @@ class HardMonotonicConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class _ChunkConfig(_ScanConfig):
-    """Settings of a scan over the keys with a softmax over a chunk that ends at the key where the scan stops."""
+    """Settings of a monotonic scan, and of a softmax over the chunk of keys that ends at the key where the scan stops."""
 
     kind: str
     chunk_size: int = 8
-    """Number of keys in a chunk, which ends at the key where the scan stops."""
+    """Number of keys in a chunk. A chunk ends at the key where the scan stops."""
     chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
-    """Mechanism that computes the scores within a chunk; the mechanism's normalizer is not used."""
+    """Mechanism that computes the scores for the softmax within a chunk; its normalizer is not used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoChAConfig(_ChunkConfig):
-    """Expected weights of a softmax over the chunk where a monotonic scan stops (Chiu & Raffel 2018)."""
+    """A monotonic scan, and a softmax over the chunk of keys that ends where the scan stops (Chiu & Raffel 2018).
+
+    Training uses the expected weights of this process, because a choice of keys has no gradient.
+    """
 
     kind: Literal["mocha"] = "mocha"
     noise: float = 1.0
     """Standard deviation of the noise that training adds to the scores of the scan."""
     decoding: Literal["hard", "soft"] = "hard"
-    """Weights outside of training: `hard` attends to the chunk where the scan stops; `soft` uses the expected weights."""
+    """Weights outside of training: a softmax over the chunk that ends where the scan stops (`hard`), or the expected weights
+    (`soft`).
+    """
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.mocha import MoChA
@@ -225,7 +238,7 @@ class MoChAConfig(_ChunkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HardMoChAConfig(_ChunkConfig):
-    """A softmax over the chunk where a monotonic scan stops; the choice of the chunk has no gradient."""
+    """A softmax over the chunk where a monotonic scan stops, also in training; the choice of the chunk has no gradient."""
 
     kind: Literal["hard_mocha"] = "hard_mocha"
 

@@ -1,6 +1,6 @@
-"""Objects that installed packages offer by entry points: tasks (`regard.tasks`), and kinds of settings (`regard.kinds`).
+"""Objects that other installed packages offer as entry points: tasks (`regard.tasks`), and kinds of settings (`regard.kinds`).
 
-A package offers a kind in its `pyproject.toml`, as the path of its config class:
+A package offers a kind by naming the kind's config class in its `pyproject.toml`:
 
     [project.entry-points."regard.kinds"]
     distance = "my_package:DistanceConfig"
@@ -12,7 +12,7 @@ from typing import Any
 from regard.errors import ConfigError
 
 TASKS, KINDS = "regard.tasks", "regard.kinds"
-"""Groups of entry points."""
+"""Names of the groups of entry points."""
 
 
 def entry_names(group: str) -> set[str]:
@@ -21,7 +21,7 @@ def entry_names(group: str) -> set[str]:
 
 
 def find_entries(group: str, name: str) -> list[EntryPoint]:
-    """Return the entry points of a name, one for each package that has it, without importing anything."""
+    """Return the entry points with a name, one for each package that offers it, without importing a package."""
     return list(entry_points(group=group, name=name))
 
 
@@ -30,7 +30,7 @@ def load_entry(entry: EntryPoint, setting: str) -> Any:
 
     Args:
         entry: The entry point.
-        setting: The setting that named it, for the message.
+        setting: Dotted name of the setting whose value is the entry point's name, for the message.
 
     Raises:
         ConfigError: If the object cannot be imported.

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolingConfig(Family):
-    """Settings of a weighted average of a sequence. To use your own pooling as a kind, write its config class."""
+    """Settings of a pooling, a weighted average of the states of a sequence.
+
+    To use your own pooling in a configuration, write a subclass with a default for `kind`.
+    """
 
     ranges: ClassVar[Mapping[str, Range]] = {"num_heads": COUNT, "attention_size": NOT_NEGATIVE}
 
@@ -22,7 +25,7 @@ class PoolingConfig(Family):
 
     @abstractmethod
     def build(self, *, size: int) -> "Pooling":
-        """Build the pooling for values of a given width, with weights drawn from torch's generator.
+        """Build the pooling for values of width `size`, with initial parameters drawn from torch's random generator.
 
         Raises:
             ConfigError: If a width or the number of heads is below 1.
@@ -31,7 +34,7 @@ class PoolingConfig(Family):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredPoolingConfig(PoolingConfig):
-    """Settings of a pooling with a score for each state and a normalizer."""
+    """Settings of a pooling that computes a score for each state, and turns the scores into weights with a normalizer."""
 
     kind: str
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
@@ -40,7 +43,7 @@ class ScoredPoolingConfig(PoolingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearPoolingConfig(ScoredPoolingConfig):
-    """w·h + b for each state, softmax, weighted sum."""
+    """The score w·h + b of each state h; a normalizer (by default a softmax) turns the scores into weights."""
 
     kind: Literal["linear"] = "linear"
 
@@ -52,7 +55,7 @@ class LinearPoolingConfig(ScoredPoolingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class AdditivePoolingConfig(ScoredPoolingConfig):
-    """v·tanh(W h + b) for each state, softmax, weighted sum (Yang et al. 2016, eq. 5 to 7)."""
+    """The score v·tanh(W h + b) of each state h; a normalizer turns the scores into weights (Yang et al. 2016, eq. 5 to 7)."""
 
     kind: Literal["additive"] = "additive"
     attention_size: int = 0
@@ -66,7 +69,7 @@ class AdditivePoolingConfig(ScoredPoolingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiHeadPoolingConfig(ScoredPoolingConfig):
-    """Several additive poolings of the same states, concatenated (Lin et al. 2017)."""
+    """Several heads with their own scores and weights, whose results are concatenated (Lin et al. 2017)."""
 
     kind: Literal["multi_head"] = "multi_head"
     num_heads: int = 4
@@ -83,7 +86,7 @@ class MultiHeadPoolingConfig(ScoredPoolingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanPoolingConfig(PoolingConfig):
-    """Equal weights for all states; a control that shows what attention adds."""
+    """Equal weights for all states, as a baseline that shows how much attention improves the scores."""
 
     kind: Literal["mean"] = "mean"
 

@@ -26,19 +26,21 @@ class RunConfig(_Parts):
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """Settings of the training."""
     out: str = ""
-    """Folder of the run. Empty: `runs/`, the name of the data, and the name of the preset."""
+    """Folder of the run. Empty: `runs/NAME`, with the name of the first training file; commands append the name of the preset,
+    or of the model in `start_from`.
+    """
     start_from: str = ""
     """Folder of a trained model to start from, with its vocabulary (`--from`). Empty: start from random weights."""
     overwrite: bool = False
     """Whether to replace a run that is already in `out`."""
     seed: int = 1
-    """Seed of the split, the order of batches, the initial weights and the dropout."""
+    """Seed of all random choices: held-out examples, order of batches, initial weights, dropout and others."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, or `cuda:N`."""
     threads: int = 0
-    """CPU threads; 0 for all cores."""
+    """Number of CPU threads; 0 for all cores that the process may use."""
     chosen: tuple[str, ...] = ()
-    """Reasons for the settings that were chosen from the data; written by regard, not a setting."""
+    """Explanations of the settings that regard chose from the data. This field is written by regard; do not set it."""
 
     def __repr__(self) -> str:
         """Return the task and the settings that differ from the defaults, as YAML that `--config` reads."""
@@ -47,7 +49,10 @@ class RunConfig(_Parts):
         return f"# {type(self).__name__}: settings that differ from the defaults\n{text}"
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield conflicts between the settings that all tasks share; see `Settings.misfits`. A task's class adds its own."""
+        """Yield conflicts between the settings that all tasks share; see `Settings.misfits`.
+
+        The class of a task overrides this method and adds conflicts between settings of the task.
+        """
         yield from device_misfits(self.device)
         yield from optimizer_misfits(self.training)
         yield from self.data.misfits()

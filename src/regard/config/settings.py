@@ -1,4 +1,4 @@
-"""The base classes of all settings, whose `repr` shows only changed settings, and the ranges of numeric settings."""
+"""Base classes of all settings, and the ranges of numeric settings. The `repr` of settings shows only changed ones."""
 
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ class Range:
     """Range of a numeric setting."""
 
     words: str
-    """Description of the expected values, for an error."""
+    """Description of the range for error messages, such as `0 or more`."""
     low: float = 0.0
     high: float = float("inf")
     open_low: bool = False
@@ -38,10 +38,10 @@ _DEFINITIONS = count()
 
 
 class Settings:
-    """Base class of the configuration's dataclasses."""
+    """Base class of all dataclasses of settings."""
 
     _definition: ClassVar[int]
-    """Position of the class in the order of definition."""
+    """Number of the class, in the order in which classes were defined."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -56,7 +56,7 @@ class Settings:
         return f"{type(self).__name__}({shown})"
 
     def misfits(self) -> Iterable[tuple[str, str]]:
-        """Return conflicts between settings: for each, the dotted name of a setting, and a message for the user."""
+        """Return the conflicts between settings; each is a pair of the dotted name of a setting and a message for the user."""
         return ()
 
 
@@ -64,7 +64,7 @@ class DataSettings(Settings):
     """Base class of the settings under `data` of all tasks."""
 
     train: tuple[str, ...]
-    """Training files; if the user names no folder for the run, it is named after the first file."""
+    """Training files. The default name of the run's folder is the name of the first file."""
     dev: tuple[str, ...]
     """Files to validate on; empty: a part of `train` is held out."""
 
@@ -77,21 +77,22 @@ class ModelSettings(Settings):
 
 
 class Family(Settings, ABC):
-    """Base class of a family of settings classes. A run chooses one of them by its `kind`.
+    """Base class of a family of settings classes, such as those of attention mechanisms; a run chooses a class by its `kind`.
 
-    A kind is a subclass with a default for `kind`. Once its module is imported, it can be chosen wherever the family is
-    expected, also in YAML. Commands import the kinds that installed packages offer (`regard.config.plugins`).
+    Each subclass with a default for `kind` is one kind. Once its module is imported, the kind can be chosen wherever the family
+    is expected, also in YAML. If a configuration names a kind that is not imported, `load_config` imports the installed
+    packages that offer it (`regard.config.plugins`).
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {}
-    """Ranges of the settings; a setting without one accepts any finite number."""
+    """Ranges by the name of the setting; a setting without a range accepts any finite number."""
 
     @classmethod
     def kinds(cls) -> "dict[str, type[Family]]":
-        """Return the classes of the family by their `kind`.
+        """Return a mapping of each `kind` of the family to its class.
 
         Raises:
-            ConfigError: If two classes have the same kind.
+            ConfigError: If two classes with different names have the same kind.
         """
         found: dict[str, type[Family]] = {}
         for each in _descendants(cls):
@@ -103,7 +104,7 @@ class Family(Settings, ABC):
                 raise ConfigError(
                     f"{_full_name(other)} and {_full_name(each)} have the same kind, '{kind}'; give one of them another kind"
                 )
-            # A notebook may define a class twice, perhaps with another base: use the class defined last.
+            # In a notebook, a class may be defined again, perhaps with another base. The last definition counts.
             found[kind] = max(other, each, key=lambda one: one._definition)
         return found
 
@@ -122,8 +123,8 @@ def changed_settings(config: Any) -> dict[str, Any]:
     """Return the settings that differ from the defaults, nested as in a YAML file.
 
     Args:
-        config: A run's configuration, or a part of one. For a part that is not of the default `kind`, the result contains its
-            `kind` and its changes from the defaults of that kind.
+        config: A run's configuration, or a part of one. For a part whose `kind` is not the default, the result contains the
+            `kind`, and the settings that differ from the defaults of this kind.
     """
     found: dict[str, Any] = {}
     for name, value in _differences(config):

@@ -1,6 +1,6 @@
 """Find a task by its name: one of the three in `regard.tasks`, or one that another package offers as an entry point.
 
-A package offers a task in its `pyproject.toml`, as the path of a `regard.task.Task` object:
+A package offers a task by naming a `regard.task.Task` object in its `pyproject.toml`:
 
     [project.entry-points."regard.tasks"]
     summaries = "my_package:TASK"
@@ -19,7 +19,7 @@ BUILT_IN = {
     "classification": "regard.tasks.classification",
     "language": "regard.tasks.language",
 }
-"""Modules of the built-in tasks, each with its task as `TASK`; none of them imports torch."""
+"""Modules of the built-in tasks. Each module holds its task in the variable `TASK`, and none of them imports torch."""
 
 
 class ConfiguredTask(Protocol):
@@ -41,7 +41,7 @@ def is_task(name: str) -> bool:
 
 @cache
 def locate_task(name: str) -> ConfiguredTask:
-    """Import a task. Installed packages are searched only for a name that is not built in.
+    """Import a task and return it. Installed packages are searched only if no built-in task has this name.
 
     Raises:
         ConfigError: If there is no task of this name, or its package cannot be imported.

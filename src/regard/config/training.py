@@ -1,4 +1,4 @@
-"""Settings of training, and of the search for translations."""
+"""Settings of training and of distillation, and of the search for translations."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -29,7 +29,7 @@ class InverseSquareRootConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class CosineConfig(Settings):
-    """Half a cosine from the peak down to `final` times the peak, over all updates of the run."""
+    """A learning rate that falls along half a cosine, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["cosine"] = "cosine"
     warmup_steps: int = 0
@@ -40,7 +40,7 @@ class CosineConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearDecayConfig(Settings):
-    """A straight line from the peak down to `final` times the peak, over all updates of the run."""
+    """A learning rate that falls linearly, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["linear_decay"] = "linear_decay"
     warmup_steps: int = 0
@@ -51,7 +51,7 @@ class LinearDecayConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauConfig(Settings):
-    """A constant rate, multiplied by `factor` after more than `patience` validations without improvement."""
+    """A constant learning rate that is multiplied by `factor` after more than `patience` validations without improvement."""
 
     kind: Literal["plateau"] = "plateau"
     warmup_steps: int = 0
@@ -59,9 +59,9 @@ class PlateauConfig(Settings):
     factor: float = 0.5
     """Factor by which the learning rate is multiplied."""
     patience: int = 1
-    """Number of validations without improvement before the next one reduces the learning rate."""
+    """Maximum number of consecutive validations without improvement; one more reduces the learning rate."""
     minimum: float = 1e-6
-    """Minimum learning rate."""
+    """Smallest learning rate to which it is reduced."""
 
 
 ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | LinearDecayConfig | PlateauConfig
@@ -69,54 +69,57 @@ ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | Linea
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherForcingConfig(Settings):
-    """Probability of feeding the gold word to the decoder instead of its own (Williams & Zipser 1989; Bengio et al. 2015)."""
+    """Probability that the decoder reads the gold word, not its own prediction (Williams & Zipser 1989; Bengio et al. 2015)."""
 
     unit: Literal["sentence", "token"] = "sentence"
-    """Whether to draw once for each sentence, or for each token (scheduled sampling)."""
+    """Whether to choose between gold words and predictions once for each sentence, or for each token (scheduled sampling)."""
     start: float = 1.0
     """Probability of the gold word at the first update."""
     end: float = 1.0
-    """Probability at the last update. `decay` determines how it changes until then."""
+    """Probability of the gold word at the last update."""
     decay: Literal["linear", "exponential", "sigmoid"] = "linear"
-    """Shape of the change from `start` to `end`."""
+    """Shape of the curve along which the probability changes from `start` to `end`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Settings):
-    """Length, batches, optimizer and checkpoints of the training of every task."""
+    """Settings of training for all tasks: length, batches, optimizer and checkpoints."""
 
     max_epochs: int = 10
     """Maximum number of passes over the training data."""
     max_steps: int = 0
     """Maximum number of updates; 0 for no limit."""
     max_minutes: float = 0.0
-    """Maximum time of training in minutes; 0 for no limit."""
+    """Maximum time of training in minutes, including validations; 0 for no limit."""
     batch_tokens: int = 4096
-    """Maximum number of tokens in a batch, including padding; for translation, the longer side counts."""
+    """Maximum number of tokens in a batch, including padding; a longer text forms a batch of its own. For translation, the side
+    with more tokens counts.
+    """
     batch_sentences: int = 0
     """Maximum number of sentences or texts in a batch; 0 for no limit."""
     accumulate: int = 1
     """Number of batches per update."""
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     """Optimizer. `muon` makes steps of equal length in all directions of a hidden matrix (Jordan et al. 2024), and uses
-    AdamW for embeddings, output and biases. With `muon`, Transformers need half the updates; use two to four times Adam's
-    learning rate.
+    AdamW for embeddings, output layer, vectors and recurrent layers. With `muon`, a Transformer needs half as many updates as
+    with `adam`; set two to four times the learning rate.
     """
     learning_rate: float = 1e-3
     """Peak learning rate of the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of the running averages of gradients and of squared gradients."""
     weight_decay: float = 0.0
-    """Weight decay λ. `adamw` and `muon` subtract learning rate · λ · weight from each weight. `adam` adds λ · weight to the
-    gradient; with `adam`, λ = 0.1 is too large: the model would learn nothing.
+    """Weight decay λ of matrices (vectors, such as biases, have none). `adamw` and `muon` subtract learning rate · λ · weight
+    from each weight; `adam` adds λ · weight to the gradient. With `adam`, λ above 0.05 is an error, because the model would
+    learn nothing.
     """
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
     """How the learning rate changes during training."""
     clip_norm: float = 1.0
     """Maximum norm of the gradient; 0 for no clipping."""
     max_skipped: int = 10
-    """Maximum number of skipped updates between two validations; with more, the run ends. Updates whose loss or gradient is
-    not finite are skipped.
+    """Maximum number of skipped updates between two validations; with more, the run ends with an error. An update is skipped if
+    its loss or gradient is not finite.
     """
     label_smoothing: float = 0.0
     """Share of the target probability that the loss distributes evenly over all words or labels; 0 for none."""
@@ -126,40 +129,43 @@ class TrainingConfig(Settings):
     """
     cuda_graphs: bool = True
     """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, which is
-    several times as fast. Used for translators and language models of regard that train in one process.
+    several times as fast. It has an effect only for regard's own translators and language models, if they train in one process,
+    always read gold words, and train no attention weights (`data.alignments`, `coverage`).
     """
     deterministic: bool = True
     """Whether a GPU uses deterministic operations where PyTorch has them, so that a resumed run ends with the same bits. The
-    run reports an operation that has no such form. With several GPUs, the gradient of fused attention may still vary.
+    run reports operations without a deterministic form. With several GPUs, the gradient of fused attention may still vary.
     """
     validate_every: int = 0
-    """Number of updates between validations; 0 for once per epoch."""
+    """Number of updates between two validations; 0 to validate after each epoch."""
     monitor: str = "loss"
     """Score that decides which checkpoint is the best."""
     patience: int = 0
-    """Number of validations without improvement after which training stops; 0 to never stop early."""
+    """Number of consecutive validations without improvement after which training stops; 0 to never stop early."""
     average_last: int = 0
-    """Number of last validations whose weights are averaged into the final model; 0 for the weights of the best validation,
-    1 for those of the last.
+    """Number of validations, counted from the end of the run, whose weights are averaged for the final model; 0 for the weights
+    of the best validation, 1 for those of the last.
     """
     ema_decay: float = 0.0
-    """Decay of an exponential moving average of the weights, which is validated and saved; 0 for none."""
+    """Decay of an exponential moving average of the weights; the average is validated and saved. 0 for no average."""
     checkpoint_every: int = 0
-    """Number of updates between additional checkpoints; 0 for only one per epoch."""
+    """Number of updates between two checkpoints, in addition to those after each epoch; 0 for no additional checkpoints."""
     tensorboard: bool = True
     """Whether to write TensorBoard logs in addition to CSV files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationConfig(Settings):
-    """Learning from the word probabilities of trained models, the teachers (Hinton et al. 2015; Kim & Rush 2016)."""
+    """Training on the word probabilities of trained models, the teachers (Hinton et al. 2015; Kim & Rush 2016)."""
 
     teachers: tuple[str, ...] = ()
-    """Folders of the teachers, whose probabilities are averaged (`--distill`). The run uses their vocabulary. Empty: none."""
+    """Folders of the teachers, whose probabilities are averaged (`--distill`). The run uses their vocabulary. Empty: no
+    teachers.
+    """
     weight: float = 0.5
-    """Share λ of the teachers in the loss: (1 − λ)·gold + λ·teachers."""
+    """Weight λ of the teachers in the loss: (1 − λ)·(loss on the gold words) + λ·(loss on the teachers' probabilities)."""
     words: int = 8
-    """Number of the teachers' most probable words that are kept for each target token."""
+    """Number of words per target token whose probabilities are learned from the teachers: the most probable ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,19 +175,25 @@ class DecodingConfig(Settings):
     beam_size: int = 5
     """Number of hypotheses in the beam; 1 for greedy search."""
     length_penalty: float = 1.0
-    """α of the score (log p + r·length) / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 for none."""
+    """Exponent α in the score of a translation, (log p + r·length) / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14), with r =
+    `length_reward`; 0 for no penalty.
+    """
     length_reward: float = 0.0
-    """r in the score of `length_penalty`, in nats (He et al. 2016); 0 for none. To use it instead of a length penalty, try
-    0.5 to 1 and set `length_penalty` to 0.
+    """Reward for each token in the score of a translation, in nats (He et al. 2016); 0 for no reward. To use it instead of a
+    length penalty, try 0.5 to 1 and set `length_penalty` to 0.
     """
     max_length: int = 0
-    """Maximum number of tokens of a translation, including the end symbol; 0 for 2·(source tokens) + 20, at most 500."""
+    """Maximum number of tokens of a translation, including the end symbol; 0 for 2·(source tokens) + 20, at most 500, or more
+    if a prefix, constraints or `min_length` need it.
+    """
     min_length: int = 0
     """Minimum number of tokens of a translation, without the end symbol."""
     no_repeat_ngrams: int = 0
-    """Length n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
+    """Number n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """Factor θ ≥ 1 of the log probabilities of tokens that already occur in the translation; 1 for no penalty."""
+    """Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the translation, which makes them less
+    probable; 1 for no penalty.
+    """
     suppress_unknown: bool = False
     """If True, the unknown symbol is never produced."""
     groups: int = 1
@@ -189,18 +201,18 @@ class DecodingConfig(Settings):
     search.
     """
     diversity: float = 0.5
-    """Penalty, in nats, for each earlier group that chose the same token."""
+    """With several `groups`: penalty of a token, in nats, for each earlier group that chose the same token at the same step."""
     replace_unknown: bool = False
-    """Whether to replace an unknown symbol by the source word most attended to (Luong et al. 2015b)."""
+    """Whether to replace an unknown symbol with the source word that gets the most attention (Luong et al. 2015b)."""
     batch_tokens: int = 8192
-    """Maximum size of a batch: its number of source tokens, including padding, times the beam size."""
+    """Maximum of (source tokens of a batch, including padding) × (beam size); a longer sentence forms a batch of its own."""
     precision: SearchPrecision = "float32"
     """Number format of matrix products. For many sentences, `bfloat16` is faster on processors with AMX or AVX-512 BF16, and
-    `int8` (in the decoder) on CPUs with VNNI. Both change some words.
+    `int8` (in the decoder) on CPUs with VNNI. With both, a few words of the translations differ.
     """
 
     def describe(self) -> str:
-        """Describe the search in one line: beam, penalty, reward, restrictions and number format."""
+        """Describe the search in one line: beam, length penalty, length reward, restrictions and number format."""
         groups = f" in {self.groups} groups" if self.groups > 1 else ""
         parts = ["greedy" if self.beam_size == 1 else f"beam {self.beam_size}{groups}, length penalty {self.length_penalty:g}"]
         if self.length_reward:

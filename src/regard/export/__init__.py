@@ -1,4 +1,4 @@
-"""Trained models for other runtimes: ONNX graphs with attention among their outputs, and CTranslate2."""
+"""Export of trained models to other runtimes: ONNX graphs, whose outputs include the attention, and CTranslate2's format."""
 
 from regard.export.ctranslate2 import export_ctranslate2
 from regard.export.folder import Exported

@@ -1,4 +1,4 @@
-"""The graph of a classifier, from tokens to the scores of labels, with the weight of each token."""
+"""The graph of a classifier: it takes tokens, and returns the scores of the labels and all attention weights."""
 
 from typing import cast
 
@@ -44,7 +44,7 @@ def describe_graph(model: TextClassifier, graph: nn.Module, *, overridable: bool
     Args:
         model: The classifier.
         graph: The module to export, which returns logits and the weights of each site.
-        overridable: Must be False.
+        overridable: Must be False, because a classifier has no decoder.
 
     Raises:
         RequestError: If `overridable` is True.

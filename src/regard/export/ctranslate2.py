@@ -1,10 +1,10 @@
 """Transformers in CTranslate2's format.
 
-CTranslate2 has norms before or after each part, but no scales of the residual stream. DeepNet's scales are therefore moved into
-the linear maps whose results are added to the residual stream. CTranslate2 rotates the queries and keys of self-attention as
-`regard.attention.Rotary` does, in both layouts (`rotary_interleave`) but without scaling. For rotary models, the maps are
-copied unchanged, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map whose result
-goes through the activation.
+CTranslate2 can have norms before or after each part of a layer (attention, feed-forward), but no scales of the residual stream.
+DeepNet's scales are therefore moved into the linear maps whose results are added to the residual stream. CTranslate2 rotates
+the queries and keys of self-attention as `regard.attention.Rotary` does, in both layouts (`rotary_interleave`) but without
+scaling. For models with rotary positions, the linear maps of attention are copied unchanged, and no positions are added to
+embeddings. In a gated feed-forward layer, `linear_0` is the map whose result goes through the activation.
 """
 
 import copy
@@ -39,8 +39,8 @@ from regard.text.symbols import END, END_TOKEN, START, START_TOKEN, UNKNOWN_TOKE
 
 MANIFEST = "ctranslate2.json"
 TOLERANCE = 1e-3
-"""Largest allowed difference of a log probability. CTranslate2 has one ε for all norms of a model, but moving DeepNet's scales
-changes the ε of some norms.
+"""Largest allowed difference of a log probability. It is larger than for ONNX, because CTranslate2 has one ε for all norms of a
+model, but moving DeepNet's scales (see `unscaled`) changes the ε of some norms.
 """
 _LENGTHS = (1, 2, 5, 9, 17, 30)
 LONGEST = 512
@@ -59,7 +59,7 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
     """Write a Transformer translator in CTranslate2's format, with its tokenizers and an example program that uses them.
 
     CTranslate2 is a fast C++ runtime for translation. Of the attention weights, it returns only the alignment. Before the
-    folder is created, CTranslate2 scores random pairs, and its log probabilities are compared with the model's own.
+    folder is created, CTranslate2 scores random sentence pairs, and its log probabilities are compared with the model's own.
 
     Args:
         run: A trained translator's folder, or a loaded `Translator`.
@@ -70,8 +70,9 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
         The folder, its files, and the largest difference of a token's log probability.
 
     Raises:
-        RequestError: If CTranslate2 cannot express the model, its scores differ by more than 1e-3, the folder exists, or
-            the package of the extra `ctranslate2` is missing.
+        RequestError: If CTranslate2 cannot express the model, its log probabilities differ by more than 1e-3, the folder
+            exists and may not be replaced, or the package of the extra `ctranslate2` is missing.
+        BundleError: If `run` is not the folder of a trained model.
 
     Example:
         regard.export_ctranslate2("runs/deu", "exported/deu")
@@ -91,7 +92,7 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
 
 @torch.inference_mode()
 def _verify(model: TransformerTranslator, folder: Path, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> float:
-    """Return the largest difference of a log probability, for random pairs of several lengths.
+    """Return the largest difference of a log probability, for random sentence pairs of several lengths.
 
     Raises:
         RequestError: If it is more than `TOLERANCE`.
@@ -149,7 +150,7 @@ def check_convertible(model: nn.Module) -> TransformerTranslator:
 
 
 def lacks(model: Parts | TransformerConfig, supported: Mapping[str, Sequence[str]]) -> str:
-    """Return the settings of the model that are not supported, as text; empty if all are."""
+    """Return the settings of the model that are not supported, as text; empty if all are supported."""
     settings = {name: getattr(model, name) for name in supported}
     return ", ".join(f"{name}: {value}" for name, value in settings.items() if value not in supported[name])
 
@@ -160,7 +161,7 @@ def describe(supported: Mapping[str, Sequence[str]]) -> str:
 
 
 def read_parts(model: TransformerTranslator) -> Parts:
-    """Return the parts of the model."""
+    """Return the names of the model's parts."""
     layers = [*_layers(model.encoder), *_layers(model.decoder)]
     residuals = [part for layer in layers for part in layer.modules() if isinstance(part, Residual)]
     places = [(model.source_positions, layer.attention) for layer in _layers(model.encoder)]
@@ -224,14 +225,17 @@ def _activation(part: FeedForward | GatedFeedForward) -> str:
 
 
 def _positions(table: nn.Module, attention: nn.Module) -> str:
-    """Return the name of the positions, which are added to embeddings or rotate queries and keys."""
+    """Return the name of the positions, or a description of the self-attention if CTranslate2 lacks it."""
     forms = {SinusoidalPositions: "sinusoidal", NoPositions: "rotary", LearnedPositions: "learned"}
     name = _setting(table, forms)
     return _unusual(attention, positions=Rotary if name == "rotary" else type(None)) or name
 
 
 def _unusual(attention: nn.Module, *, positions: type) -> str:
-    """Return a description of an attention that CTranslate2 lacks; empty for plain multi-head attention with a softmax."""
+    """Return a description of an attention that CTranslate2 lacks; empty for one that it supports.
+
+    It supports plain multi-head attention with biases, a softmax and the given class of positions, without scaling.
+    """
     plain = (
         isinstance(attention, MultiHead)
         and attention.head_maps() is not None
@@ -252,7 +256,7 @@ def write_ctranslate2(
         model: A model that `check_convertible` accepts.
         folder: The folder.
         source_tokens: Spelling of each source token, in the order of ids.
-        target_tokens: Spelling of each target token.
+        target_tokens: Spelling of each target token, in the order of ids.
     """
     model = unscaled(model)
     spec = _ctranslate2_spec(model)

@@ -1,4 +1,7 @@
-"""The folder of an exported model: it is created after its content has been checked, and replaces nothing by accident."""
+"""The folder of an exported model. It is created after its content has been checked.
+
+An existing folder is replaced only if it is an export, and only on request.
+"""
 
 import contextlib
 import json
@@ -21,7 +24,7 @@ from regard.version import __version__
 
 FORMAT_VERSION = 1
 MANIFESTS = ("onnx.json", "ctranslate2.json")
-"""Files that describe a folder, by format; a folder without one is not an export."""
+"""Names of the files that describe an export, one for each format; a folder without such a file is not an export."""
 _COPIED = ("config.yaml", "labels.json", "README.md")
 
 
@@ -40,7 +43,7 @@ class Exported:
 
 
 def load_predictor(run: Any) -> Any:
-    """Load a model's folder on the CPU; a loaded model is returned unchanged."""
+    """Load a model from its folder on the CPU; a model that is already loaded is returned unchanged."""
     return load(run, device="cpu") if isinstance(run, str | Path) else run
 
 
@@ -71,7 +74,7 @@ def check_packages(*names: str, extra: str) -> None:
 
 @contextlib.contextmanager
 def writing(predictor: Any, folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder with a bundle's files except the weights; rename it to `folder` if no error is raised."""
+    """Yield a temporary folder with the model's tokenizers, labels, settings and card; without errors, it becomes `folder`."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         made = Path(temporary) / "export"
@@ -95,11 +98,11 @@ def add_manifest(made: Path, name: str, predictor: Any, worst: float, described:
     """Write the manifest: the facts about the export that a program needs to use it.
 
     Args:
-        made: The folder.
-        name: Name of the file.
+        made: The folder to write to.
+        name: Name of the manifest, one of `MANIFESTS`.
         predictor: The predictor of the model.
         worst: Largest difference from the model.
-        described: Entries that the format adds.
+        described: Further entries, which only this format has.
     """
     manifest = {
         "format_version": FORMAT_VERSION,

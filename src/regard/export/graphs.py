@@ -1,4 +1,4 @@
-"""One ONNX graph: a module with plain tensors in and out, the names of its inputs and outputs, and its dynamic axes."""
+"""One ONNX graph: a module that takes and returns tensors, the names of these tensors, and their dynamic axes."""
 
 import contextlib
 import io
@@ -36,7 +36,7 @@ class Graph:
     dynamic: str = "BSNT"
 
     def describe(self) -> dict[str, Any]:
-        """Return the names, types and axes of inputs and outputs, for the file that describes the folder."""
+        """Return the name of the file, and the names, types and axes of its inputs and outputs, for the folder's manifest."""
         inputs = [
             {"name": name, "type": str(self.example[name].dtype).removeprefix("torch."), "axes": self._sizes(name)}
             for name in self.axes
@@ -76,7 +76,7 @@ def write_graph(graph: Graph, folder: Path) -> Path:
         with _quiet(), torch.no_grad():
             program = torch.onnx.export(
                 _Positional(graph.module).eval(),
-                tuple(graph.example[name].contiguous() for name in graph.axes),  # strides would become part of the graph
+                tuple(graph.example[name].contiguous() for name in graph.axes),  # other strides would become part of the graph
                 dynamo=True,
                 input_names=list(graph.axes),
                 output_names=list(graph.outputs),

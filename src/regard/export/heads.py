@@ -1,12 +1,12 @@
 """Attention within exported graphs of Transformers.
 
-The time that a small model's graph takes depends on its number of operations. So the classes here compute multi-head attention
-with as few operations as possible: one product gives query, key and value, the residual stream is stored as a matrix, so that a
-linear map and its bias are a single operation, and the keys of all layers are one tensor, as are the values. Other attention
-mechanisms run their own code, with the same arguments and results as the classes here.
+The time that a small model's graph takes depends on its number of operations. So `SelfHeads` and `CrossHeads` compute
+multi-head attention with as few operations as possible. One product gives query, key and value. The residual stream is stored
+as a matrix, so that a linear map and its bias are a single operation. The keys of all layers are one tensor, and so are the
+values. `SelfByContract` and `CrossByContract` have the same arguments and results, but call the code of any other mechanism.
 
 Letters: B sentences, N hypotheses of a sentence, R rows (B sentences, or B·N hypotheses), T words, S source, L layers, H heads,
-E width of a head, D width of the residual stream.
+G heads of keys and values, E width of a head, D width of the residual stream.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ from regard.attention.rotary import Rotary
 from regard.export.memory import memory_unpacker
 
 Attended = tuple[Tensor, Tensor]
-"""The context, and the weights by head."""
+"""The context, and the weights of each head."""
 
 
 def self_maps(attention: Attention) -> HeadMaps | None:
-    """Return the linear maps of multi-head attention; None for other mechanisms, or if positions do more than rotate pairs."""
+    """Return the linear maps of plain multi-head attention whose positions, if any, are `Rotary`; None for other mechanisms."""
     maps = attention.head_maps()
     if maps is None or maps.rotate is None:
         return maps
@@ -48,11 +48,13 @@ def join_maps(linears: Sequence[nn.Linear], scales: Sequence[float] = ()) -> nn.
 
 
 class Turn(nn.Module):
-    """`Rotary` for heads: x ⊙ cos + swapped(x) ⊙ sin, where `swapped` exchanges the two features of each pair.
+    """`Rotary` for heads: magnitude · (x ⊙ cos + swapped(x) ⊙ ±sin).
+
+    `swapped` exchanges the two features of each pair; the sign is − for the first feature and + for the second.
 
     Args:
-        positions: The positions.
-        head_size: E.
+        positions: The rotary positions whose formula is used.
+        head_size: E, width of a head.
     """
 
     rate: Tensor
@@ -67,14 +69,14 @@ class Turn(nn.Module):
             torch.arange(head_size),
         )
         pairs = index.view(2, -1).T if positions.layout == "half" else index.view(-1, 2)
-        order = pairs.flatten().argsort()  # from pairs to the features of a head
+        order = pairs.flatten().argsort()  # place of each feature in the list of pairs
         self.register_buffer("rate", rate.repeat_interleave(2)[order])
         self.register_buffer("sign", sign.repeat(head_size // 2)[order])
         self.register_buffer("swap", pairs.flip(1).flatten()[order])
         self.magnitude = positions.magnitude
 
     def forward(self, heads: Tensor, start: int) -> Tensor:
-        """Rotate heads (R,H,T,E) at the positions from `start` on."""
+        """Rotate heads (R,H,T,E), whose first word has the position `start`."""
         position = torch.arange(start, start + heads.shape[2], dtype=torch.float32)
         angle = position[:, None] * self.rate
         turned = heads * angle.cos() + heads.index_select(-1, self.swap) * (angle.sin() * self.sign)
@@ -97,10 +99,10 @@ class SelfHeads(nn.Module):
         self.turn = None if maps.rotate is None else Turn(cast(Rotary, attention.positions), self.head_size)
 
     def forward(self, x: Tensor, mask: Tensor) -> Attended:
-        """Attend within the sources.
+        """Attend from each word of a source to all words of the same source.
 
         Args:
-            x: (B·S,D).
+            x: Inputs of all words, (B·S,D).
             mask: (B,S), True at words.
 
         Returns:
@@ -113,13 +115,13 @@ class SelfHeads(nn.Module):
     def step(
         self, x: Tensor, key: Tensor, value: Tensor, reweight: Reweight | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Attend from one new word of each hypothesis to itself and the earlier words.
+        """Attend from one new word of each hypothesis to this word and the earlier ones.
 
         Args:
-            x: (R,D).
+            x: Inputs of the new words, (R,D).
             key: Keys of the earlier words, (R,H,T,E).
             value: Values of the earlier words, with the same shape.
-            reweight: Function that maps the weights (R,H,1,T+1) to weights that replace them.
+            reweight: Function that maps the weights (R,H,1,T+1) to weights that replace them; None to keep the weights.
 
         Returns:
             The context (R,D), the weights (R,H,1,T+1), and keys and values including those of the new word.
@@ -132,7 +134,7 @@ class SelfHeads(nn.Module):
         return self.output((weights @ value).view(x.shape)), weights, key, value
 
     def _heads(self, read: Tensor, start: int) -> Sequence[Tensor]:
-        """Split all three, (R,3·H,T,E), into query, key and value (R,H,T,E), and rotate if positions are rotary."""
+        """Split `read` (R,3·H,T,E) into query, key and value (R,H,T,E); rotate query and key if positions are rotary."""
         if self.turn is None:
             return read.split(self.num_heads, 1)
         both, value = read.split((2 * self.num_heads, self.num_heads), 1)
@@ -140,7 +142,7 @@ class SelfHeads(nn.Module):
 
 
 class SelfByContract(nn.Module):
-    """Self-attention with any mechanism; see `SelfHeads`.
+    """Self-attention with the code of any mechanism; arguments and results are those of `SelfHeads`.
 
     Args:
         attention: The attention.
@@ -151,7 +153,7 @@ class SelfByContract(nn.Module):
         self.attention = attention
 
     def forward(self, x: Tensor, mask: Tensor) -> Attended:
-        """Attend within the sources; see `SelfHeads.forward`."""
+        """Attend within each source; see `SelfHeads.forward`."""
         read = x.view(*mask.shape, -1)
         out = self.attention(read, read, key_mask=mask, need_weights=True)
         return out.context.reshape(x.shape), _with_heads(out.weights)
@@ -179,14 +181,14 @@ class CrossHeads(nn.Module):
         self.output = maps.output
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, reweight: Reweight | None) -> Attended:
-        """Attend to the source.
+        """Attend from each hypothesis to the source.
 
         Args:
-            x: (B,N,D).
-            key: (B,H,S,E).
-            value: (B,H,S,E).
-            mask: (B,S), True at words.
-            reweight: Function that maps the weights (B,H,N,S) to weights that replace them.
+            x: Inputs of the hypotheses, (B,N,D).
+            key: Keys of the source, (B,H,S,E).
+            value: Values of the source, (B,H,S,E).
+            mask: (B,S), True at words of the source.
+            reweight: Function that maps the weights (B,H,N,S) to weights that replace them; None to keep the weights.
 
         Returns:
             The context (B·N,D), and the weights (B,H,N,S).
@@ -198,7 +200,7 @@ class CrossHeads(nn.Module):
 
 
 class CrossByContract(nn.Module):
-    """Attention to the source with any mechanism that has no state; see `CrossHeads`.
+    """Attention to the source with the code of any mechanism that has no state; see `CrossHeads`.
 
     Args:
         attention: The attention.
@@ -210,7 +212,7 @@ class CrossByContract(nn.Module):
         self.unpack_memory = memory_unpacker(attention)
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, reweight: Reweight | None) -> Attended:
-        """Attend to the source; see `CrossHeads.forward`. Without heads, keys and values are (B,S,D)."""
+        """Attend to the source; see `CrossHeads.forward`. For a mechanism without heads, keys and values are (B,S,D)."""
 
         def change(weights: Tensor, mask: Tensor) -> Tensor:
             if reweight is None or weights.ndim == 4:

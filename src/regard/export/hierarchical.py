@@ -1,4 +1,4 @@
-"""The graph of a hierarchical classifier: every sentence of a batch in one dense table, instead of a list of sentences."""
+"""The graph of a hierarchical classifier, which stores the sentences of a batch in one padded tensor instead of a list."""
 
 from typing import Any
 
@@ -14,8 +14,9 @@ from regard.models.classifiers.hierarchical import HierarchicalClassifier
 class HierarchicalGraph(nn.Module):
     """A hierarchical classifier that returns its scores and all its attention.
 
-    The model lists the M sentences of a batch, but in ONNX, a tensor cannot get its size from such a list. Here each of the B
-    texts has N sentences of W words, the largest numbers in the batch; sentences that a text does not have are empty.
+    The model computes one row for each of the M sentences of a batch, but in ONNX, a tensor cannot get its size from the
+    number of such rows. So here each of the B texts has N sentences of W words. N and W are the largest numbers in the batch;
+    shorter texts and shorter sentences are padded.
 
     Args:
         model: The classifier.
@@ -52,7 +53,7 @@ class HierarchicalGraph(nn.Module):
         return model.output(document), pool, *found
 
     def _numbers(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Return the number of each token's sentence in its text, as `cut_sentences` finds them; 0 for padding."""
+        """Return the number of each token's sentence in its text, from 0, split as in `cut_sentences`; 0 for padding."""
         ends = self.model.ends_sentence[tokens]  # type: ignore[index]
         position = torch.arange(tokens.shape[1])
         begins = nn.functional.pad(ends[:, :-1] & ~ends[:, 1:], (1, 0)) | (position == 0)
@@ -63,7 +64,7 @@ class HierarchicalGraph(nn.Module):
 
 
 def _at(weights: Tensor, index: Tensor, mask: Tensor) -> Tensor:
-    """Return for each token the weight, from weights (B,[H,]K), at the token's index (B,S); zero for padding."""
+    """Return the weight of each token: the one at the token's index (B,S) in `weights` (B,[H,]K); zero for padding."""
     if weights.ndim == 3:
         index, mask = index[:, None].expand(-1, weights.shape[1], -1), mask[:, None]
     return weights.gather(-1, index.clamp(min=0)).where(mask, 0)

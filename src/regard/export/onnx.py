@@ -69,7 +69,7 @@ def export_onnx(
     check: str = "",
     overwrite: bool = False,
 ) -> Exported:
-    """Write a trained model as ONNX graphs, with its tokenizers, its configuration and an example that uses them.
+    """Write a trained model as ONNX graphs, with its tokenizers, its configuration and an example program that runs the graphs.
 
     A translator becomes `encoder.onnx` and `step.onnx`, a language model `step.onnx`, a classifier `classifier.onnx`. Attention
     is among the outputs. Batch size, lengths and number of hypotheses are dynamic. Before the folder is created, the graphs are
@@ -80,17 +80,20 @@ def export_onnx(
         folder: Folder to write.
         overridable: Whether the step of a translator or language model has two further inputs: `override`, attention weights
             that replace the model's own, and `overridden`, which is True where the weights are replaced.
-        precision: "int8" for weights of 8 bits. The loss of quality is measured, and written into the folder's `README.md`.
-        check: With "int8": a file, or two files separated by a comma, on which the model and the export are scored as by
-            `regard evaluate`. If empty, the quality is how often both choose the same word or label for random tokens.
+        precision: "float32", or "int8" for 8-bit weights, whose loss of quality is measured and written into the folder's
+            `README.md`.
+        check: With "int8": a file, or two files separated by a comma, on which the model and the export are compared by the
+            scores of `regard evaluate`. If empty, the score is how often both choose the same word or label for random tokens.
         overwrite: Whether to replace an export that is already there.
 
     Returns:
-        The folder, its files, the largest difference and the quality.
+        The folder, its files, the largest difference from the model, and the quality with 8-bit weights.
 
     Raises:
-        RequestError: If the model cannot be expressed in ONNX, the graphs differ from it by more than 1e-4, the folder exists,
-            an argument is invalid, or the packages of the extra `onnx` are missing.
+        RequestError: If the model cannot be expressed in ONNX, the graphs differ from it by more than 1e-4, the folder exists
+            and may not be replaced, an argument is invalid, or the packages of the extra `onnx` are missing.
+        BundleError: If `run` is not the folder of a trained model.
+        DataError: If a file of `check` cannot be read.
 
     Example:
         regard.export_onnx("runs/deu", "exported/deu")

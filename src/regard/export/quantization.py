@@ -1,7 +1,8 @@
 """Weights of 8 bits: smaller graphs, whose loss of quality is measured.
 
-onnxruntime quantizes the weights of matrix products per output channel, embeddings per table, and the inputs of products at run
-time. Weights use 7 of the 8 bits, because sums of products with 8 bits overflow on processors without VNNI.
+onnxruntime stores one scale for each output channel of a matrix product, and one for each table of embeddings. It quantizes the
+inputs of products at run time. Weights use only 7 of the 8 bits, because sums of products with 8 bits overflow on processors
+without VNNI instructions.
 """
 
 import contextlib
@@ -18,12 +19,12 @@ from regard.export.verification import compare, run_exported
 from regard.task import find_task
 
 _SETTINGS = ("length_penalty", "length_reward")
-"""Numbers of an evaluation that are not scores."""
+"""Names of the numbers in an evaluation that are settings, not scores."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """A score with the weights of the model, and with weights of 8 bits."""
+    """One score of the model with its own weights (`model`) and with 8-bit weights (`exported`)."""
 
     name: str
     """Name of the score."""
@@ -36,12 +37,12 @@ class Quality:
 
 
 def quantize(folder: Path) -> None:
-    """Replace the weights of all graphs in a folder with 8-bit weights; vectors keep their precision."""
+    """Replace the weights of all graphs in a folder with 8-bit weights; weights that are vectors keep their precision."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     level = logging.root.level
-    logging.root.setLevel(logging.ERROR)  # onnxruntime recommends a preparation that these graphs do not need
+    logging.root.setLevel(logging.ERROR)  # hides advice to prepare the graphs, which these do not need
     try:
         for path in folder.glob("*.onnx"):
             made, graph = path.with_suffix(".quantized"), onnx.load(path).graph
@@ -56,14 +57,14 @@ def quantize(folder: Path) -> None:
 
 
 def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> tuple[Quality, ...]:
-    """Compare the quality of exported graphs with their model's.
+    """Compare the quality of exported graphs with that of the model.
 
     Args:
         predictor: The predictor of the model.
         folder: Folder of the graphs.
-        check: File in a format that `regard evaluate` reads; if empty, random tokens are used, and the score is the share
-            of words or labels that are equal to the original model's.
-        sizes: As for `verification.compare`.
+        check: File, or two files separated by a comma, in a format that `regard evaluate` reads. If empty, random tokens are
+            used, and the score is the share of words or labels that are equal to the original model's.
+        sizes: `source_size` and `target_size`, as for `verification.compare`.
 
     Raises:
         DataError: If the file cannot be read.
@@ -81,7 +82,7 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
 
 
 def _scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the scores that both evaluations have."""
+    """Return, by name, the two values of each score that both evaluations have."""
     return {
         name: (value, after[name])
         for name, value in before.items()

@@ -1,4 +1,4 @@
-"""Recurrent layers as ONNX's own GRU and LSTM operators, which skip padding by the length of each sequence.
+"""Recurrent layers as ONNX's own GRU and LSTM operators, which get the length of each sequence and skip its padding.
 
 A loop over time steps cannot be exported with a dynamic number of steps. ONNX has operators for whole layers instead. Their
 gates are in another order than PyTorch's: GRU z, r, h (PyTorch: r, z, n), LSTM i, o, f, c (PyTorch: i, f, g, o).
@@ -23,7 +23,7 @@ class NativeRecurrentLayer(nn.Module):
     """A `RecurrentLayer` that is exported as one operator. It cannot be run in PyTorch, where its output is zero.
 
     Args:
-        layer: The layer whose weights it takes.
+        layer: The layer whose weights are used.
     """
 
     input_weight: Tensor
@@ -32,7 +32,7 @@ class NativeRecurrentLayer(nn.Module):
 
     def __init__(self, layer: RecurrentLayer) -> None:
         super().__init__()
-        self.layer = layer  # for `step`, whose formula is exported
+        self.layer = layer  # for `step`, which is exported as a formula, not as an operator
         self.hidden_size, self.num_directions = layer.hidden_size, layer.num_directions
         self.is_lstm = layer.num_gates == 4
         biases = torch.cat((self._reordered(layer.bias_ih), self._reordered(layer.bias_hh)), 1)

@@ -18,7 +18,7 @@ from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import Reweight, ReweightBySite
 
 NEXT = "next_"
-"""Prefix of the outputs of a step that are inputs of the next step."""
+"""Prefix of the names of those outputs of a step that are inputs of the next step."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -27,7 +27,7 @@ class Session:
     """A graph in onnxruntime, on the CPU.
 
     Args:
-        path: The file.
+        path: The ONNX file.
         threads: Number of threads; 0 for the number of cores.
 
     Raises:
@@ -47,7 +47,7 @@ class Session:
         self.outputs = [node.name for node in self._session.get_outputs()]
 
     def __call__(self, given: Mapping[str, np.ndarray]) -> Arrays:
-        """Run the graph on the given arrays; arrays that are not inputs of the graph are ignored."""
+        """Return the outputs of the graph for the given arrays; arrays that are not inputs of the graph are ignored."""
         found = self._session.run(None, {name: given[name] for name in self.inputs})
         return dict(zip(self.outputs, found, strict=True))
 
@@ -57,11 +57,11 @@ class OnnxState:
     """Decoding state of B sentences with N hypotheses each."""
 
     memory: Arrays
-    """Arrays (B, …): the output of the encoder, and the source mask."""
+    """Arrays (B, …): the encoder's `key` and `value`, and the source mask; empty for a model without an encoder."""
     steps: Arrays
-    """Arrays (B, N, …): the state of the decoder's step."""
+    """Arrays (B, N, …): the decoder's state, which each step reads and replaces."""
     encoder: AttentionMaps
-    """Attention within the source."""
+    """Weights of the encoder's attention; empty if the encoder returns none."""
 
     def select(self, beam: Tensor) -> "OnnxState":
         """Return the state of new hypotheses; `beam` holds the number of the hypothesis that each one continues."""
@@ -112,9 +112,9 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         return OnnxState({**memory, "source_mask": given["source_mask"]}, first, within)
 
     def _empty(self, name: str, batch: int) -> np.ndarray:
-        """Return the state before the first token of a model without an encoder.
+        """Return one array of the state before the first token, for a model without an encoder.
 
-        The dynamic axes of the state, except the first two, are empty.
+        Its shape is (B, 1, …); all further dynamic axes have length 0.
         """
         sizes = [size if isinstance(size, int) else 0 for size in self._step.inputs[name]]
         return np.zeros([batch, 1, *sizes[2:]], dtype=np.float32)
@@ -206,5 +206,5 @@ class OnnxClassifier(TextClassifier):
 
 
 def output_name(site: str) -> str:
-    """Return the name of a classifier's site as an output: `encoder.0` becomes `encoder_0`."""
+    """Return the name of the output with the weights of a classifier's site: `encoder_0` for `encoder.0`."""
     return site.replace(".", "_")

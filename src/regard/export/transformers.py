@@ -166,10 +166,10 @@ class LanguageStepGraph(nn.Module):
 
 
 class StepCaches:
-    """The caches of the self-attention of all layers, which a step reads and extends by one word.
+    """The caches of the self-attention of all layers. A step reads them and extends them by one word.
 
     Args:
-        key: Keys of the earlier words, (B,N,L,G,T,E).
+        key: Keys of the earlier words, (B,N,L,G,T,E), for G heads of keys and values.
         value: Values of the earlier words, with the same shape.
     """
 
@@ -249,11 +249,11 @@ def language_graphs(model: TransformerLanguageModel, *, overridable: bool = Fals
 
 
 def empty_cache(layers: nn.ModuleList, like: Tensor) -> Tensor:
-    """Return the cache before the first word, (B,N,L,G,0,E).
+    """Return the cache before the first word, (B,N,L,G,0,E), for G heads of keys and values.
 
     Args:
         layers: The decoder's layers.
-        like: Tensor (B,N) with the sizes and the device.
+        like: Tensor (B,N) whose sizes, dtype and device the cache gets.
     """
     attention = self_attention_of(layers[0])
     return like.new_zeros(*like.shape, len(layers), attention.num_kv_heads, 0, attention.head_size)
@@ -286,6 +286,6 @@ def read_out(model: TransformerTranslator | TransformerLanguageModel, x: Tensor,
 
 
 def cross_heads(model: TransformerTranslator) -> int:
-    """Return the number of heads that attend to the source in each layer; 1 for a mechanism without heads."""
+    """Return the number of heads that attend to the source in each layer; 1 for mechanisms other than `MultiHead`."""
     attention = cast(DecoderLayer, model.decoder.layers[0]).cross_attention
     return attention.num_heads if isinstance(attention, MultiHead) else 1

@@ -1,8 +1,9 @@
 """The graphs of recurrent models that produce a target word by word: an encoder, and a step of the decoder.
 
-The encoder's outputs are the memory (the source, prepared once) and the first state. The step takes tokens, the memory and the
-state, and returns log probabilities, attention and the next state, whose tensors have the prefix `next_`. Every tensor of the
-state begins with the axes B (sentences) and N (hypotheses), so that a search selects hypotheses by indexing these two.
+The encoder's outputs are the memory (the source, prepared once) and the first state. The step takes tokens, the source mask,
+the memory and the state. It returns log probabilities, attention and the next state, whose tensors have names with the prefix
+`next_`. Every tensor of the state begins with the axes B (sentences) and N (hypotheses), so that a search can select hypotheses
+by indexing these two axes.
 """
 
 from collections.abc import Sequence
@@ -60,7 +61,7 @@ class RecurrentEncoderGraph(nn.Module):
         self.model = with_native_layers(model)
 
     def forward(self, source: Tensor, source_mask: Tensor) -> tuple[Tensor, ...]:
-        """Return `key`, `value` and the state's tensors."""
+        """Return `key` and `value`, which are the memory, and the tensors of the first state."""
         model = self.model
         states, finals = model.encoder(model.source_embedding(source), source_mask)
         hidden, cell = model.bridge(states, source_mask, finals)
@@ -79,8 +80,8 @@ class RecurrentStepGraph(nn.Module):
     Args:
         model: The translator.
         names: Names of the state's tensors.
-        overridable: Whether the last two inputs are `override` (B,N,S) and `overridden` (B,N), which replace the model's
-            attention weights.
+        overridable: Whether there are two further inputs at the end: `override` (B,N,S), attention weights that replace the
+            model's own, and `overridden` (B,N), which is True for hypotheses whose weights are replaced.
     """
 
     def __init__(self, model: RecurrentTranslator, names: Sequence[str], *, overridable: bool = False) -> None:
@@ -89,7 +90,7 @@ class RecurrentStepGraph(nn.Module):
         self.unpack_memory, self.overridable = memory_unpacker(model.decoder.attention), overridable
 
     def forward(self, tokens: Tensor, source_mask: Tensor, key: Tensor, value: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        """Return log probabilities, `cross`, also `cross_heads` if there are heads, and the next state's tensors."""
+        """Return log probabilities, `cross` (and `cross_heads` for attention with heads), and the next state's tensors."""
         reweight = None
         if self.overridable:
             *state, override, overridden = state  # type: ignore[assignment]
@@ -113,8 +114,8 @@ def overriding(override: Tensor, overridden: Tensor) -> Reweight:
     """Return a function that replaces a mechanism's weights with given ones.
 
     Args:
-        override: The weights, (…,Q,S); (B,Q,S) replaces the weights of all heads (B,H,Q,S).
-        overridden: True for rows to replace, (…,Q).
+        override: The new weights, (…,Q,S). If they have no head axis, (B,Q,S), they replace the weights of every head.
+        overridden: True for each query whose weights are replaced, (…,Q).
     """
 
     def reweight(weights: Tensor, mask: Tensor) -> Tensor:
@@ -134,7 +135,7 @@ def recurrent_graphs(model: RecurrentTranslator, *, overridable: bool = False) -
         overridable: Whether the step accepts attention weights that replace the model's own.
 
     Raises:
-        RequestError: If its attention cannot be part of a graph.
+        RequestError: If the attention of the model cannot be part of a graph.
     """
     check_exportable(model.decoder.attention, "the decoder's attention")
     axes = {"hidden": "BNLH"}

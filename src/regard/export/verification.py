@@ -17,7 +17,7 @@ from regard.text.symbols import PAD, START
 TOLERANCE = 1e-4
 """Largest allowed difference of a log probability, score or weight."""
 SIZES = ((1, 1, 1), (1, 6, 5), (2, 1, 3), (3, 9, 1), (5, 13, 4), (4, 30, 2))
-"""Numbers of sentences, of tokens in the longest one, and of hypotheses, for which graphs are compared."""
+"""Sizes of the inputs for a comparison: number of sentences, tokens in the longest sentence, hypotheses per sentence."""
 _STEPS = 4
 _FIRST_WORD = 4
 """First id that is not a special symbol."""
@@ -101,7 +101,7 @@ def _compare_classifier(model: TextClassifier, exported: Any, tokens: Tensor, ma
 def _compare_sequences(
     model: Seq2Seq[Any], exported: Any, source: Tensor, mask: Tensor, tokens: Tensor, made: Comparison
 ) -> None:
-    """Compare some steps, while hypotheses are reordered and sentences are removed."""
+    """Compare some steps of decoding. Between them, hypotheses are reordered, and once, the first sentence is removed."""
     sites = [site for site in model.sites if site.partition(".")[0] in ("cross", "decoder")]
     ours, theirs = model.encode(source, mask), exported.encode(source, mask)
     beam = torch.zeros_like(tokens[0])
@@ -117,7 +117,10 @@ def _compare_sequences(
 
 
 def by_layer(maps: AttentionMaps) -> AttentionMaps:
-    """Return the weights of an exported step by the sites of the model: `cross_heads` (B,N,L,H,S) as `cross.0` (B,H,N,S), …"""
+    """Return the weights of an exported step by the model's sites.
+
+    For example, `cross_heads` (B,N,L,H,S) becomes one site (B,H,N,S) for each of the L layers: `cross.0`, `cross.1`, ….
+    """
     found = {}
     for name, weights in maps.items():
         if name.endswith("_heads"):
@@ -155,7 +158,7 @@ def _draw_sources(sizes: Sequence[int], vocabulary_size: int, *, seed: int) -> t
 
 
 def _draw_steps(sizes: Sequence[int], vocabulary_size: int, *, seed: int) -> Tensor:
-    """Draw the tokens to feed, (steps, B, N), beginning with the start symbol."""
+    """Draw random tokens to feed to the decoder, (steps, B, N); the first step feeds the start symbol."""
     draw = torch.Generator().manual_seed(100 + seed)
     batch, _, hypotheses = sizes
     low = min(_FIRST_WORD, vocabulary_size - 1)

@@ -1,4 +1,4 @@
-"""Models packed for search on a CPU: the same formulas, computed by fewer and larger operations."""
+"""Models packed for search, mostly on a CPU: the same formulas, computed by fewer and larger operations."""
 
 from regard.inference.linear import int8_products
 from regard.inference.pack import pack

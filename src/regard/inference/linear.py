@@ -31,13 +31,13 @@ _ALIGNED = 32
 number of rows.
 """
 _BLOCK_ROWS = 128
-"""Rows of a product of integers that are converted to float32 at once, while they are in the cache."""
+"""Number of rows of a product of integers that are converted to float32 at once, while they are in the cache."""
 _INT8: ContextVar[bool] = ContextVar("int8", default=False)
 
 
 @contextmanager
 def int8_products() -> Iterator[None]:
-    """Pack weights as 8-bit integers while this context is open. Products with them run on a CPU only."""
+    """Pack weights that are on a CPU as 8-bit integers while this context is open; on other devices, nothing changes."""
     token = _INT8.set(True)
     try:
         yield
@@ -95,7 +95,7 @@ class QuantizedLinear:
 
     @classmethod
     def of(cls, weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> "QuantizedLinear":
-        """Round a weight."""
+        """Build the map from a weight, which is rounded, and a bias."""
         rounded, highest = _rounded(weight.float())
         zeros = weight.new_zeros(len(weight), dtype=torch.float32)
         return cls(rounded.t().contiguous(), highest[:, 0] / 127**2, zeros if bias is None else bias.float())
@@ -122,15 +122,15 @@ PackedMap = PackedLinear | QuantizedLinear
 
 def _rounded(rows: Float[Tensor, "R D"]) -> tuple[Int8[Tensor, "R D"], Float[Tensor, "R 1"]]:
     """Scale each row so that its highest absolute value becomes 127, and round it; return the highest values too."""
-    highest = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # for a row of zeros
+    highest = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # no division by zero for a row of zeros
     return (rows * (127 / highest)).round_().to(torch.int8), highest
 
 
 def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> PackedMap | None:
     """Pack a map, or several maps of the same input, whose outputs are then concatenated.
 
-    Within `int8_products`, the products run in 8-bit integers; otherwise in autocast's dtype, or in the dtype of the weight
-    without autocast.
+    Within `int8_products`, the products run in 8-bit integers on a CPU; otherwise in autocast's dtype, or in the dtype of the
+    weight without autocast.
 
     Args:
         linears: The map or the maps.
@@ -153,7 +153,7 @@ def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> PackedMa
 
 
 def pack_matrix(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, rows: int) -> PackedMap:
-    """Pack x Wᵀ + b, in the dtype of W, or in 8-bit integers within `int8_products`.
+    """Pack x Wᵀ + b, in the dtype of W, or within `int8_products` on a CPU in 8-bit integers.
 
     Args:
         weight: W.

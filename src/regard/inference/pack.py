@@ -1,8 +1,9 @@
 """Pack a model for search.
 
-A search requests the packed form of its model with `pack(model, sentences)`. The packed form has the same contract, and gives
-the same results up to rounding. It is built from the parts of a step, which the model returns. Models or modules that do not
-return their parts, for example because they have hooks or replaced modules, run unchanged.
+A search requests the packed form of its model with `pack(model, sentences)`. In a packed form, weights are converted once to
+the layout that products need, and small operations are joined. It has the methods of `Seq2Seq`, and gives the same results up
+to rounding. It is built from the parts of a step, which the model returns (`Seq2Seq.search_parts`). Models or modules that do
+not return their parts, for example because they have hooks or replaced modules, run unchanged.
 """
 
 from collections.abc import Callable, Collection
@@ -95,10 +96,13 @@ class PackedModel(Seq2Seq[Any]):
 
 
 def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
-    """Return the packed form of a model; the model itself if gradients are enabled or `search_parts` returns None.
+    """Return the packed form of a model, or the model itself if it cannot be packed.
 
-    The products run in autocast's dtype, or in the dtype of the weights without autocast. The packed form is for one search:
-    it does not follow later changes of the weights.
+    A model cannot be packed if gradients are enabled, in training mode, in `torch.compile`, if its `search_parts` returns None,
+    or if neither its output layer nor its decoder can be packed. Of an ensemble, each member is packed.
+
+    The products run in autocast's dtype, or in the dtype of the weights without autocast; within `int8_products`, they run in
+    8-bit integers on a CPU. The packed form is for one search: it does not follow later changes of the weights.
 
     Args:
         model: The model, in evaluation mode.
@@ -121,7 +125,7 @@ def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
 
 
 def _pack_decoder(parts: StepParts, sentences: int) -> Packed | None:
-    """Pack the decoder if it is on a CPU."""
+    """Return the packed decoder; None if it is not on a CPU, or cannot be packed."""
     if parts.decoder is None or parts.output.weight.device.type != "cpu":
         return None
     if isinstance(parts.decoder, RecurrentParts):

@@ -19,7 +19,7 @@ from regard.models.search_parts import RecurrentParts
 
 
 class PackedLayer(nn.Module):
-    """The step of a recurrent layer; see `RecurrentLayer.step`.
+    """A recurrent layer with packed weights, which has only a `step`; see `RecurrentLayer.step`.
 
     Args:
         weights: The weights of the layer.
@@ -55,12 +55,12 @@ class PackedLayer(nn.Module):
 
 
 class PackedReadout(nn.Module):
-    """tanh(C c + W_h o + E y).
+    """tanh(C c + W_h o + E y), with the context c, the cell's output o, the embedding y, and packed maps.
 
     Args:
         context: C.
         output: W_h.
-        embedding: E; None if the embedding is not read.
+        embedding: E; None for a readout that does not use the embedding.
         dtype: The dtype of the sum.
     """
 
@@ -110,7 +110,7 @@ def pack_recurrent(parts: RecurrentParts, sentences: int) -> PackedRecurrent:
 
 
 def _pack_readout(maps: ReadoutMaps, sentences: int, dtype: torch.dtype) -> PackedReadout | None:
-    """Pack a readout; None if one of its maps computes more than x Wᵀ + b."""
+    """Return the packed readout; None if gradients are enabled, or if one of its maps computes more than x Wᵀ + b."""
     context, output = pack_linear(maps.context, sentences), pack_linear(maps.output, sentences)
     embedding = None if maps.embedding is None else pack_linear(maps.embedding, sentences)
     if context is None or output is None or (embedding is None) != (maps.embedding is None):

@@ -1,10 +1,11 @@
 """A Transformer's decoder packed for a search on a CPU: the formula of its `step`, with fewer and larger operations.
 
 * The hypotheses of a sentence share one pool of keys and values; each step adds the keys and values of its N words. A bias of
-  −∞ hides words of other hypotheses. So nothing moves when hypotheses are reordered, and one product of the N queries with all
-  N·t keys takes no longer than N small products.
+  −∞ hides words of other hypotheses. So no key or value is copied when hypotheses are reordered, and one product of the N
+  queries with all N·t keys takes no longer than N small products.
 * One product gives query, key and value of a word.
-* Finished sentences stay in the pool until more than a quarter has finished; then the others are copied to a new pool.
+* Finished sentences stay in the pool until more than a quarter of the pool has finished; then the other sentences are copied to
+  a new pool.
 * Products with weights run in autocast's dtype, such as bfloat16. The features between the layers, the keys, values, scores
   and sums are in float32, or in float64 for a float64 model.
 
@@ -34,7 +35,7 @@ from regard.layers.residual import PreNorm, Residual
 from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, LayerWeights
 
 _FULL = 0.75
-"""If the share of unfinished sentences in the pool is below this value, they are copied to a new pool."""
+"""If the share of unfinished sentences in the pool is below this value, the unfinished ones are copied to a new pool."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -48,7 +49,7 @@ class PackedResidual(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedHeads:
-    """The packed maps of an attention and the residual around it."""
+    """The packed maps of an attention, and the residual connection around it."""
 
     read: PackedMap
     """Map to the concatenated query, key and value; for attention to the source, to the query only."""
@@ -69,7 +70,7 @@ class PackedLayer:
 
 @dataclass(frozen=True)
 class PackedFeedForward:
-    """outer(activation(inner(x))), or with a gate outer(activation(gate(x)) ⊙ inner(x))."""
+    """The packed maps of outer(activation(inner(x))), or, with a gate, of outer(activation(gate(x)) ⊙ inner(x))."""
 
     gate: PackedMap | None
     inner: PackedMap
@@ -133,19 +134,23 @@ class PooledState:
 
     decoder: PackedDecoder
     encoder: dict[str, Tensor]
-    """The weights recorded in the encoder, (B,H,S,S)."""
+    """The attention weights recorded in the encoder, (B,H,S,S), by site."""
     sources: tuple[HeadMemory, ...]
-    """The keys and values of the source for each layer, (R,H,S,E), contiguous; empty in a decoder without a source."""
+    """The keys and values of the source for each layer, contiguous; empty in a decoder without a source. Their shape is
+    (R,H,S,E), for R sentences in the pool, H heads of width E, and S source positions.
+    """
     source_bias: Float[Tensor, "RH 1 S"] | None
-    """0 at the source's tokens, −∞ at padding."""
+    """0 at the source's tokens, −∞ at padding; None in a decoder without a source."""
     words: Pool
-    """The keys and values of all words so far, (L,2,R,H,C,M,E)."""
+    """The keys and values of all words so far, (L,2,R,H,C,M,E), for L layers, R sentences in the pool, and H heads of width E,
+    with places for C words of M hypotheses.
+    """
     bias: Float[Tensor, "B N t M"]
-    """0 at a hypothesis's own words, −∞ at words of other hypotheses."""
+    """0 at the words of the hypothesis itself, −∞ at words of other hypotheses."""
     num_rows: int
-    """The number of sentences in the pool, R."""
+    """The number of sentences in the pool, R, including finished ones that are still there."""
     alive: Int[Tensor, " B"] | None = None
-    """The place of each sentence in the pool; None if sentence i has place i."""
+    """The place in the pool of each unfinished sentence; None if sentence i has place i."""
 
     @property
     def length(self) -> int:
@@ -153,15 +158,15 @@ class PooledState:
         return self.words.length
 
     def memory(self, number: int) -> HeadMemory:
-        """Return the keys and values of the source that a layer attends to, (B,H,S,E)."""
+        """Return the keys and values of the source to which the layer `number` attends, (B,H,S,E) for H heads of width E."""
         return self.sources[number] if self.alive is None else self.sources[number].select(self.alive)
 
     def select(self, beam: Int[Tensor, "B N"]) -> "PooledState":
-        """Return the state in which each new hypothesis continues the old one with the given index."""
+        """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
         return replace(self, bias=self.bias.gather(1, beam[:, :, None, None].expand(-1, -1, *self.bias.shape[2:])))
 
     def keep(self, rows: Int[Tensor, " M"]) -> "PooledState":
-        """Keep these sentences only."""
+        """Return the state of the sentences with the indices `rows` only, in this order."""
         encoder = {site: weights[rows] for site, weights in self.encoder.items()}
         alive = rows if self.alive is None else self.alive[rows]
         kept = replace(self, encoder=encoder, alive=alive, bias=self.bias[rows])
@@ -183,12 +188,12 @@ class PooledState:
         """Run the packed layers over one more word of each hypothesis.
 
         Args:
-            decoder: The decoder of the model, which the packed one replaces.
+            decoder: The decoder of the model; it is not used, because the packed decoder replaces it.
             x: Embeddings with their positions.
             request: The layers whose weights are returned.
 
         Raises:
-            RequestError: If a `reweight` is given, which packed layers do not support.
+            RequestError: If the request replaces weights, which packed layers do not support.
         """
         if request.reweights:
             raise RequestError(
@@ -203,7 +208,7 @@ class PooledState:
         bias, storage = state._own_bias(), state.words.storage
         # Views for all layers at once: with one sentence, the time of a step is proportional to its number of operations.
         places = storage[:, :, :, :, state.length - 1]
-        places[..., count:, :] = 0  # these positions are never written, and undefined values could be NaN
+        places[..., count:, :] = 0  # no hypothesis writes these places, and undefined values could be NaN
         new = places[..., :count, :].unbind(0)
         past = storage.flatten(4, 5)[..., : state.length * storage.shape[5], :].flatten(2, 3).unbind(0)
         for number, layer in enumerate(self.decoder.layers):
@@ -217,7 +222,10 @@ class PooledState:
         return x if self.decoder.norm is None else self.decoder.norm(x), weights, state
 
     def _extended(self, count: int) -> "PooledState":
-        """Extend the pool by one word of each of N = `count` hypotheses; each word attends to itself."""
+        """Return a state with space for one more word of each of N = `count` hypotheses.
+
+        The bias lets each hypothesis attend to its new word, and hides the new words of other hypotheses.
+        """
         words, bias, places = self.words, self.bias, self.bias.shape[3]
         if count > places:
             wider = words.storage.new_zeros(*words.storage.shape[:5], count, words.storage.shape[6])
@@ -250,7 +258,7 @@ class PooledState:
             x: The features of the new words.
             new: A view of the pool, to which the keys and values of the new words are written.
             past: The keys and values of all words, including the new ones; a view of the pool.
-            bias: From `_own_bias`.
+            bias: Result of `_own_bias`.
             need_weights: Whether to return the weights.
         """
         read = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (3, self.decoder.num_heads, -1))
@@ -260,7 +268,7 @@ class PooledState:
         key, value = past.unbind(0)
         context, weights = _attend(read[:, :, 0], key, value, bias)
         own = None
-        if need_weights:  # at each position, only the hypothesis's own word has a weight above 0
+        if need_weights:  # sum over M: at each position, only the word of the hypothesis itself has a weight above 0
             shape = (self.num_rows, self.decoder.num_heads, x.shape[1], self.length, -1)
             own = self._take(weights.view(shape).sum(-1))
         return heads.residual.after(x, heads.output(self._take(context))), own
@@ -280,7 +288,7 @@ class PooledState:
         return x if self.alive is None else x.new_zeros(self.num_rows, *x.shape[1:]).index_copy_(0, self.alive, x)
 
     def _take(self, x: Tensor) -> Tensor:
-        """Reorder (R,…) to (B,…)."""
+        """Reorder (R,…), in the order of the pool, to (B,…), without finished sentences."""
         return x if self.alive is None else x.index_select(0, self.alive)
 
 
@@ -316,8 +324,8 @@ def pack_decoder(parts: DecoderParts, rows: int) -> PackedDecoder | None:
         rows: Number of sentences in the search.
 
     Returns:
-        The packed decoder. None if a linear map computes more than x Wᵀ + b (an adapter, a hook, a subclass), or if attentions
-        have different numbers of heads.
+        The packed decoder. None if gradients are enabled, if a linear map of an attention computes more than x Wᵀ + b (an
+        adapter, a hook, a subclass), or if attentions have different numbers of heads.
     """
     across = [layer.across[0].num_heads for layer in parts.layers if layer.across is not None]
     if len({*across, *(layer.own.num_heads for layer in parts.layers)}) > 1:

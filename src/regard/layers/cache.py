@@ -1,7 +1,8 @@
 """The keys and values that a causal decoder keeps from step to step.
 
-A step copies nothing: it writes its keys into the free space of a `Pool`. `select` copies the keys and adds new free space.
-Time is the first axis, so that the keys of one step are contiguous.
+A step writes its keys and values into the free space of a `Pool`. Earlier ones are copied only if that space is missing or used
+by another state, or if gradients are needed. `select` copies keys and values, and adds new free space. Time is the first axis,
+so that the keys and values of one step are contiguous.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from regard.attention.head_memory import HeadMemory
 from regard.layers.pool import Pool
 
 _SPARE = 8
-"""Number of positions that are left free when keys are copied."""
+"""Number of free positions that `select` adds."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,9 @@ class KeyValueCache:
     """The keys and values of one attention layer, for R hypotheses and t positions."""
 
     pool: Pool
-    """Pool (C,R,W) of [key; value] for each position, with all heads concatenated."""
+    """Pool (C,R,W) with space for C ≥ t positions of R hypotheses. The last axis concatenates the keys of all heads, and then
+    their values.
+    """
     heads: tuple[int, int]
     """Number of heads, and the width of each."""
 
@@ -33,12 +36,12 @@ class KeyValueCache:
 
     @classmethod
     def begin(cls, first: HeadMemory) -> "KeyValueCache":
-        """Build a cache that holds the keys and values of the first position, (R,G,1,Da)."""
+        """Build a cache with the keys and values of the first position, (R,G,1,Da) for G heads of width Da."""
         rows, heads, _, width = first.key.shape
         return cls(Pool.empty(first.key.new_empty(0, rows, 2 * heads * width), 0), (heads, width)).append(first)
 
     def append(self, new: HeadMemory) -> "KeyValueCache":
-        """Return a cache with one more position, (R,G,1,Da); this one is unchanged."""
+        """Return a cache with one more position, whose keys and values are `new`, (R,G,1,Da); this cache does not change."""
         row = torch.stack((new.key[:, :, 0], new.value[:, :, 0]), 1).flatten(1)
         if torch.is_grad_enabled() and (row.requires_grad or self.pool.storage.requires_grad):
             return KeyValueCache(Pool.of(torch.cat((self.pool.positions, row[None])), 0), self.heads)
@@ -47,7 +50,7 @@ class KeyValueCache:
         return KeyValueCache(pool, self.heads)
 
     def select(self, rows: Int[Tensor, " M"]) -> "KeyValueCache":
-        """Keep the given rows, in the given order."""
+        """Return a cache with the given rows (hypotheses) only, in the given order."""
         kept = self.pool.positions
         if torch.is_grad_enabled() and kept.requires_grad:
             return KeyValueCache(Pool.of(kept.index_select(1, rows), 0), self.heads)

@@ -1,6 +1,6 @@
 """A Transformer decoder without a source: encoder layers with causal attention.
 
-Letters: B batch, T target, N hypotheses of a sentence, D width.
+Letters: B batch, T target, N hypotheses of a sentence, t words so far, H heads, D width.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,11 @@ class CausalLayer(EncoderLayer):
     Args:
         attention: A causal attention of width D.
         attention_residual: Residual connection of the attention.
-        feed_forward: Module from (…,D) to (…,D).
+        feed_forward: Module that maps features (…,D) to features (…,D).
         feed_forward_residual: Residual connection of the feed-forward part.
 
     Raises:
-        ConfigError: If the attention is not causal.
+        ConfigError: If the attention is not causal, or its queries and keys have different widths.
     """
 
     attention: MultiHead
@@ -62,7 +62,11 @@ class CausalLayer(EncoderLayer):
         reweight: Reweight | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
-        """Return the features of one new word of each hypothesis, the weights, and the cache with the new keys."""
+        """Run this layer over one new word of each hypothesis; `cache` is None for the first word.
+
+        The results are the features, the attention weights (None if not needed), and a cache that also contains the keys and
+        values of the new words.
+        """
         context, weights, cache = attend_within(
             self.attention, self.attention_residual.before(x), cache, reweight=reweight, need_weights=need_weights
         )
@@ -71,7 +75,7 @@ class CausalLayer(EncoderLayer):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the parts if `step` computes exactly the formula of `LayerParts`."""
+        """Return the parts of this layer if `step` computes exactly what `LayerParts` describes, else None."""
         own = self.attention.head_maps()
         if own is None:
             return None
@@ -102,10 +106,11 @@ class CausalDecoder(TransformerEncoder):
             x: Embeddings with their positions.
             memories: Empty, because there is no source.
             caches: The keys and values of the earlier words; None for the first word.
-            request: Weights to record or to replace, by layer.
+            request: Weights to return or to replace, by the number of the layer.
 
         Returns:
-            The features, the weights (B,H,N,t) by layer, and the caches including the new words.
+            The features, the requested weights, and the caches with the new words. The weights are (B,H,N,t) for N hypotheses
+            of each sentence and t words so far.
         """
         weights, after = LayerWeights(), []
         for number, layer in enumerate(self.layers):
@@ -119,6 +124,6 @@ class CausalDecoder(TransformerEncoder):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the parts if `step` computes exactly the formula of `DecoderParts`."""
+        """Return the parts of this decoder if `step` computes exactly what `DecoderParts` describes, else None."""
         layers = [cast(CausalLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)

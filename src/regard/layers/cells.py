@@ -1,19 +1,22 @@
 """GRU and LSTM cells: their formulas, and single steps with a hand-written backward pass.
 
-GRU (Cho et al. 2014, as in cuDNN and PyTorch), with the linear maps x of the input and h of the state for the three gates:
+GRU (Cho et al. 2014, in the form of cuDNN and PyTorch). The letters x with an index are linear maps of the input, the letters h
+with an index are linear maps of the state h, and h' is the next state:
 
     r = σ(x_r + h_r)    z = σ(x_z + h_z)    n = tanh(x_n + r ⊙ h_n)    h' = (1 − z) ⊙ n + z ⊙ h
 
-LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000):
+LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000), with the cell state c and the next one c':
 
     i = σ(·_i)    f = σ(·_f)    g = tanh(·_g)    o = σ(·_o)    with ·_k = x_k + h_k
     c' = f ⊙ c + i ⊙ g          h' = o ⊙ tanh c'
 
-The backward pass is written by hand because a loop of small steps spends its time in autograd's bookkeeping and in one weight
-gradient per step. Here the steps write into buffers that are allocated once, and a single product after the loop computes the
+The backward pass is written by hand, because autograd would spend most of the time on bookkeeping and on a weight gradient for
+each small step. Here the steps write into buffers that are allocated once, and a single product after the loop computes the
 weight gradient.
 
-Both cells store four vectors of width H per step, called slots: an LSTM's four gates, or a GRU's [r, z, x_n, h_n].
+Each step has four vectors of width H, called slots: those from which an LSTM computes i, f, g and o, or from which a GRU
+computes r, z and n (x_n and h_n are two slots). A tape stores the slots after the activations, with n instead of x_n. The
+gradient of a slot is the gradient before its activation.
 """
 
 from typing import Literal
@@ -26,12 +29,12 @@ NUM_GATES = {"gru": 3, "lstm": 4}
 
 
 def tanh_(x: Tensor) -> Tensor:
-    """Compute tanh in place as 2·σ(2x) − 1, which is several times faster on a CPU and has the same absolute error."""
+    """Compute tanh in place as 2·σ(2x) − 1: several times faster than `torch.tanh` on a CPU, with the same absolute error."""
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
-    """Return the next state, computed by the formula from gates (…, 3·H) and state (…, H)."""
+    """Return a GRU's next state from `x_gates` and `h_gates` (…, 3·H), the mapped input and state, and the state (…, H)."""
     x_r, x_z, x_n = x_gates.chunk(3, dim=-1)
     h_r, h_z, h_n = h_gates.chunk(3, dim=-1)
     reset, update = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
@@ -40,30 +43,36 @@ def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
 
 
 def lstm_cell(x_gates: Tensor, h_gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the next state and cell state, computed by the formula from gates (…, 4·H) and cell state (…, H)."""
+    """Return an LSTM's next state and cell state.
+
+    `x_gates` and `h_gates` (…, 4·H) are the mapped input and state, and `cell` (…, H) is the cell state.
+    """
     ingate, forget, new, outgate = (x_gates + h_gates).chunk(4, dim=-1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(ingate) * torch.tanh(new)
     return torch.sigmoid(outgate) * torch.tanh(cell), cell
 
 
 class StateMap:
-    """The linear map from the state to the gates, in the dtype of the products."""
+    """The linear map from the state to the gates, whose products are computed in a given dtype."""
 
     def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> None:
-        """Store `weight` (G·H, H) and `bias` (G·H,), in the layout of `torch.nn.GRU` or `torch.nn.LSTM`."""
+        """Store `weight` (G·H, H) and `bias` (G·H,) in PyTorch's layout, for the G = 3 gates of a GRU or the 4 of an LSTM."""
         self.width = weight.shape[1]
         self.is_gru = weight.shape[0] == 3 * self.width
         self.weight = weight.detach().to(dtype)
         self.bias = bias.detach().to(dtype)
 
     def input_bias(self) -> Tensor:
-        """Return the part of the bias that can be added to the inputs: all except a GRU's b_hn, because r multiplies it."""
+        """Return the bias that can be added to `x_gates` before the steps.
+
+        In a GRU, zeros replace the bias of h_n, because the reset gate r multiplies h_n.
+        """
         if not self.is_gru:
             return self.bias
         return torch.cat((self.bias[: 2 * self.width], self.bias.new_zeros(self.width)))
 
     def forward(self, x_gates: Tensor, state: Tensor, slots: Tensor) -> None:
-        """Fill the slots (M, 4·H) from x_gates (M, G·H), which include `input_bias`, and the state (M, H)."""
+        """Fill the slots (M, 4·H) of M rows from `x_gates` (M, G·H), which include `input_bias`, and the state (M, H)."""
         if not self.is_gru:
             torch.addmm(x_gates, state, self.weight.T, out=slots)
             return
@@ -82,7 +91,8 @@ class StateMap:
     def weight_gradient(self, d_slots: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradients of weight and bias for all steps at once.
 
-        `d_slots` is (T·M, 4·H), and `states` (T·M, H) are the states before each step.
+        `d_slots` (T·M, 4·H) contains the gradients of the slots of M rows in T steps, and `states` (T·M, H) the states before
+        each step.
         """
         exact = torch.float64 if d_slots.dtype == torch.float64 else torch.float32
         if not self.is_gru:
@@ -94,9 +104,9 @@ class StateMap:
 
 
 class GRUTape:
-    """A GRU's steps over M rows, with the values that the backward pass needs.
+    """A record of a GRU's T steps over M rows, with the values that the backward pass needs.
 
-    `state` (T+1, M, H) begins with the initial state.
+    `state` (T+1, M, H) contains the initial state and the state after each step.
     """
 
     def __init__(self, num_steps: int, state: Tensor) -> None:
@@ -106,7 +116,7 @@ class GRUTape:
         self.slots = state.new_empty(num_steps, rows, 4 * self.width)
 
     def forward(self, step: int, slots: Tensor) -> None:
-        """Compute `state[step + 1]` from `slots`."""
+        """Compute `state[step + 1]` from `state[step]` and the slots before the activations."""
         width, kept = self.width, self.slots[step]
         kept.copy_(slots)
         kept[:, : 2 * width].sigmoid_()
@@ -115,9 +125,9 @@ class GRUTape:
         torch.lerp(candidate, self.state[step], update, out=self.state[step + 1])
 
     def backward(self, step: int, d_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient of the slots, and the direct part of the gradient of `state[step]`.
+        """Return the gradient of the slots, and the part of the gradient of `state[step]` that does not pass through the slots.
 
-        `d_state` is the gradient of `state[step + 1]`.
+        That part comes from z ⊙ h in the formula. `d_state` is the gradient of `state[step + 1]`.
         """
         width, kept = self.width, self.slots[step]
         reset, update, candidate, recurrent = kept.split(width, dim=1)
@@ -135,7 +145,10 @@ class GRUTape:
 
 
 class LSTMTape:
-    """An LSTM's steps over M rows. `cell` has the layout of `state`; its gradient is kept in `d_cell`."""
+    """A record of an LSTM's T steps over M rows, with the values that the backward pass needs.
+
+    `state` and `cell`, both (T+1, M, H), contain the initial state and cell state, and those after each step.
+    """
 
     def __init__(self, num_steps: int, state: Tensor, cell: Tensor) -> None:
         rows, self.width = state.shape
@@ -145,10 +158,12 @@ class LSTMTape:
         self.slots = state.new_empty(num_steps, rows, 4 * self.width)
         self.squashed = state.new_empty(num_steps, rows, self.width)
         self.d_cell = torch.zeros_like(state)
-        """During the backward pass, the gradient of the cell state after the current step."""
+        """Gradient of the cell state in the backward pass: `backward(step)` reads that of `cell[step + 1]`, and then stores
+        that of `cell[step]`.
+        """
 
     def forward(self, step: int, slots: Tensor) -> None:
-        """Compute `state[step + 1]` and `cell[step + 1]` from `slots`."""
+        """Compute `state[step + 1]` and `cell[step + 1]` from `cell[step]` and the slots before the activations."""
         width, kept, squashed, cell = self.width, self.slots[step], self.squashed[step], self.cell[step + 1]
         kept.copy_(slots)
         ingate, forget, new, outgate = kept.split(width, dim=1)
@@ -160,7 +175,7 @@ class LSTMTape:
         torch.mul(outgate, squashed, out=self.state[step + 1])
 
     def backward(self, step: int, d_state: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient of the slots, and None, because the gradient of `state[step]` has no direct part."""
+        """Return the gradient of the slots, and None, because `state[step]` affects an LSTM's step only through the slots."""
         width, kept, squashed = self.width, self.slots[step], self.squashed[step]
         ingate, forget, new, outgate = kept.split(width, dim=1)
         d_cell = d_state * outgate

@@ -1,18 +1,18 @@
 """Cross entropy of an output layer without storing all its logits.
 
-For features f_m, the output layer's weight W and bias b, and the gold word y_m,
+For the features f_m of position m, the output layer's weight W and bias b, and the gold word y_m,
 
     z_m = W f_m + b,    nll_m = log Σ_v exp z_mv − z_m,y_m,
     loss_m = (1 − ε)·nll_m + ε·(log Σ_v exp z_mv − mean_v z_mv)
 
-with label smoothing ε (Szegedy et al. 2016). With probabilities p_m of some words as a soft target, such as a teacher's
-probabilities (Hinton et al. 2015), the loss is
+with label smoothing ε (Szegedy et al. 2016). A soft target gives probabilities p_m of some words, such as those of a teacher
+(Hinton et al. 2015). If λ is its share in the loss, the loss is
 
     (1 − λ)·loss_m + λ·(log Σ_v exp z_mv − Σ_v p_mv z_mv).
 
 The logits of M positions and V words are by far the largest tensor of a translator. Here they are computed for a chunk of rows
-at a time, and converted to their gradient in place while they are in the cache. Wijmans et al. 2024 (Cut cross-entropy) and Hsu
-et al. 2024 (Liger) do the same on GPUs.
+(positions) at a time, and converted to their gradient in place while they are in the cache. Wijmans et al. 2024 (Cut
+cross-entropy) and Hsu et al. 2024 (Liger) do the same on GPUs.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,15 @@ from regard.shapes import check_shape
 CHUNK_ELEMENTS = 1 << 20
 """Number of float32 logits in memory at once on a CPU: a few megabytes, which fit into the cache."""
 BUFFER_ELEMENTS = 1 << 22
-"""Number of gradients of logits, in the dtype of the products, that are collected for one large product."""
+"""Number of gradients of logits, in the dtype of the products, that are collected for one large product on a CPU."""
 GPU_ELEMENTS = 1 << 26
 """The value of `CHUNK_ELEMENTS` and `BUFFER_ELEMENTS` on a GPU."""
 SMALLEST = 1e-30
 """Smallest probability whose logarithm is computed directly; float32 stores smaller ones with fewer digits or as zero."""
 ROW_ALIGNMENT = 32
-"""The number of rows is a multiple of this, because a product of a new size takes a CPU about a millisecond to set up."""
+"""On a CPU, rows are padded to a multiple of this number, because a product with a new number of rows takes about a millisecond
+to set up.
+"""
 ALIGNMENT = 16
 """Vocabularies are padded to a multiple of this; otherwise float32 products run at about half the speed on a CPU."""
 
@@ -44,11 +46,11 @@ class SoftTargets(NamedTuple):
     """Probabilities of some words at each position, as a target of the loss."""
 
     words: Int[Tensor, "M K"]
-    """Words in [0, V), all different in a row."""
+    """Ids of words in [0, V), all different in a row."""
     probabilities: Float[Tensor, "M K"]
     """Their probabilities, which sum to one in each row. All other words have probability zero."""
     weight: float
-    """λ in [0, 1]: the share of this target in the loss; the gold word has the rest."""
+    """λ in [0, 1], the share of this target in the loss; the gold word has the share 1 − λ."""
 
 
 def pad_vocabulary(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> tuple[Tensor, Tensor | None]:
@@ -71,16 +73,16 @@ def linear_cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sum the cross entropy of `features @ weight.T + bias` with `target`.
 
-    Under autocast, the products run in its dtype; sums and exponentials are in float32 (float64 for float64 inputs).
+    Under autocast, the products run in autocast's dtype; sums and exponentials are in float32 (float64 for float64 inputs).
 
     Args:
         features: Features from which words are predicted, one row per position.
-        weight: The output layer.
-        bias: Its bias, if it has one.
-        target: Gold words in [0, V). Rows equal to `ignore_index` are ignored.
+        weight: Weight of the output layer.
+        bias: Bias of the output layer; None if it has none.
+        target: Ids of the gold words in [0, V). Positions whose gold word is `ignore_index` are ignored.
         label_smoothing: ε in [0, 1).
         soft: Soft targets in addition to the gold words; None for gold words only.
-        ignore_index: The padding word.
+        ignore_index: Id of padding.
 
     Returns:
         The summed loss, and the summed negative log-likelihood of the gold words in nats, without smoothing and without a
@@ -157,7 +159,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 class _ChunkedPass:
-    """A pass over all positions, a chunk at a time."""
+    """The computation of losses and gradients for all positions, a chunk at a time."""
 
     def __init__(
         self,
@@ -222,7 +224,10 @@ class _ChunkedPass:
         return None if d_features is None else d_features[: self.given], d_weight, d_bias
 
     def _losses(self, part: slice, place: Tensor | None, label_smoothing: float, ignore_index: int) -> Tensor:
-        """Add a chunk's losses to the sums, and return its softmax (0 for added words), in `place` if the dtype allows it."""
+        """Add a chunk's losses to the sums, and return its softmax, which is stored in `place` if the dtype allows it.
+
+        The unused words that pad the vocabulary get probability 0.
+        """
         target = self.target[part]
         counts = target != ignore_index
         logits = functional.linear(self.features[part], self.weight, self.bias)
@@ -250,7 +255,7 @@ class _ChunkedPass:
     def _gradient_of_logits(self, softmax: Tensor, part: slice, label_smoothing: float, ignore_index: int) -> None:
         """Subtract the target from the softmax in place, and set ignored rows to zero.
 
-        The target is (1 − λ)·((1 − ε)·onehot(y) + ε/V) + λ·p.
+        With the letters of the module, the target is (1 − λ)·((1 − ε)·onehot(y) + ε/V) + λ·p.
         """
         target = self.target[part]
         gold_share = 1.0 if self.soft is None else 1 - self.soft.weight
@@ -265,5 +270,5 @@ class _ChunkedPass:
 
 
 def _rows(limit: int) -> int:
-    """Return the maximum number of rows of a chunk, aligned if possible."""
+    """Return `limit` rounded down to a multiple of `ROW_ALIGNMENT`; smaller limits are not rounded, but become at least 1."""
     return max(1, limit - limit % ROW_ALIGNMENT if limit >= ROW_ALIGNMENT else limit)

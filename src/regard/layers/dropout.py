@@ -18,11 +18,11 @@ class Dropout(nn.Module):
     """y = x·b/(1 − p), where b is 1 with probability 1 − p, else 0, for each element; in evaluation mode y = x.
 
     Reference: Srivastava et al. 2014.
-    Differs from the paper: it scales in training and not in evaluation. On a CPU, p is rounded to a multiple of 1/65,536, and
-    the scale uses the rounded p.
+    Differs from the paper: it scales in training and not in evaluation. On a CPU, without `torch.compile` and the transforms of
+    `torch.func`, p is rounded to a multiple of 1/65,536, and the scale uses the rounded p.
 
     Args:
-        p: Probability of zero, 0 ≤ p < 1.
+        p: Probability that an element becomes zero, 0 ≤ p < 1.
     """
 
     def __init__(self, p: float = 0.0) -> None:
@@ -44,11 +44,11 @@ class Dropout(nn.Module):
 
 
 def _multiplier(x: Tensor, p: float) -> Tensor:
-    """Return b/(1 − p) in the shape of x."""
+    """Return random factors b/(1 − p) in the shape of x, where b is 1 with probability 1 − p, else 0."""
     count = x.numel()
     kept = min(max(round((1 - p) * _LEVELS), 1), _LEVELS - 1)
     bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     levels = bits.view(torch.int16)[:count].view(x.shape).to(torch.float32)
-    # The integers are exact in float32, so each difference is ≥ 1 or ≤ 0. A comparison would take four times as long.
+    # The integers are exact in float32, so clamping gives exactly 0 or 1. A comparison would take four times as long.
     chosen = levels.neg_().add_(kept - _LEVELS // 2).clamp_(0, 1)
     return chosen.to(x.dtype).mul_(_LEVELS / kept)

@@ -26,7 +26,7 @@ class PositionWise(nn.Module, ABC):
 
     @abstractmethod
     def maps(self) -> FeedForwardMaps | None:
-        """Return the linear maps if a call in evaluation mode computes exactly the formula of `FeedForwardMaps`."""
+        """Return the linear maps if a call in evaluation mode computes exactly the formula of `FeedForwardMaps`, else None."""
 
 
 class FeedForward(PositionWise):
@@ -66,8 +66,9 @@ class FeedForward(PositionWise):
 class GatedFeedForward(PositionWise):
     """W_2 dropout(f(V x) ⊙ W x), without biases; with f = SiLU it is SwiGLU.
 
-    Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6. For as many parameters as a `FeedForward`, use two
-    thirds of its `hidden_size`.
+    The arguments are those of `FeedForward`. For the same number of parameters, use two thirds of its `hidden_size`.
+
+    Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6.
     """
 
     def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:

@@ -7,8 +7,11 @@ There are two orders. In both, the gates of the cell also read x_t, a map of the
       h_t = cell(x_t + Σ_s w_ts F v_s, h_{t−1})       w_t = softmax(score(W_q h_t, k))
                                                       a_t = tanh(Σ_s w_ts C v_s + W_h h_t + b)
 
-The loop contains only what depends on the previous step: F v_s or C v_s are projected once for all steps (the caller passes
-them as `values`), and weight gradients are one product over all steps after the loop.
+Letters: t step, s source position, w weights, k keys, v values, h state, a readout. W_q maps the state to the query. F is the
+part of the cell's input weight for the context or for the readout. C, W_h and b belong to `AttentionalReadout`.
+
+The loop contains only the operations that depend on the previous step. F v_s or C v_s is computed once for all steps, and the
+caller passes it as `values`. After the loop, one product over all steps computes the gradient of each weight.
 """
 
 from dataclasses import dataclass
@@ -24,7 +27,11 @@ from regard.layers.scoring import build_score_tape
 
 @dataclass(frozen=True)
 class FeedbackInputs:
-    """Inputs of both loops. G is the number of gates, A the width of the keys, P the width of the projected values."""
+    """Inputs of both loops.
+
+    Letters: B sentences, S source, T steps, H width of the state, G number of gates, A width of the keys, P width of the
+    projected values.
+    """
 
     x_gates: Tensor
     """Contribution of the embedding to the gates, (T,B,G·H), including the input bias."""
@@ -37,13 +44,13 @@ class FeedbackInputs:
     bias_hh: Tensor
     """Bias of the map from the state to the gates, (G·H,)."""
     keys: Tensor
-    """Prepared keys, (B,S,A)."""
+    """Keys of the source, as returned by `Attention.prepare`, (B,S,A)."""
     values: Tensor
-    """Projected values, (B,S,P)."""
+    """Values of the source, multiplied by F (attend first) or C (cell first; see the module), (B,S,P)."""
     query_weight: Tensor
-    """W_q, (A,H)."""
+    """W_q, the map from the state to the query, (A,H)."""
     score_weight: Tensor | None
-    """v of an additive score, (A,); None for a bilinear score."""
+    """v of an additive score v·tanh(q + k), (A,); None for a bilinear score."""
 
     def tensors(self) -> tuple[Any, ...]:
         """Return the tensors in the order of the fields, for autograd."""
@@ -51,16 +58,19 @@ class FeedbackInputs:
 
 
 def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Run Bahdanau's order, for which P = G·H, and return the states (T,B,H) and the weights (T,B,S)."""
+    """Run Bahdanau's order (attend first), and return the states (T,B,H) and the attention weights (T,B,S).
+
+    The width P of the projected values must be G·H. Products with weights run in `dtype`.
+    """
     return _AttendFirst.apply(dtype, key_mask, *inputs.tensors())
 
 
 def cell_first(
     inputs: FeedbackInputs, key_mask: Tensor | None, feed: Tensor, combine: Tensor, bias: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Run Luong's order with input feeding, with the matrices F (G·H,P) and W_h (P,H), and the bias b (P,).
+    """Run Luong's order (cell first) with input feeding, and return the readouts a_t (T,B,P) and the attention weights (T,B,S).
 
-    The function returns a_t of all steps, (T,B,P), and the weights (T,B,S).
+    `feed` is F (G·H,P), `combine` is W_h (P,H), and `bias` is b (P,). Products with weights run in `dtype`.
     """
     return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs.tensors())
 

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 _SPARE = 8
-"""Minimum number of positions that are left free when a pool is copied."""
+"""Minimum number of free positions that `extended` adds when it must copy a pool."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The first `length` positions along one axis of a tensor that has space for more, copied on write."""
+    """The first `length` positions along one axis of a tensor, which may have free space for more positions."""
 
     storage: Tensor
-    """The positions, and free space behind them."""
+    """The tensor: the positions, and free space after them."""
     axis: int
     """The axis of positions."""
     length: int
@@ -40,7 +40,7 @@ class Pool:
 
     @classmethod
     def of(cls, positions: Tensor, axis: int) -> "Pool":
-        """Build a pool of these positions, without free space."""
+        """Build a pool that consists of the given positions, without free space."""
         length = positions.shape[axis]
         return cls(positions, axis, length, [length])
 
@@ -50,7 +50,7 @@ class Pool:
         return self.storage.narrow(self.axis, 0, self.length)
 
     def extended(self) -> "Pool":
-        """Return the pool with one more position, for the caller to write. This pool does not change."""
+        """Return a pool with one more position, which the caller must fill; the positions of this pool do not change."""
         pool = self
         if self.length == self.storage.shape[self.axis] or self.length < self.used[0]:
             pool = self.with_space(max(_SPARE, self.length))
@@ -73,7 +73,10 @@ class Pool:
         return made
 
     def _empty(self, capacity: int, axis: int | None = None, size: int = 0) -> "Pool":
-        """Build a pool of the same length with undefined values; `size` replaces the size along `axis`."""
+        """Build a pool of the same length with undefined values, and space for `capacity` positions in all.
+
+        If `axis` is given, `size` replaces the size of the storage along it.
+        """
         shape = list(self.storage.shape)
         shape[self.axis] = capacity
         if axis is not None:

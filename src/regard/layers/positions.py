@@ -13,12 +13,12 @@ from regard.errors import ConfigError
 class SinusoidalPositions(nn.Module):
     """x_t + p_t with p_t,2i = sin(t / 10000^(2i/D)) and p_t,2i+1 = cos(t / 10000^(2i/D)).
 
-    It has no parameters and no maximum length.
+    t is the position, and the features 2i and 2i + 1 form a pair. The module has no parameters and no maximum length.
 
     Reference: Vaswani et al. 2017, section 3.5.
 
     Args:
-        size: D, even.
+        size: D, width of the embeddings, even.
     """
 
     def __init__(self, size: int) -> None:
@@ -29,12 +29,12 @@ class SinusoidalPositions(nn.Module):
         self.size = size
 
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
-        """Add the positions start, start + 1, …"""
+        """Add the vectors of the positions `start`, `start` + 1, … to x."""
         return x + sinusoids(x.shape[1], self.size, start=start, device=x.device).to(x.dtype)
 
 
 def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | None = None) -> Float[Tensor, "T D"]:
-    """Return the table of `SinusoidalPositions` in float64, so that it is rounded only once, when it is used."""
+    """Return the vectors p_t of `SinusoidalPositions` from t = `start` on, in float64, so that only their use rounds them."""
     position = torch.arange(start, start + length, device=device, dtype=torch.float64)
     rate = 10_000.0 ** (-torch.arange(0, size, 2, device=device, dtype=torch.float64) / size)
     angle = position[:, None] * rate
@@ -42,12 +42,12 @@ def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | 
 
 
 class LearnedPositions(nn.Module):
-    """x_t + p_t with a learned vector p_t for each position. Positions after the last one share its vector.
+    """x_t + p_t, with a learned vector p_t for each position t below `max_length`. Later positions use the last vector.
 
     Reference: Gehring et al. 2017, section 3.1.
 
     Args:
-        size: D, ≥ 1.
+        size: D, width of the embeddings, ≥ 1.
         max_length: Number of positions with a vector, ≥ 1.
     """
 
@@ -60,7 +60,7 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
-        """Add the positions start, start + 1, …"""
+        """Add the vectors of the positions `start`, `start` + 1, … to x."""
         position = torch.arange(start, start + x.shape[1], device=x.device).clamp(max=self.max_length - 1)
         return x + self.weight[position]
 
@@ -69,14 +69,15 @@ class NoPositions(nn.Module):
     """x unchanged, for attention with relative positions."""
 
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
-        """Add nothing."""
+        """Return x unchanged."""
         return x
 
 
 def build_positions(kind: Literal["sinusoidal", "learned", "rotary"], size: int) -> nn.Module:
     """Return the module that adds positions to embeddings.
 
-    There are 512 learned vectors, more than the steps of a search with the default length limit.
+    For `learned`, there are vectors for 512 positions; by default, a search takes at most 500 steps, unless required words or a
+    minimum length need more. For `rotary`, the module adds nothing, because the attention itself rotates queries and keys.
     """
     match kind:
         case "sinusoidal":

@@ -1,4 +1,4 @@
-"""Readouts: features that predict the next word, from the cell's output o, context c and the last word's embedding y."""
+"""Readouts: features that predict the next word, from the cell's output o, the context c, and the last word's embedding y."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from regard.attention.capabilities import capability
 
 @dataclass(frozen=True)
 class ReadoutMaps:
-    """The linear maps of tanh(C c + W_h o + E y)."""
+    """The linear maps of a readout tanh(C c + W_h o + E y), with context c, the cell's output o, and embedding y."""
 
     context: nn.Linear
     output: nn.Linear
     embedding: nn.Linear | None = None
-    """E; None if the embedding is not read."""
+    """E; None for a readout that does not use the embedding."""
 
 
 class Readout(nn.Module, ABC):
-    """Features of width `size` from output, context and embedding."""
+    """Base of readouts, which compute features of width `size` from the cell's output, the context and the embedding."""
 
     size: int
 
@@ -32,12 +32,12 @@ class Readout(nn.Module, ABC):
         """Return the features of one step or of all steps."""
 
     def maps(self) -> ReadoutMaps | None:
-        """Return the linear maps if a call computes exactly the formula of `ReadoutMaps`."""
+        """Return the linear maps if a call computes exactly the formula of `ReadoutMaps`, else None."""
         return None
 
 
 class OutputReadout(Readout):
-    """The cell's output o, which already depends on the attention through the cell."""
+    """The cell's output o alone, for decoders whose cell reads the context, so that o already depends on the attention."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class OutputReadout(Readout):
 
 
 class ConcatReadout(Readout):
-    """[o; c]."""
+    """The cell's output o and the context c, concatenated: [o; c]."""
 
     def __init__(self, hidden_size: int, *, context_size: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class ConcatReadout(Readout):
 
 
 class AttentionalReadout(Readout):
-    """tanh(C c + W_h o + b), the attentional state (Luong et al. 2015, eq. 5)."""
+    """tanh(C c + W_h o + b), with the context c and the cell's output o: the attentional state (Luong et al. 2015, eq. 5)."""
 
     def __init__(self, hidden_size: int, *, context_size: int, size: int) -> None:
         super().__init__()
@@ -76,7 +76,10 @@ class AttentionalReadout(Readout):
 
 
 class DeepReadout(Readout):
-    """tanh(C c + W_h o + E y + b): a deep output (Bahdanau et al. 2015, appendix A.2.2, which uses maxout)."""
+    """tanh(C c + W_h o + E y + b), with the context c, the cell's output o, and the embedding y: a deep output.
+
+    Reference: Bahdanau et al. 2015, appendix A.2.2, with maxout instead of tanh.
+    """
 
     def __init__(self, hidden_size: int, *, context_size: int, embedding_size: int, size: int) -> None:
         super().__init__()

@@ -1,13 +1,13 @@
 """Recurrent layers over batches with padding at the end of each row, in one or two directions.
 
 Both directions run in one loop. The backward direction reads each sequence reversed within its length. So sequences need not be
-packed, the state at a word does not depend on padding, and lengths stay on the device.
+packed, the state at a word does not depend on padding, and the lengths need not be copied from the GPU to the CPU.
 
 PyTorch's own loops are used instead where they are faster: oneDNN's for an LSTM on a CPU (it takes a sixth less time in
-training, and half the time for a single sentence), and cuDNN's on a GPU. They cannot skip padding, and return only the cell
-state after the last step. So an LSTM gets an additional input, which is 1 at padding: it closes the input gate and opens the
-forget gate. Then the cell state after the last step is exactly the cell state after the last word. As in PyTorch's own layers,
-cuDNN uses TF32 for float32 on GPUs that have it, unless `torch.backends.cudnn.allow_tf32` is False.
+training, and half the time for a single sentence), and cuDNN's on a GPU. PyTorch's loops cannot skip padding, and return only
+the cell state after the last step. So an LSTM gets an additional input, which is 1 at padding: it closes the input gate and
+opens the forget gate. Then the cell state after the last step is exactly the cell state after the last word. As in PyTorch's
+own layers, cuDNN uses TF32 for float32 on GPUs that have it, unless `torch.backends.cudnn.allow_tf32` is False.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,10 @@ _SUFFIXES = ("", "_reverse")
 
 @dataclass(frozen=True)
 class CellWeights:
-    """Weights of a step, which computes x_gates = W_x x + b_x, h_gates = W_h h + b_h, and then the formula of the cell."""
+    """Weights of a step of a recurrent layer, from an input x and a state h.
+
+    The step computes x_gates = W_x x + b_x, h_gates = W_h h + b_h, and then `gru_cell` or `lstm_cell`.
+    """
 
     input_weight: Float[Tensor, "G D"]
     input_bias: Float[Tensor, " G"]
@@ -48,7 +51,7 @@ class CellWeights:
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of products: autocast's if autocast is on (except for float64), otherwise the tensor's."""
+    """Return the dtype of products with a tensor: autocast's if it is on and the tensor is not float64, else the tensor's."""
     device = tensor.device.type
     if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
         return torch.get_autocast_dtype(device)
@@ -56,7 +59,7 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def reverse_index(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Return the positions that reverse each row within its length and leave its padding where it is."""
+    """Return indices (B,S) that reverse the valid positions of each row, and leave its padding where it is."""
     position = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - position, position)
 
@@ -110,7 +113,8 @@ class RecurrentLayer(nn.Module):
             layer: Index of the layer to copy, from 0.
 
         Raises:
-            ConfigError: If the module is not an `nn.LSTM` or `nn.GRU`, has fewer layers, or projects its states (`proj_size`).
+            ConfigError: If the module is not an `nn.LSTM` or `nn.GRU`, does not have this layer, or projects its states
+                (`proj_size`).
 
         Example:
             >>> theirs = nn.LSTM(8, 16, batch_first=True)
@@ -175,8 +179,8 @@ class RecurrentLayer(nn.Module):
                 are zero.
 
         Returns:
-            The states (B,S,E), undefined at padding, with concatenated directions (E = directions · H); and the last state of
-            each row: h of all directions, and c of all directions for an LSTM, else None.
+            The states (B,S,E), in which the directions are concatenated (E = directions · H); they are undefined at padding.
+            And the last state of each row: h (B,E), and for an LSTM c (B,E), else None.
         """
         return self._read(inputs, mask, initial, hold=mask is not None)
 
@@ -220,7 +224,7 @@ class RecurrentLayer(nn.Module):
         if torch.compiler.is_compiling() and torch.is_grad_enabled():  # Inductor cannot differentiate oneDNN's loop
             return None
         dtype = compute_dtype(inputs)
-        if inputs.is_cuda:  # cuDNN before 9.13 has no bfloat16, and autocast would use float16 instead
+        if inputs.is_cuda:  # cuDNN before 9.13 has no bfloat16, so float32 is used
             return torch.float32 if dtype == torch.bfloat16 else dtype
         if self.num_gates != 4 or inputs.device.type != "cpu" or self.weight_hh.dtype != torch.float32 or not _HAS_ONEDNN:
             return None
@@ -269,7 +273,7 @@ class RecurrentLayer(nn.Module):
         return torch.stack(states, dim=1).to(exact), torch.cat(cells, dim=-1).to(exact) if cells else None
 
     def step(self, inputs: Float[Tensor, "*batch D"], state: State) -> State:
-        """Compute one step of the forward direction with the formula, for any number of rows."""
+        """Compute one step of the forward direction with `gru_cell` or `lstm_cell`, for any number of rows."""
         hidden, cell = state
         x_gates = functional.linear(inputs, self.weight_ih[0], self.bias_ih[0])
         h_gates = functional.linear(hidden, self.weight_hh[0], self.bias_hh[0])
@@ -297,9 +301,9 @@ def _one_buffer(weights: list[Tensor]) -> list[Tensor]:
 
 
 class _Reverse(torch.autograd.Function):
-    """Reorder (T, B, D) by `reverse_index`, which is its own inverse.
+    """A reordering of the steps (T, B, D) of each row, by indices (T, B) from `reverse_index`, which are their own inverse.
 
-    Its gradient is also a reordering, which is faster than the sum in the gradient of plain indexing.
+    The gradient is the same reordering, which is faster than the sums that PyTorch computes as the gradient of indexing.
     """
 
     @staticmethod
@@ -316,7 +320,10 @@ class _Reverse(torch.autograd.Function):
 
 
 class _Recurrence(torch.autograd.Function):
-    """A complete layer: from inputs (T, B, D) for each direction to states (T, directions, B, H) and an LSTM's cell states."""
+    """The loop of a complete layer over all steps, with a hand-written gradient.
+
+    It maps inputs (T, B, D) for each direction to states (T, directions, B, H) and an LSTM's cell states of the same shape.
+    """
 
     @staticmethod
     def forward(

@@ -1,4 +1,6 @@
-"""Residual connections: the input of a part of a Transformer layer, and the addition of its output to the residual stream x.
+"""Residual connections around the parts of a Transformer layer, such as its attention.
+
+A connection computes the input of a part, and adds the output of the part to the residual stream x:
 
 x ← residual.after(x, part(residual.before(x)))
 """
@@ -61,7 +63,7 @@ class PostNorm(Residual):
     Args:
         norm: As for `Residual`.
         dropout: As for `Residual`.
-        scale: α.
+        scale: α, factor of the residual stream.
     """
 
     ends_normed = True

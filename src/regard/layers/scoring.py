@@ -1,13 +1,16 @@
-"""Attention inside a hand-written loop: one query per sentence and step, with the same keys.
+"""Attention inside a hand-written loop: one query per sentence and step, with the same keys in all steps.
 
-A tape runs `forward` for each step and `backward` in reverse order, and `finish` returns the gradients that are computed after
-the loop. The scores equal those of `regard.attention`, which a test verifies:
+A tape is an object that records the steps for their gradients. Its caller runs `forward` for each step, then `backward` for
+each step in reverse order, and then `finish`, which returns the gradients that can be computed once for all steps.
+
+With a query q, the keys k_s of the source positions s, and a score weight v, the scores equal those of `regard.attention`,
+which a test verifies:
 
     additive  e_s = Σ_h v_h tanh(q_h + k_sh)        bilinear  e_s = Σ_h q_h k_sh
 
-Because tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}) and Σ_h v_h cancels in the softmax, one multiplication, one addition and one
-reciprocal per element replace the tanh, and e^{2k} is computed once for all steps. If some |k| exceeds `KEY_LIMIT`, for
-float64, and on devices other than a CPU, the tanh itself is used.
+The tanh of additive scores is avoided: tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}), and Σ_h v_h cancels in the softmax. So one
+multiplication, one addition and one reciprocal per element are enough, and e^{2k} is computed once for all steps. The tanh
+itself is used if some |k| exceeds `KEY_LIMIT`, for float64, and on devices other than a CPU.
 
 Speed relative to autograd through the same steps, forward and backward (`benchmarks/log.md`): with 32 sentences of 30 keys,
 width 256 and 30 steps, additive scores are 2.1 and bilinear scores 1.8 to 2 times as fast; with 64 sentences of 15 keys, width
@@ -20,17 +23,24 @@ import torch
 from torch import Tensor
 
 KEY_LIMIT = 20.0
-"""Largest |k| for which e^{2k} is used; e^{2q} can then be limited to e^{±60}, where tanh is ±1 to the last bit."""
+"""Largest |k| for which e^{2k} is used. Then |q| can be limited to `QUERY_LIMIT` without any effect: beyond that limit, |q + k|
+is at least 10, where tanh is exactly ±1 in float32.
+"""
 QUERY_LIMIT = 30.0
 KEPT_ELEMENTS = 1 << 25
-"""Number of values T·B·S·A up to which the reciprocals are kept for the backward pass; beyond it, they are computed again."""
+"""Maximum number of values (steps · sentences · keys · width) that are kept for the backward pass: reciprocals, or tanh if it
+is used. If there are more, they are computed again.
+"""
 
 
 class ScoreTape(ABC):
-    """Base of both tapes, which computes the softmax, the context of the projected values, and their gradients."""
+    """Base of both tapes, which computes the softmax of the scores, the weighted sum of the values, and their gradients."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
-        """Store `keys` (B,S,A) and `values` (B,S,P); sums have their dtype. Each sentence must have a valid key."""
+        """Store `keys` (B,S,A) and `values` (B,S,P), whose dtype is used for scores, weights and contexts.
+
+        In `key_mask`, each sentence must have at least one valid key.
+        """
         batch, source, _ = keys.shape
         self.keys, self.values = keys, values
         # The values of the mask are read on a CPU only; elsewhere, reading them would wait for the device.
@@ -71,7 +81,7 @@ class ScoreTape(ABC):
 
 
 class AdditiveTape(ScoreTape):
-    """v·tanh(q + k)."""
+    """The tape of additive scores, v·tanh(q + k)."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None, score_weight: Tensor) -> None:
         super().__init__(num_steps, keys, values, key_mask)
@@ -90,7 +100,7 @@ class AdditiveTape(ScoreTape):
         return scores if self.exact else scores.mul_(-2)
 
     def _squash(self, step: int, out: Tensor) -> Tensor:
-        """Return tanh(q + k) if `exact`, else r = 1/(1 + e^{2q} e^{2k}), where tanh = 1 − 2r."""
+        """Return tanh(q + k) if `exact`, else r = 1/(1 + e^{2q} e^{2k}), for which tanh(q + k) = 1 − 2r."""
         query = self.queries[step, :, None]
         if self.exact:
             return torch.add(self.keys, query, out=out).tanh_()
@@ -99,7 +109,7 @@ class AdditiveTape(ScoreTape):
 
     def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
         squashed = self._squash(step, self.spare) if self.kept is None else self.kept[step]
-        # The slope of tanh is 1 − tanh² = 4 r (1 − r); `finish` applies the common factors.
+        # The slope of tanh is 1 − tanh² = 4 r (1 − r). Factors that all terms share, such as 4, are applied to the sums.
         self.d_score_weight += torch.mv(squashed.view(-1, squashed.shape[-1]).T, d_scores.reshape(-1))
         if self.exact:
             slope = torch.addcmul(squashed.new_ones(()), squashed, squashed, value=-1)
@@ -117,7 +127,7 @@ class AdditiveTape(ScoreTape):
 
 
 class BilinearTape(ScoreTape):
-    """q·k."""
+    """The tape of bilinear scores, q·k."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
         super().__init__(num_steps, keys, values, key_mask)
@@ -131,7 +141,7 @@ class BilinearTape(ScoreTape):
         return torch.bmm(d_scores[:, None], self.keys)[:, 0]
 
     def finish(self) -> tuple[Tensor, None]:
-        """Return the gradient of the keys."""
+        """Return the gradient of the keys, and None, because there is no score weight."""
         return torch.bmm(self.d_scores.permute(1, 2, 0), self.queries.transpose(0, 1)), None
 
 

@@ -1,9 +1,9 @@
-"""Layers and stacks of a Transformer, composed of given parts; `transformer_build` builds the usual ones.
+"""Layers of a Transformer, and stacks of layers. The caller gives their parts; `transformer_build` builds all from settings.
 
-A `Residual` connects each part to the residual stream and applies the norm. Only the requested layers return weights; the
-others take the fastest path.
+A `Residual` connects each part to the residual stream and applies the norm. Only the requested layers return attention
+weights; the other layers use the fastest code, which does not return them.
 
-Letters: B batch, S source, T target, N hypotheses of a sentence, D width.
+Letters: B batch, S source, T target, N hypotheses of a sentence, t words so far, H heads, D width.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,9 +26,9 @@ class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward part.
 
     Args:
-        attention: Attention with queries, keys, values and context of width D.
+        attention: Attention whose queries, keys, values and context all have the width D.
         attention_residual: Residual connection of the attention.
-        feed_forward: Module from (…,D) to (…,D).
+        feed_forward: Module that maps features (…,D) to features (…,D).
         feed_forward_residual: Residual connection of the feed-forward part.
     """
 
@@ -49,13 +49,13 @@ class EncoderLayer(nn.Module):
         reweight: Reweight | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B S D"], Tensor | None]:
-        """Return the features after this layer, and the weights (B,H,S,S) if they are needed.
+        """Return the output features of this layer, and the attention weights.
 
         Args:
-            x: The features before the layer.
-            mask: True at tokens.
+            x: Input features of the layer.
+            mask: True at tokens, False at padding; None if there is no padding.
             reweight: Function that replaces the attention weights.
-            need_weights: Whether to return the weights.
+            need_weights: Whether to return the weights, (B,H,S,S) or, without heads, (B,S,S). If False, None replaces them.
         """
         read = self.attention_residual.before(x)
         out = self.attention(read, read, key_mask=mask, reweight=reweight, need_weights=need_weights)
@@ -89,12 +89,13 @@ class TransformerEncoder(nn.Module):
 
         Args:
             x: Embeddings with their positions.
-            mask: True at tokens, False at padding; no query attends to padding.
-            reweight: Functions that replace the weights, by number of the layer.
+            mask: True at tokens, False at padding; no query attends to padding. None if there is no padding.
+            reweight: Functions that replace attention weights, by the number of the layer, from 0.
             record: Numbers of the layers whose weights are returned, from 0.
 
         Returns:
-            The states, and the weights (B,H,S,S) by layer.
+            The states after the last layer and the norm, and the weights (B,H,S,S), or (B,S,S) without heads, of the layers in
+            `record`, by the number of the layer.
         """
         found: dict[int, Tensor] = {}
         for number, layer in enumerate(self.layers):
@@ -107,7 +108,7 @@ class TransformerEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class LayerRequest:
-    """Weights of a decoder layer to return or to replace."""
+    """Attention weights that a decoder layer should return or replace."""
 
     need_own: bool = False
     """Whether to return the weights of self-attention."""
@@ -121,20 +122,20 @@ class LayerRequest:
 
 @dataclass(frozen=True)
 class DecoderRequest:
-    """Weights of a decoder to record or to replace, by number of the layer from 0."""
+    """Attention weights that the layers of a decoder should return or replace; layers are numbered from 0."""
 
     own: Collection[int] = ()
-    """Layers whose self-attention is recorded."""
+    """Numbers of the layers that return the weights of self-attention."""
     across: Collection[int] = ()
-    """Layers whose attention to the source is recorded."""
+    """Numbers of the layers that return the weights of attention to the source."""
     reweight_own: Mapping[int, Reweight] = field(default_factory=dict)
-    """Functions that replace weights of self-attention."""
+    """Functions that replace the weights of self-attention, by the number of the layer."""
     reweight_across: Mapping[int, Reweight] = field(default_factory=dict)
-    """Functions that replace weights of attention to the source."""
+    """Functions that replace the weights of attention to the source, by the number of the layer."""
 
     @property
     def reweights(self) -> bool:
-        """Whether weights of some layer are replaced."""
+        """Whether the weights of at least one layer are replaced."""
         return bool(self.reweight_own or self.reweight_across)
 
     def layer(self, number: int) -> LayerRequest:
@@ -146,13 +147,18 @@ class DecoderRequest:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """Weights by layer: self-attention (B,H,T,T), attention to the source (B,H,T,S); in a step, N replaces the first T."""
+    """Attention weights of a decoder, by the number of the layer, from 0.
+
+    For a whole target, the weights of self-attention (`own`) are (B,H,T,T), and those of attention to the source (`across`)
+    are (B,H,T,S), or (B,T,S) without heads. For one decoding step, with N hypotheses of each sentence and t words so far, they
+    are (B,H,N,t) and (B,H,N,S), or (B,N,S) without heads.
+    """
 
     own: dict[int, Tensor] = field(default_factory=dict)
     across: dict[int, Tensor] = field(default_factory=dict)
 
     def add(self, number: int, own: Tensor | None, across: Tensor | None) -> None:
-        """Store a layer's weights; None is skipped."""
+        """Store the weights of the layer `number`; weights that are None are not stored."""
         if own is not None:
             self.own[number] = own
         if across is not None:
@@ -161,7 +167,10 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class LayerParts:
-    """The parts of a decoder layer: self-attention, then attention to the source, then the feed-forward part."""
+    """The parts that a decoder layer runs in each step: self-attention, attention to the source, and the feed-forward part.
+
+    They run in this order, each inside its own residual connection.
+    """
 
     own: HeadMaps
     own_residual: Residual
@@ -180,7 +189,7 @@ class DecoderParts:
 
 
 NOTHING, NOTHING_OF_ALL = LayerRequest(), DecoderRequest()
-"""Requests that neither return nor replace weights, for one layer and for all layers."""
+"""Requests that neither return nor replace weights: `NOTHING` for one layer, `NOTHING_OF_ALL` for a whole decoder."""
 
 
 class DecoderLayer(nn.Module):
@@ -189,9 +198,9 @@ class DecoderLayer(nn.Module):
     Args:
         self_attention: A causal attention of width D.
         self_residual: Residual connection of the self-attention.
-        cross_attention: Attention without a state, with queries, keys and context of width D.
+        cross_attention: Attention to the source, with queries, keys and context of width D. It must not be `stateful`.
         cross_residual: Residual connection of the attention to the source.
-        feed_forward: Module from (…,D) to (…,D).
+        feed_forward: Module that maps features (…,D) to features (…,D).
         feed_forward_residual: Residual connection of the feed-forward part.
     """
 
@@ -222,7 +231,10 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], memory: Memory, request: LayerRequest = NOTHING
     ) -> tuple[Float[Tensor, "B T D"], Tensor | None, Tensor | None]:
-        """Return the features of a whole target after this layer, and the requested weights."""
+        """Return the output features of this layer for a whole target, and the requested weights.
+
+        The second result is the weights of self-attention, the third those of attention to the source; None if not requested.
+        """
         read = self.self_residual.before(x)
         own = self.self_attention(read, read, reweight=request.reweight_own, need_weights=request.need_own)
         x, across = self._rest(self.self_residual.after(x, own.context), memory, request)
@@ -235,9 +247,11 @@ class DecoderLayer(nn.Module):
         cache: KeyValueCache | None,
         request: LayerRequest = NOTHING,
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, KeyValueCache]:
-        """Return the features of one new word of each hypothesis, the requested weights, and the cache with the new keys.
+        """Run this layer over one new word of each hypothesis; `cache` is None for the first word.
 
-        The hypotheses of a sentence are queries of the same row, because they share the keys of the source.
+        The results are the features, the weights of self-attention, the weights of attention to the source (None if not
+        requested), and a cache that also contains the keys and values of the new words. The N hypotheses of a sentence are N
+        queries in the same row of the batch, because they share the keys of the source.
         """
         context, own, cache = attend_within(
             self.self_attention,
@@ -251,7 +265,7 @@ class DecoderLayer(nn.Module):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the parts if `step` computes exactly the formula of `LayerParts`."""
+        """Return the parts of this layer if `step` computes exactly what `LayerParts` describes, else None."""
         own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
         if own is None or across is None:
             return None
@@ -285,7 +299,10 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], request: DecoderRequest = NOTHING_OF_ALL
     ) -> tuple[Float[Tensor, "B T D"], LayerWeights]:
-        """Run all layers over a whole target, given as embeddings with their positions."""
+        """Run all layers over a whole target, and return its features and the requested weights.
+
+        `x` contains the embeddings of the target with their positions, and `memories` is the result of `prepare`.
+        """
         weights = LayerWeights()
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
             x, own, across = layer(x, memory, request.layer(number))
@@ -299,7 +316,11 @@ class TransformerDecoder(nn.Module):
         caches: Sequence[KeyValueCache] | None,
         request: DecoderRequest = NOTHING_OF_ALL,
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
-        """Run all layers over one new word of each hypothesis; `caches` is None for the first word."""
+        """Run all layers over one new word of each hypothesis; `caches` is None for the first word.
+
+        The results are the features, the requested weights, and new caches, which the next step needs. `x` contains embeddings
+        with their positions, and `memories` is the result of `prepare`.
+        """
         weights, after = LayerWeights(), []
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
             before = None if caches is None else caches[number]
@@ -310,13 +331,13 @@ class TransformerDecoder(nn.Module):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the parts if `step` computes exactly the formula of `DecoderParts`."""
+        """Return the parts of this decoder if `step` computes exactly what `DecoderParts` describes, else None."""
         layers = [cast(DecoderLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)
 
 
 def join_parts(layers: Sequence[LayerParts | None], norm: nn.Module | None) -> DecoderParts | None:
-    """Return the parts of a decoder; None if a layer does not return its parts, or there is no layer."""
+    """Return the parts of a decoder from those of its layers; None if there is no layer, or a layer's parts are None."""
     known = tuple(layer for layer in layers if layer is not None)
     return DecoderParts(known, norm) if known and len(known) == len(layers) else None
 
@@ -329,14 +350,17 @@ def attend_within(
     reweight: Reweight | None = None,
     need_weights: bool,
 ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
-    """Compute the causal self-attention of one new word of each hypothesis to itself and the earlier words.
+    """Compute causal self-attention in one step: each hypothesis's new word attends to itself and to its earlier words.
 
     Args:
         attention: A causal attention.
-        read: Features of the new words, as queries, keys and values.
+        read: Features of the new words, from which queries, keys and values are computed.
         cache: Keys and values of the earlier words; None for the first word.
-        reweight: Function that replaces the weights (B,H,N,t).
-        need_weights: Whether to return weights.
+        reweight: Function that replaces the weights (B,H,N,t), for N hypotheses of each sentence and t words so far.
+        need_weights: Whether to return the weights.
+
+    Returns:
+        The context, the weights (None if not needed), and a cache that also contains the new words.
     """
     rows = read.flatten(0, 1)[:, None]
     new = attention.prepare(rows)
@@ -363,7 +387,7 @@ def check_width(name: str, *attentions: Attention) -> None:
 
 
 def check_stack(name: str, layers: Sequence[nn.Module]) -> int:
-    """Return the width that all layers share."""
+    """Return the width of the layers; raise an error if there is no layer, or their widths differ."""
     sizes = sorted({cast(int, layer.size) for layer in layers})
     if len(sizes) != 1:
         got = f"layers of widths {', '.join(map(str, sizes))}" if sizes else "no layer"

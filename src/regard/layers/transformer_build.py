@@ -25,9 +25,9 @@ class Blueprint:
     feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
     norm: Literal["layer", "rms"] = "layer"
     order: Literal["pre", "post", "deep"] = "post"
-    """Position of the norms: before each part, after it, or after it with DeepNet's scales (`deep`)."""
+    """Position of the norms: before each part (`pre`), after it (`post`), or after it with DeepNet's scales (`deep`)."""
     build_positions: Callable[[], RelativePositions | None] = lambda: None
-    """Function that builds the positions of self-attention, such as `Rotary`; it returns None for no positions."""
+    """Function that builds the relative positions of self-attention, such as `Rotary`; it returns None if there are none."""
     dropout: float = 0.0
     """Dropout on the output of each part."""
     activation_dropout: float = 0.0
@@ -37,18 +37,19 @@ class Blueprint:
     build_normalizer: Callable[[int], nn.Module] = lambda num_heads: Softmax()
     """Function that builds the normalizer of self-attention from the number of heads."""
     build_modifiers: Callable[..., Sequence[HeadModifier]] = lambda **sizes: ()
-    """Function that builds the modifiers of self-attention from its sizes; see `HeadModifiersConfig.build`."""
+    """Function that builds the modifiers of self-attention. It gets the arguments of `HeadModifiersConfig.build`, by name."""
     build_cross_attention: Callable[[int], Attention] | None = None
-    """Function that builds attention to another sequence of width D, without positions, because the positions of two sequences
-    are unrelated; None for a `MultiHead` with as many heads as self-attention.
+    """Function that builds the attention to another sequence, such as the source of a decoder, from the width D. It should not
+    use positions, because the positions of two sequences are unrelated. None for a `MultiHead` with as many heads as
+    self-attention.
     """
 
     def build_norm(self) -> nn.Module:
-        """Return a norm of the residual stream."""
+        """Return a new norm for features of width D."""
         return nn.LayerNorm(self.size) if self.norm == "layer" else nn.RMSNorm(self.size, eps=1e-6)
 
     def build_residual(self, scale: float) -> Residual:
-        """Return the residual connection of a part; α = `scale` if the order is `deep`."""
+        """Return the residual connection of a part; the order `deep` uses `scale` as the factor α of `PostNorm`."""
         match self.order:
             case "pre":
                 return PreNorm(self.build_norm(), dropout=self.dropout)
@@ -92,14 +93,15 @@ class Blueprint:
 def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
     """Return a stack of encoder layers.
 
-    With the order `deep`, the residual stream is multiplied by α, and the initial weights of values, outputs and feed-forward
-    parts by β: α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) with M decoder
-    layers.
+    With the order `deep`, the residual stream is multiplied by α before the output of a part is added to it. The initial
+    weights of the maps to values, of the output maps, and of the feed-forward parts are multiplied by β. For an encoder of L
+    layers without a decoder, α = (2L)^¼ and β = (8L)^−¼; with a decoder of M layers, α = 0.81·(L⁴M)^(1/16) and
+    β = 0.87·(L⁴M)^(−1/16).
 
     Args:
         blueprint: The settings that all layers share.
-        num_layers: L, ≥ 1.
-        decoder_layers: M; 0 for an encoder without decoder.
+        num_layers: L, number of layers, ≥ 1.
+        decoder_layers: M, number of the decoder's layers; 0 for an encoder without a decoder.
 
     Reference: Wang et al. 2022 (DeepNet), table in figure 2.
     """
@@ -121,7 +123,9 @@ def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int 
 
 
 def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecoder:
-    """Return a stack of M = `num_layers` decoder layers over an encoder; with the order `deep`, α = (3M)^¼ and β = (12M)^−¼.
+    """Return a stack of M = `num_layers` decoder layers, which attend to the states of an encoder.
+
+    With the order `deep`, the factors α and β, explained at `build_encoder`, are α = (3M)^¼ and β = (12M)^−¼.
 
     Reference: as for `build_encoder`.
     """
@@ -142,7 +146,9 @@ def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecode
 
 
 def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
-    """Return a stack of L = `num_layers` causal layers; with the order `deep`, α = (2L)^¼ and β = (8L)^−¼.
+    """Return a stack of L = `num_layers` causal layers.
+
+    With the order `deep`, the factors α and β, explained at `build_encoder`, are α = (2L)^¼ and β = (8L)^−¼.
 
     Reference: as for `build_encoder`.
     """
@@ -161,11 +167,12 @@ def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
 
 
 def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float) -> None:
-    """Scale the initial weights of a stack's layers, depending on the number of layers.
+    """Scale the initial weights in the layers of a stack, as the order of their norms requires.
 
-    Order `deep`: value, output and feed-forward maps are multiplied by β = `gain`. Order `pre`: the last map of each part is
-    divided by √P, for P parts in the stack, so that the variance of the residual stream does not grow with depth. Order `post`:
-    the weights drawn by Xavier's method stay unchanged.
+    Only `MultiHead`, `FeedForward` and `GatedFeedForward` are scaled; they are the parts in the following. Order `deep`: the
+    weights of value, output and feed-forward maps are multiplied by β = `gain`. Order `pre`: the weights of the last map of
+    each part are divided by √P, for P parts in the stack, so that a deeper stack does not have a larger variance in the
+    residual stream. Order `post`: the weights, drawn by Xavier's method, stay unchanged. Only `deep` uses `gain`.
 
     Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
     """

@@ -1,4 +1,4 @@
-"""Build a model from a configuration or from the name of a preset."""
+"""Functions that build a model from a configuration or from the name of a preset."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,11 +30,12 @@ def build_translator(
     Args:
         config: Configuration of the model or of a run, or the name of a preset.
         source_size: Number of words in the source's vocabulary, including special symbols.
-        target_size: Number of words in the target's vocabulary.
+        target_size: Number of words in the target's vocabulary, including special symbols.
         attention: Your own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, the preset is for another task, or `attention` is given for a Transformer.
+        ConfigError: If sizes do not match, the preset is unknown or for another task, or `attention` is given for a
+            Transformer.
     """
     match _model_config(config, "translation"):
         case RecurrentConfig() as recurrent:
@@ -69,11 +70,12 @@ def build_classifier(
         vocabulary_size: Number of words in the vocabulary, including special symbols.
         num_labels: Number of labels.
         sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
-        embedding_size: Width of the word vectors, if there are any; 0 for the configured width.
+        embedding_size: Width of pretrained word vectors, if you will load some; 0 for the configured width.
         pooling: Your own pooling, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, or the preset is for another task.
+        ConfigError: If sizes do not match, the preset is unknown or for another task, or `pooling` is given for a model that
+            does not have exactly one pooling.
     """
     return _build_classifier(
         _model_config(config, "classification"),
@@ -95,7 +97,7 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
         vocabulary_size: Number of words in the vocabulary, including special symbols.
 
     Raises:
-        ConfigError: If sizes do not match, or the preset is for another task.
+        ConfigError: If sizes do not match, or the preset is unknown or for another task.
     """
     return _build_language_model(_model_config(config, "language"), vocabulary_size=vocabulary_size)
 

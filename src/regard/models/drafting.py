@@ -1,4 +1,4 @@
-"""Choose the words that a decoder reads in training if some are its own predictions (scheduled sampling)."""
+"""Choice of the words that a decoder reads in training if some are the model's own predictions (scheduled sampling)."""
 
 from typing import Any
 
@@ -19,17 +19,17 @@ def draft(
     *,
     reweight: ReweightBySite | None = None,
 ) -> Int[Tensor, "B T"]:
-    """Return the words to feed: the gold word, or the model's best word of the previous step, for each position.
+    """Return the words to feed: at each position, the gold word or the model's best word of the previous step.
 
     No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used like
     any known target. Sentences with only gold words are skipped on a CPU. On other devices all sentences are computed, because
-    the CPU would have to wait for the number of skipped ones; the words are the same.
+    the CPU would have to wait for the number of skipped ones; the result is the same.
 
     Args:
         model: The model.
-        target_in: The start symbol and the target.
+        target_in: The start symbol, then the words of the target.
         state: Result of `encode`.
-        use_gold: True where the word of `target_in` is fed.
+        use_gold: True where the word of `target_in` is fed. Column 0 is ignored, because the start symbol is always fed.
         reweight: Functions that replace attention weights, by site.
     """
     fed = target_in.clone()

@@ -33,10 +33,11 @@ class EnsembleState:
 
 
 class Ensemble(Seq2Seq[EnsembleState]):
-    """p(word) = (1/M) Σ_m p_m(word), the mean of the members' probabilities at each step.
+    """p(word) = (1/M) Σ_m p_m(word), the mean of the probabilities of M members at each step.
 
-    Its scores are log p. Attention is the mean over the members, at the sites that all of them have; if their numbers of heads
-    differ, the heads are averaged first. It can be used for search and scoring like any model, but it cannot be trained.
+    The scores of words are log p. Attention is the mean over the members, at the sites that all members have; if their numbers
+    of heads differ, the heads are averaged first. An ensemble can be used for search and scoring like any model, but it cannot
+    be trained.
 
     Args:
         members: One or more models with the same vocabularies on both sides. A model may occur several times.
@@ -75,7 +76,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         self.check_reweight(reweight)
-        if use_gold is not None:  # the fed word is the best one of the ensemble
+        if use_gold is not None:  # where gold is not used, the best word of the ensemble is fed
             target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         pairs = zip(self._each(), state.members, strict=True)
         found = [member.decode(target_in, own, record=record, reweight=reweight) for member, own in pairs]

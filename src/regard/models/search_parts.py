@@ -1,7 +1,7 @@
-"""The parts of a model's step, for code that runs the same step from packed weights (`regard.inference`).
+"""The parts of a model's step, for code that runs the same step with packed weights (`regard.inference`).
 
-If a model returns its parts, its step must compute exactly the formula of these parts. If it returns None, a search calls its
-`step`. So the code that packs models does not need to know any model class.
+If a model returns its parts (`Seq2Seq.search_parts`), its step must compute exactly what the classes below describe. If it
+returns None, a search calls the model's own `step`. So the code that packs models does not need to know any model class.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from regard.layers.recurrent import CellWeights
 from regard.layers.transformer import DecoderParts
 
 Features = Callable[..., tuple[Tensor, dict[str, Tensor], Any]]
-"""features(tokens, state, record=…, reweight=…) → features (B,N,D), attention by site, state: `step` without the output
-layer.
+"""Function like `Seq2Seq.step`, without the output layer: features(tokens, state, record=…, reweight=…) → features (B,N,D),
+attention by site, next state.
 """
 
 
@@ -27,7 +27,7 @@ class RecurrentParts:
     layers: tuple[CellWeights, ...]
     """The weights of each layer's step."""
     readout_maps: ReadoutMaps | None
-    """The linear maps of the readout; None for a readout without these maps."""
+    """The linear maps of the readout; None if the readout has another formula than `ReadoutMaps`."""
     readout: nn.Module
     with_parts: Callable[[Sequence[nn.Module], nn.Module], Any]
     """Function that builds a decoder with other layers and another readout; see `RecurrentDecoder.with_parts`."""
@@ -35,7 +35,7 @@ class RecurrentParts:
 
 @dataclass(frozen=True)
 class StepParts:
-    """logits = output(features(tokens, state))."""
+    """The parts of a step that computes logits = output(features(tokens, state))."""
 
     features: Features
     output: nn.Linear
@@ -45,12 +45,12 @@ class StepParts:
 
 @dataclass(frozen=True)
 class EnsembleParts:
-    """A step that averages the probabilities of its members."""
+    """The parts of a step that averages the probabilities of the members of an ensemble."""
 
     members: tuple[Any, ...]
     """The members, each a `Seq2Seq`."""
     build: Callable[[list[Any]], Any]
-    """Function that builds an ensemble of other members."""
+    """Function that builds an ensemble from a list of other members."""
 
 
 SearchParts = StepParts | EnsembleParts

@@ -1,6 +1,6 @@
 """The contract between sequence-to-sequence models and the code that searches or trains them.
 
-Search, scoring and training call a model only through the methods of `Seq2Seq`. Of its decoding state, they use only `select`
+Search, scoring and training call a model only through the methods of `Seq2Seq`, and its decoding state only through `select`
 and `keep`.
 """
 
@@ -24,11 +24,11 @@ of hypotheses N replaces the target length: (…,N,S), and (…,N,t) for `decode
 
 
 class MapsWithLoss(dict[str, Tensor]):
-    """Weights by site of a model whose attention has a loss of its own, which is added to the training loss.
+    """Weights by site, together with the loss of an attention that has its own loss; it is added to the training loss.
 
     Args:
         weights: The weights, as in `AttentionMaps`.
-        loss: The mechanism's loss, averaged over the words of the target.
+        loss: The attention's own loss, averaged over the words of the targets.
     """
 
     def __init__(self, weights: AttentionMaps, loss: Float[Tensor, ""]) -> None:
@@ -47,7 +47,7 @@ class DecoderState(Protocol):
         ...
 
     def keep(self, rows: Int[Tensor, " M"]) -> Self:
-        """Keep these sentences only."""
+        """Return the state of the sentences with the indices `rows` only, in this order."""
         ...
 
 
@@ -62,11 +62,11 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     sites: tuple[str, ...]
     """Names of the attention sites that `record` accepts."""
     derived: tuple[str, ...] = ()
-    """Sites that are computed from other sites, so that `reweight` does not accept them."""
+    """Sites whose weights are computed from those of other sites, so that `reweight` does not accept their names."""
     feeds_back: bool
     """Whether a step's attention or readout is an input of the next step, so that even a known target is read in a loop."""
     alignment_step: Step = "produce"
-    """Step whose attention aligns an output word: the step that predicts the word, or the step that reads it."""
+    """Step whose attention aligns an output word: the step that predicts the word (`produce`), or that reads it (`consume`)."""
 
     def forward(
         self,
@@ -80,8 +80,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
 
         Args:
             source: Ids of the source's tokens, padded with 0 at the end.
-            target_in: The start symbol and the target, shifted right.
-            source_mask: True at tokens; None for all tokens except padding.
+            target_in: The start symbol, then the words of the target: position t holds the word before word t.
+            source_mask: True at tokens; None if all ids except 0 (padding) are tokens.
             reweight: Functions that replace weights, by site; see `regard.reweight`.
         """
         mask = source != PAD if source_mask is None else source_mask
@@ -97,17 +97,17 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> State:
-        """Read the source. The state has one hypothesis per sentence (N = 1), until `select` chooses more.
+        """Read the source, and return a state with one hypothesis per sentence (N = 1); `select` can choose more.
 
         Args:
             source: Ids of the source's tokens, padded with 0 at the end.
             source_mask: True at tokens.
-            record: Sites whose attention is recorded; this method records the encoder's sites.
+            record: Sites whose attention is recorded; this method uses only the sites of the encoder.
             reweight: Functions that replace weights, by site (see `regard.reweight`). This method uses those for the
                 encoder's sites; give the same functions to `step` and `decode`.
 
         Raises:
-            RequestError: If `reweight` names a site that the model does not have.
+            RequestError: If `reweight` is not a mapping from names in `reweightable` to functions.
         """
 
     @abstractmethod
@@ -120,16 +120,16 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
-        """Read a whole known target, and return the features that predict the next word at each position.
+        """Read a whole known target, and return the features that predict the next word at each position, and the attention.
 
         Args:
-            target_in: The start symbol and the target, shifted right.
+            target_in: The start symbol, then the words of the target: position t holds the word before word t.
             state: Result of `encode`.
             use_gold: True where the word of `target_in` is fed; elsewhere, the model's best word of the previous step is fed.
                 Column 0 is always gold. None to feed gold words only.
             record: Sites whose attention is returned.
-            reweight: As for `encode`. The functions get the weights of all steps at once, or step by step, in the shapes of
-                `AttentionMaps`.
+            reweight: As for `encode`. A function gets the weights of all steps at once, or those of one step after another, in
+                the shapes of `AttentionMaps`.
         """
 
     @abstractmethod
@@ -138,7 +138,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
 
     @abstractmethod
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        """Return weight and bias of `logits`, so that a loss can process the vocabulary in chunks."""
+        """Return weight and bias of the map that `logits` applies, so that a loss need not store all logits at once."""
 
     @abstractmethod
     def step(
@@ -149,10 +149,10 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, State]:
-        """Feed one word to each hypothesis, and score the next word.
+        """Feed one word to each hypothesis, and return the scores of the next word, the attention, and the next state.
 
         Args:
-            tokens: The words.
+            tokens: Ids of the words that are fed.
             state: Result of `encode`, or of the previous step.
             record: Sites whose attention is returned.
             reweight: As for `encode`.
@@ -165,10 +165,10 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         return tuple(dict.fromkeys([*used, *(site.partition(".")[0] for site in used)]))
 
     def check_reweight(self, reweight: ReweightBySite | None) -> None:
-        """Check that all functions are for sites of this model; every `encode`, `decode` and `step` calls this.
+        """Check that all functions are for sites of this model; every `encode`, `decode` and `step` calls this method.
 
         Raises:
-            RequestError: If a function is for a site that the model does not have.
+            RequestError: If `reweight` is not a mapping from names in `reweightable` to functions.
         """
         if reweight is not None:
             check_reweight(reweight, self.reweightable)

@@ -20,8 +20,8 @@ class Classified(NamedTuple):
     """Scores (B,C) before the softmax, or before the sigmoid for texts with several labels."""
     attention: dict[str, Tensor]
     """Weights of the requested sites. `"pool"`, which every classifier has, contains the weights of the tokens: (B,S), or
-    (B,H,S) with heads. They are zero at padding, and sum to one if the normalizer's weights sum to one. Which other
-    sites exist depends on the model.
+    (B,H,S) with heads. They are zero at padding, and in a text with tokens they sum to one if the normalizer's weights
+    do. Which other sites exist depends on the model.
     """
 
 
@@ -68,18 +68,17 @@ class TextClassifier(nn.Module, ABC):
         Args:
             tokens: As for `forward`.
             mask: As for `forward`.
-            reweight: Function of the pooling weights of all copies, with the copies of a text in adjacent rows; it returns the
-                weights that are used.
+            reweight: Function that replaces the pooling weights of all copies; the copies of a text are in adjacent rows.
             times: Number of copies of each text.
         """
         tokens, mask, embedded = (part.repeat_interleave(times, dim=0) for part in (tokens, mask, self.embed(tokens)))
         return self(tokens, mask, embedded=embedded, reweight=reweight).logits
 
     def by_site(self, reweight: Reweight | ReweightBySite | None) -> ReweightBySite:
-        """Return the functions by site; a single function is for the site `pool`.
+        """Return `reweight` as functions by site; a single function is for the site `pool`.
 
         Raises:
-            RequestError: If a function is for a site that the model does not have.
+            RequestError: If a site does not exist in the model, or its value is not a function.
         """
         if reweight is None:
             return {}

@@ -26,7 +26,7 @@ def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OW
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
     """Yield the quota of each control group that has one, in processors.
 
-    Quotas of cgroups version 2 come first, from the group of this process up to the root, and then those of version 1.
+    Quotas of cgroups version 2 come first, from the group of this process up to the root, and then the one of version 1.
     """
     inner = ""
     with suppress(OSError, UnicodeDecodeError):
@@ -39,7 +39,7 @@ def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
 
 
 def _quota(*paths: Path) -> Iterator[float]:
-    """Yield quota / period, both in microseconds; `max` or -1 means that there is no quota."""
+    """Yield quota / period, both read from these files in microseconds; yield nothing if there is no quota (`max` or -1)."""
     with suppress(OSError, ValueError, UnicodeDecodeError):
         quota, period = (int(number) for path in paths for number in path.read_text().split())
         if quota > 0 and period > 0:

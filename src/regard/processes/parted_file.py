@@ -1,9 +1,9 @@
 """A file that several processes write: each writes its own part, and the first process joins the parts.
 
-    OUT.parts/KEY/0002        a complete part
-    OUT.parts/KEY/0003.new    a part that is being written; its writer touches it every few seconds
-    OUT.parts/KEY/0002.begun  one byte per start of that process
-    OUT.new                   all parts, before it is renamed to OUT
+    OUT.parts/KEY/0002        the complete part of process 2
+    OUT.parts/KEY/0003.new    the part that process 3 is writing; the process touches the file every few seconds
+    OUT.parts/KEY/0002.begun  one byte for each time that process 2 was started
+    OUT.new                   all parts; the file is then renamed to OUT
 
 KEY identifies the inputs of all parts, so that a new attempt reuses only those parts of a failed attempt that have the same
 inputs.
@@ -67,7 +67,7 @@ class PartedFile:
             Whether an earlier attempt has already completed the part of this process.
 
         Raises:
-            OSError: If the disk is full.
+            OSError: If the folder of the parts cannot be written, for example on a full disk.
         """
         if self._ranks.alone:
             return False
@@ -82,7 +82,7 @@ class PartedFile:
         """Open this process's part for writing; after an error, the part does not exist.
 
         Raises:
-            OSError: If the disk is full.
+            OSError: If the part cannot be written, for example on a full disk.
         """
         if self._straight:
             with whole_text(self._path) as file:
@@ -98,8 +98,8 @@ class PartedFile:
         """Wait until all parts exist, and join them; only the first process does this.
 
         Raises:
-            RequestError: If another process has ended without its part.
-            OSError: If the disk is full.
+            RequestError: If a process without a complete part has shown no sign of life for `PATIENCE` seconds.
+            OSError: If the file cannot be written, for example on a full disk.
         """
         if self._ranks.alone or not self._ranks.first:
             return
@@ -132,7 +132,10 @@ class PartedFile:
             time.sleep(0.1)
 
     def _wait_for_the_late(self) -> None:
-        """Wait until all processes have started as often as this one; a later one would write its part again."""
+        """Wait until all processes have started as often as this one, but at most `PATIENCE` seconds.
+
+        A process that starts only after the parts are removed would write its part again.
+        """
         end = time.monotonic() + PATIENCE
         while any(self._attempts(rank) < self._attempts(0) for rank in range(self._ranks.world_size)):
             if time.monotonic() > end:

@@ -10,7 +10,7 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True)
 class Ranks:
-    """One of several processes that work together."""
+    """The rank of this process among several that work together; by default, it is the only process."""
 
     rank: int = 0
     """Rank of this process, from 0 to `world_size` − 1."""
@@ -35,12 +35,13 @@ class Ranks:
 
 
 def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
-    """Read the launcher's variables: WORLD_SIZE, RANK, LOCAL_RANK and LOCAL_WORLD_SIZE, or those of a SLURM step.
+    """Read this process's rank from the launcher's variables: WORLD_SIZE, RANK and so on, or those of a SLURM step.
 
-    A SLURM allocation without `srun`, or an interactive shell in it, counts as a single process.
+    Without these variables, there is a single process. A SLURM allocation without `srun`, or an interactive shell in it, also
+    counts as a single process.
 
     Raises:
-        ConfigError: If the variables contradict each other.
+        ConfigError: If a variable is missing or not a whole number, or the variables contradict each other.
     """
     if "WORLD_SIZE" in environment:
         world_size, rank = read_number(environment, "WORLD_SIZE", "1"), read_number(environment, "RANK", "")
@@ -81,10 +82,10 @@ def _tasks_here(environment: Mapping[str, str], tasks: int) -> int:
 
 
 def read_number(environment: Mapping[str, str], name: str, default: str) -> int:
-    """Return a whole number that the launcher set.
+    """Return a whole number from a variable that the launcher set.
 
     Raises:
-        ConfigError: If it is missing or not a whole number.
+        ConfigError: If the variable is missing and `default` is empty, or it is not a whole number.
     """
     text = environment.get(name, default)
     if not text.isdecimal():

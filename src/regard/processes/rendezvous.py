@@ -19,7 +19,7 @@ from regard.processes.watch import GRACE, Watch
 _PATIENCE = timedelta(days=30)
 """Maximum time that a process waits for another one that is alive."""
 _LOWEST_PORT, _PORTS = 15_000, 10_000
-"""Range of ports for SLURM jobs, so that two jobs on one host are unlikely to use the same port."""
+"""Lowest port and number of ports for SLURM jobs. There are many, so that two jobs on one host rarely use the same port."""
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def joined() -> Iterator[Team]:
     If one process dies for any reason, the others end within seconds.
 
     Yields:
-        The team.
+        The team of all processes of the run; this process alone if there are no others.
 
     Raises:
         ConfigError: If the environment is invalid, or the other processes cannot be reached.
@@ -60,7 +60,7 @@ def find_meeting_point(environment: Mapping[str, str] = os.environ) -> tuple[str
     """Return the host and the port of the first process, to which the others connect.
 
     torchrun sets MASTER_ADDR and MASTER_PORT. Under SLURM, unless these variables are set, the host is the first node of the
-    step, and the port is computed from the job's number.
+    step, and the port is computed from the job's number. Otherwise, the defaults are 127.0.0.1 and 15000.
 
     Raises:
         ConfigError: If the port is not a number.
@@ -103,10 +103,11 @@ def _connect(ranks: Ranks) -> None:
 
 
 def disconnect() -> None:
-    """Close PyTorch's default group at the end of the process."""
+    """Close PyTorch's default process group at the end of the process."""
     # After an error, closing the group would wait for processes that have ended.
     if dist.is_initialized() and not Watch.someone_is_lost:
         dist.destroy_process_group()
-        # This only drops a reference. gloo's threads end with the last reference, which reference cycles of the wrapped model
-        # may hold. A thread that releases a tensor while Python shuts down aborts the process (PyTorch issue 190489).
+        # `destroy_process_group` only drops a reference to the group. gloo's threads end with the last reference, which
+        # reference cycles of the wrapped model may hold, so these are collected now. A thread that releases a tensor while
+        # Python shuts down would abort the process (PyTorch issue 190489).
         gc.collect()

@@ -7,13 +7,13 @@ import numpy as np
 
 
 def share_batches(batches: Sequence[np.ndarray], rank: int, world_size: int) -> list[np.ndarray]:
-    """Return one process's part of the batches of an update. Each row belongs to exactly one process.
+    """Return one process's part of the batches of an update; each example belongs to exactly one process.
 
     If possible, processes take whole batches, which keeps batches large. If n processes share a batch, each takes every n-th
-    row, so that lengths are similar and the numbers of rows differ by at most one.
+    example, so that their lengths are similar and the numbers of examples differ by at most one.
 
     Args:
-        batches: Arrays of indices.
+        batches: The batches of the update, as arrays of indices of examples.
         rank: Rank of this process, from 0 to `world_size` − 1.
         world_size: Number of processes that train together.
 

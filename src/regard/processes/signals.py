@@ -16,12 +16,12 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        """Number of the received signal."""
+        """Number of the first signal that was received; None if there was none."""
         self._before: dict[int, Any] = {}
 
     @property
     def pending(self) -> int | None:
-        """The signal that this process received."""
+        """Number of the first signal that this process received; None if there was none."""
         return self.received
 
     def __enter__(self) -> Self:
@@ -55,11 +55,11 @@ class AgreedSignals(Signals):
 
     @property
     def pending(self) -> int | None:
-        """The signal that this process received, even if the other processes do not know it yet."""
+        """Number of a signal that all processes know, or that only this process has received so far; None if there is none."""
         return self.received or self._noted.pending
 
     def agree(self, *, finished: bool = False) -> bool:
-        """Share a signal that any process received with all processes; all of them must call this.
+        """Tell all processes about a signal that one of them received; every process must call this method.
 
         Returns:
             Whether `finished` is True in any process.

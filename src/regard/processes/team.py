@@ -57,7 +57,10 @@ class Team:
         return outcome[0]
 
     def in_turns(self, work: Callable[[], T]) -> T:
-        """Call `work`, which creates files: first in process 0, then in one process of each other host, then in all others."""
+        """Call `work` in process 0, then in one process of each other host, then in all others, and return its result.
+
+        In this order, `work` can create files on each host that the later processes only read.
+        """
         if self._group is None:
             return work()
         mine = 0 if self.first else 1 if self.ranks.local_rank == 0 else 2
@@ -85,7 +88,7 @@ class Team:
     def check_alike(
         self, facts: dict[str, Any], advice: str = "start all with the same command, the same files and the same versions"
     ) -> None:
-        """Check that all processes have the same task.
+        """Check that all processes have the same settings, data and versions.
 
         Args:
             facts: Plain data that must be equal in all processes.

@@ -13,11 +13,11 @@ from regard.errors import TrainingError
 from regard.processes.ranks import Ranks
 
 GRACE = 3.0
-"""Seconds in which a process can detect by itself that another one has ended, before the watch ends it."""
+"""Seconds in which a process can notice by itself that another one has ended; after them, the watch ends this process."""
 
 
 class Watch:
-    """A thread that ends this process if another process ends, even during a long computation.
+    """Threads that end this process if another process ends, even during a long computation.
 
     Two processes send nothing over their connection until a final message. If one of them dies, the system closes the
     connection, and the thread of the other, which waits for that message, notices it. The first process watches all others, and
@@ -40,7 +40,7 @@ class Watch:
             threading.Thread(target=self._listen, args=(peer,), daemon=True).start()
 
     def describe(self) -> str:
-        """Return a message about what happened."""
+        """Return a message that names the process that has ended, and says how to continue the run."""
         return (
             f"process {self._who} of {self._ranks.world_size} has ended, so the others ended too; its message is above or in "
             "its own log. The last checkpoint is kept: continue with `regard resume`, with any number of processes"
@@ -51,7 +51,7 @@ class Watch:
 
         Args:
             message: Error message; empty if there is no error.
-            in_good_order: Whether the other processes will also call this, so that this one waits for them.
+            in_good_order: Whether the other processes will also call this method, so that this one waits as long as they need.
 
         Returns:
             Whether the first process has reported the same error.

@@ -1,4 +1,4 @@
-"""The interface of a task, which is all that training, bundles, settings and the command line know about tasks.
+"""The interface of a task. Training, bundles, settings and the command line use tasks only through it.
 
 A `Task` consists of parts, each a small class in its own module: settings (`SettingsTable`), training (`Training`, `Trainable`,
 `Validator`), files (`BundleFormat`) and commands (`Commands`). `regard.tasks` has the three built-in tasks; the page "A task of

@@ -23,18 +23,18 @@ PartsT = TypeVar("PartsT")
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A trained model and its origin. Each task has a subclass with the other parts of its models."""
+    """A trained model and facts about its run. Each task has a subclass with further parts, such as tokenizers."""
 
     config: RunConfig
     model: nn.Module
     signature: dict[str, Any] = field(default_factory=dict)
-    """Plain data: `seed`, `data` (hash of the data), `scores`, and further facts about the run. Saving adds the format,
-    versions and checksums."""
+    """Facts about the run, as plain data: `seed`, `data` (hash of the data), `scores` and others. `save_bundle` adds the
+    version of the format, versions of packages, and checksums."""
     report: dict[str, Any] = field(default_factory=dict)
     """Report on the data, as plain data: what was read, kept and skipped."""
     custom: Custom = ""
-    """`model` if the whole model is the user's own object, `attention` if only its mechanism is; else empty. If
-    it is not empty, loading needs this object, because a configuration cannot build it.
+    """`model` if the whole model is the user's own object, `attention` if only its attention mechanism is; else empty. If it
+    is not empty, loading needs this object, because a configuration cannot build it.
     """
 
 
@@ -43,17 +43,17 @@ BundleT = TypeVar("BundleT", bound=Bundle)
 
 @dataclass(frozen=True)
 class BundleFiles:
-    """The files of a trained model, with their checksums already checked."""
+    """The files of a trained model. The checksums of signed files have already been checked."""
 
     content: Mapping[str, bytes]
-    """Content of each signed file, by its name."""
+    """Content of each signed file, by the file's name."""
     path: Callable[[str], Path]
-    """Function that returns the path of a file by its name, for messages."""
+    """Function from the name of a file to its path, for messages."""
     unsigned: Callable[[str, int], bytes | None] = lambda name, largest: None
-    """Function of a name and a maximum size that returns the content of an unsigned file, which was added after training; the
-    result is None if the file is missing or too large."""
+    """Function that returns the content of an unsigned file, which was added after training. Its arguments are the file's
+    name and the maximum size in bytes. The result is None if the file is missing, too large or unreadable."""
     checksums: Mapping[str, str] = field(default_factory=dict)
-    """Checksum of each signed file."""
+    """Checksum of each signed file, by the file's name."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Inventory:
     """Vocabularies and labels of a trained model, for `regard info`."""
 
     tokenizers: Mapping[str, Tokenizer]
-    """Tokenizers by use: `source` and `target` (the same object if the vocabulary is joint), or `text`."""
+    """Tokenizers by the text that they split: `source` and `target` (the same object if the vocabulary is joint), or `text`."""
     labels: tuple[str, ...] = ()
 
 
@@ -71,38 +71,39 @@ class Card:
 
     title: str
     summary: str
-    """Sentence fragment such as `A text classifier with attention`; `, trained with regard 0.1.0.` follows."""
+    """Beginning of a sentence, such as `A text classifier with attention`. The card adds `, trained with regard 0.1.0.`"""
     pipeline_tag: str
     """Name of the task on the Hugging Face hub."""
     languages: Sequence[str]
-    """Codes of the languages."""
+    """Codes of the languages of the texts, such as `en`."""
     commands: Sequence[str]
-    """Example commands."""
+    """Example commands that use the model, with `DIR` in place of its folder."""
     code: Sequence[str]
-    """Lines of Python that use the model; `LOAD` stands for the call that loads it."""
+    """Lines of Python that use the model. The card replaces `LOAD` with the call that loads it."""
     model_rows: Sequence[tuple[str, str]]
-    """Rows of the table about the model, such as its vocabulary and its labels."""
+    """Rows (name, value) of the table about the model, such as its vocabulary and its labels."""
     data_rows: Sequence[tuple[str, str]]
-    """Rows of the table about the data, shown before the rows that every task has."""
+    """Rows (name, value) of the table about the data, shown before the rows of every task."""
     examples: str
-    """Plural noun of the examples, such as `pairs`."""
+    """Plural noun for the training examples, such as `pairs`."""
     limits: Sequence[str]
     """Sentences on what the model cannot do."""
 
 
 class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
-    """The files of a task's models, in addition to the files that every model has (settings, weights, report, signature).
+    """The part of a task that writes and reads the files that only its models have, such as tokenizers and labels.
 
-    `PartsT` is a class for the contents of these files (tokenizers, labels, …).
+    Every model also has settings, weights, a report, a card and a signature, which are the same for all tasks. `PartsT` is the
+    class of the content of the task's own files.
     """
 
     @abstractmethod
     def write_parts(self, bundle: BundleT, folder: Path) -> None:
-        """Write the task's own files."""
+        """Write the task's own files into a folder."""
 
     @abstractmethod
     def read_parts(self, files: BundleFiles) -> PartsT:
-        """Read the task's own files.
+        """Return the content of the task's own files.
 
         Raises:
             BundleError: If a file is damaged; the message names the file.
@@ -115,40 +116,43 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         Args:
             config: Configuration of the run.
             parts: Output of `read_parts`.
-            attention: The user's own mechanism, if the model has one.
+            attention: The user's own attention mechanism, if the model has one; else None.
         """
 
     @abstractmethod
     def vocabulary(self, parts: PartsT) -> str:
-        """Return a hash of vocabularies and labels; if two hashes are equal, each id stands for the same token or label."""
+        """Return a hash of vocabularies and labels. Two models with equal hashes have the same token or label for each id."""
 
     @abstractmethod
     def bundle(self, config: ConfigT, model: Any, parts: PartsT, files: BundleFiles, facts: Mapping[str, Any]) -> BundleT:
-        """Build a bundle.
+        """Build the bundle of a model from its parts.
 
         Args:
             config: Configuration of the run.
             model: The model, with its weights.
             parts: Output of `read_parts`.
             files: The files that were read.
-            facts: The fields `signature`, `report` and `custom` of `Bundle`.
+            facts: Values of the fields `signature`, `report` and `custom` of `Bundle`.
         """
 
     @abstractmethod
     def inventory(self, parts: PartsT) -> Inventory:
-        """Return the vocabularies and labels."""
+        """Return the tokenizers with their vocabularies, and the labels."""
 
     @abstractmethod
     def card(self, bundle: BundleT) -> Card:
-        """Return the text of the model card."""
+        """Return the texts of the model card that depend on the task."""
 
     def packages(self, config: ConfigT) -> tuple[str, ...]:
-        """Return the names of further packages whose versions are recorded in the signature, such as `spacy`."""
+        """Return the names of further packages whose versions the signature must record, such as `spacy`."""
         return ()
 
     @abstractmethod
     def render_report(self, report: dict[str, Any]) -> str:
-        """Return the text of a report on the data, which is given as plain data.
+        """Return the text of a report on the data.
+
+        Args:
+            report: The report as plain data (`Bundle.report`).
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: If the report has another form, because another version wrote it.

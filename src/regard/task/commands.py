@@ -24,11 +24,11 @@ class Option:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of `argparse.ArgumentParser.add_argument`."""
     endings: Sequence[str] = ()
-    """File endings that the option accepts, if it draws a picture."""
+    """Endings of file names that the option accepts, if its value is a file for a picture; empty for other options."""
 
     @property
     def name(self) -> str:
-        """Name in the parsed arguments."""
+        """Name of the option's value in the parsed arguments."""
         return self.flag.lstrip("-").replace("-", "_")
 
     def add_to(self, parser: ArgumentParser) -> None:
@@ -43,9 +43,9 @@ class Look:
     headline: str
     """The prediction, as text."""
     record: AttentionRecord | None
-    """None if the model has no attention that can be drawn."""
+    """The attention; None if the model has no attention that can be drawn."""
     site: str | None = None
-    """Attention site to show; None for the record's main one."""
+    """Attention site to show; None for the main site of the record."""
 
 
 class Result(Protocol):
@@ -59,7 +59,7 @@ class Result(Protocol):
 class Commands(ABC, Generic[PredictorT]):
     """The part of a task that connects its predictors to the commands that all tasks share.
 
-    The methods take the options of the command as parsed by argparse.
+    The argument `options` of the methods has the options of the command, parsed by argparse.
     """
 
     look_options: ClassVar[Sequence[Option]] = ()
@@ -68,7 +68,9 @@ class Commands(ABC, Generic[PredictorT]):
     """Whether `regard compare` compares two models of the task."""
     compare_options: ClassVar[Sequence[Option]] = ()
     layout: ClassVar[Sequence[str]] = ()
-    """Settings under `data` that describe the layout of a file, such as `columns`; commands that read files offer these."""
+    """Settings under `data` that describe the layout of a file, such as `columns`. Commands that read files have them as
+    options.
+    """
 
     @abstractmethod
     def look(self, predictor: PredictorT, options: Namespace, sites: list[str] | None) -> Look:
@@ -77,22 +79,22 @@ class Commands(ABC, Generic[PredictorT]):
         Args:
             predictor: The model.
             options: Parsed options, with `sentence`.
-            sites: Attention sites to record; None for the main one.
+            sites: Attention sites that `--heads` names; None without this option: the task then chooses the sites.
         """
 
     @abstractmethod
     def evaluate(self, predictor: PredictorT, options: Namespace) -> Result:
-        """Score the model on the files in `options.files`."""
+        """Score the model on the files that `options.files` names."""
 
     def after_evaluation(self, predictor: PredictorT, result: Any, options: Namespace) -> None:
         """Draw the pictures that the options request, after the result has been printed."""
 
     def compare(self, first: PredictorT, second: PredictorT, options: Namespace) -> Result:
-        """Compare two models on the files in `options.files`; only called if `compares` is True.
+        """Compare two models on the files that `options.files` names; only called if `compares` is True.
 
         Args:
             first: A model, from `options.first`.
             second: Another model, from `options.second`.
-            options: Parsed options, with `resamples`; None for the task's default.
+            options: Parsed options. `resamples` is None if the user did not set it; then the task chooses the number.
         """
         raise NotImplementedError

@@ -23,7 +23,7 @@ ConfigT = TypeVar("ConfigT", bound=RunConfig)
 
 
 class Predictor(Protocol):
-    """A trained model in use."""
+    """The properties that the predictors of all tasks have, such as `Translator` and `Classifier`."""
 
     @property
     def config(self) -> RunConfig: ...
@@ -41,25 +41,25 @@ class TaskWords:
     """Texts about a task, for the command line and for messages."""
 
     predictor: str
-    """Noun of a trained model with its article: `a classifier`."""
+    """Noun for a trained model, with its article: `a classifier`."""
     predictors: str
-    """The same in the plural: `classifiers`."""
+    """Plural of the noun in `predictor`: `classifiers`."""
     summary: str
-    """Summary of `regard train TASK`."""
+    """Sentence that describes `regard train TASK`, for help texts."""
     examples: str
     """Example commands for the help of `regard train TASK`, one per line."""
     data: str
     """Help text of `--data.train`."""
     missing: str
-    """Noun phrase for a training file, used in the error if none is named: `a file of labelled texts`."""
+    """Noun phrase for a training file, for the error message if the user names no file: `a file of labelled texts`."""
     use: Sequence[str] = ()
-    """Commands to suggest after training, with `DIR` for the folder: `regard classify DIR "a text"`."""
+    """Commands to suggest after training, with `DIR` in place of the model's folder: `regard classify DIR "a text"`."""
     command: str = ""
-    """Command that uses the models: `regard classify`."""
+    """Command that predicts with the task's models: `regard classify`."""
     options: Sequence[tuple[str, str]] = ()
     """Settings to show at the top of the help of `regard train TASK`, with their help texts."""
     short: Mapping[str, str] = field(default_factory=dict)
-    """Short names of settings on the command line: `{"folds": "data.folds"}`."""
+    """Settings that have a short name on the command line, by this name: `{"folds": "data.folds"}`."""
 
 
 class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
@@ -68,16 +68,17 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     Each property imports its modules when it is used, so that settings and help texts do not need torch.
 
     Attributes:
-        name: Name in settings and on the command line.
-        config_class: Class of its runs' settings.
+        name: Name of the task in settings and on the command line.
+        config_class: Class of the settings of the task's runs.
         words: Texts about the task, for the command line and for messages.
-        files: Names of the signed files of its models, besides the files that all tasks have. If there are several sets, each
-            model has the files of one set.
-        unsigned_files: Names of files that are added to a model after training, and removed with it.
+        files: Names of the signed files of the task's models, besides the files that the models of all tasks have. If there
+            are several sets, each model has the files of one set.
+        unsigned_files: Names of files that may be added to a model after training. The signature does not cover them, and a
+            new run that overwrites the model deletes them.
         vocabulary_settings: Parts of the settings that decide the vocabulary. A run that starts from a trained model must have
-            the same values.
+            the same values as the run of that model.
         reading_settings: Settings under `data` that decide how text is read. A run that starts from a trained model takes them
-            from that model.
+            from that model, unless the user sets them.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
 
     @property
     def settings_table(self) -> SettingsTable[ConfigT, Any] | None:
-        """Table that chooses settings from the data; None to use the defaults of the settings' classes."""
+        """Table that chooses settings from the data; None if the defaults of the config classes are used."""
         return None
 
     @property
@@ -113,7 +114,7 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
         """Return the predictor for a trained model."""
 
     def ensemble(self, predictors: Sequence[PredictorT]) -> PredictorT:
-        """Return a predictor that averages several predictors.
+        """Return a predictor that averages the outputs of several predictors.
 
         Raises:
             RequestError: If models of this task cannot be averaged, or these models do not match.
@@ -134,7 +135,7 @@ def find_task(name: str) -> Task[Any, Any, Any, Any]:
 
 
 def all_tasks() -> dict[str, Task[Any, Any, Any, Any]]:
-    """Return all tasks by name, without those that cannot be imported: a broken package must not break the other tasks."""
+    """Return all tasks by name, except those that cannot be imported: a broken package must not break the other tasks."""
     found = {}
     for name in task_names():
         with suppress(ConfigError):

@@ -1,4 +1,4 @@
-"""Settings that a task chooses from the data, for everything that the user did not set."""
+"""Tables that choose the settings of a task from the data, for all settings that the user did not set."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Choice:
     preset: str
     """Name of a preset; empty to start from the defaults."""
     settings: dict[str, Any]
-    """Settings by dotted names."""
+    """Values by the dotted names of the settings, such as `training.max_epochs`."""
     found: tuple[str, ...]
     """Findings that decided the choice, for the report: sizes, lengths and scripts."""
 
@@ -40,13 +40,13 @@ class UserSettings:
         return value
 
     def kind(self, part: str, kinds: Mapping[str, type], preferred: str) -> str:
-        """Return the kind of a part. If the user did not set it, return the first kind that has all settings that the user set
-        in this part.
+        """Return the kind of a part of the settings: the kind that the user set, or one that has all settings of the user.
 
         Args:
-            part: Dotted name, such as `model`.
-            kinds: Config classes by kind.
-            preferred: The kind to try first; it is also returned if no kind has all these settings.
+            part: Dotted name of the part, such as `model`.
+            kinds: Config classes by kind, in the order in which they are tried.
+            preferred: Kind that is tried before all others. It is also returned if no kind has all settings that the user set
+                in this part.
         """
         chosen = self.find(f"{part}.kind")
         if isinstance(chosen, str) and chosen in kinds:
@@ -68,8 +68,8 @@ class SettingsTable(ABC, Generic[ConfigT, DataT]):
 
     @abstractmethod
     def choose(self, data: DataT, given: UserSettings) -> Choice:
-        """Choose settings from `data.train` and from the settings that the user set."""
+        """Choose settings according to the files of `data.train` and to the settings that the user set."""
 
     @abstractmethod
     def describe(self, config: ConfigT) -> tuple[str, ...]:
-        """Describe the model, tokenizers and training of a configuration, in one line each."""
+        """Return lines that describe the model, the tokenizers and the training of a configuration."""

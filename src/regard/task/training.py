@@ -40,12 +40,12 @@ class Report(Protocol):
 
 
 class Corpus(Protocol[BatchT_co]):
-    """Examples by index."""
+    """Encoded examples, which are chosen by index."""
 
     def __len__(self) -> int: ...
 
     def batch(self, indices: np.ndarray) -> BatchT_co:
-        """Return examples as a dataclass of tensors, whose first axis is the batch."""
+        """Return the examples with these indices as a dataclass of tensors; the first axis of each tensor is the batch."""
         ...
 
 
@@ -57,7 +57,7 @@ class Data(Protocol[BatchT_co]):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the files' bytes."""
+        """Hash of the bytes of all files that the examples come from. A resumed run checks that it has not changed."""
         ...
 
     @property
@@ -74,24 +74,24 @@ class Scores(ABC):
 
     @abstractmethod
     def monitored(self, name: str) -> float:
-        """Return the score that selects the best model (`training.monitor`); higher is better, so a loss is negated."""
+        """Return the score `name` (`training.monitor`), which selects the best model. A loss is negated: higher is better."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for a bundle's signature, including `loss`."""
+        """Return the scores as plain data for a bundle's signature; one key is `loss`."""
 
     @abstractmethod
     def to_row(self) -> dict[str, float]:
-        """Return columns of the logs."""
+        """Return the scores by the names of their columns in the logs."""
 
     @abstractmethod
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return a line with the scores, and a list of further lines; `first` is True at a run's first validation."""
+        """Return a line with the scores, and a list of further lines to print; `first` is True at a run's first validation."""
 
 
 @dataclass(frozen=True)
 class LikelihoodScores(Scores):
-    """Scores whose loss is a mean of −log p."""
+    """Scores of a model whose loss is a mean of −log p."""
 
     nll: float
     """Mean of −log p, in nats."""
@@ -107,7 +107,7 @@ class LikelihoodScores(Scores):
         return math.exp(self.nll) if self.nll < 700 else math.inf
 
     def monitored(self, name: str) -> float:
-        """Return −`nll` for `loss`; for any other name, the field of that name."""
+        """Return −`nll` for the name `loss`; for any other name, the value of the field with that name."""
         return -self.nll if name == "loss" else float(getattr(self, name))
 
 
@@ -125,37 +125,38 @@ class Validator(ABC, Generic[ModelT]):
 
         Args:
             model: The model.
-            after_batch: Called after each batch; an exception from it ends the validation.
+            after_batch: Function that is called after each batch; an exception from it ends the validation.
 
         Raises:
-            RequestError: If the model's output is not finite.
+            RequestError: If the model's output is not finite. A class may return scores whose loss is not finite instead.
         """
 
 
 class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
-    """A model with its data, ready for training.
+    """A model and its prepared data, with everything that training needs to know about the task.
 
     Args:
         config: Settings of the run, including those that were decided while the data were prepared.
         data: Prepared data.
         model: The model to train.
-        custom: The part of the model that is the user's own object: `model`, `attention`, or empty.
+        custom: The part of the model that is the user's own object; see `Bundle.custom`.
     """
 
     started_from: Mapping[str, Any] = MappingProxyType({})
     """Facts about the trained model that training started from, for the signature; empty for random weights."""
     estimated: Mapping[str, Any] = MappingProxyType({})
-    """Scores of the models of `scoring_runs`, for the signature of a run without held-out examples."""
+    """Result of `pool_scores`, for the signature of a run without held-out examples; empty if nothing was estimated."""
     teachers: Sequence[str] = ()
-    """Folders of trained models that the model learns from."""
+    """Folders of the trained models from whose probabilities the model learns; empty for none."""
     notes: Sequence[str] = ()
     """Lines about the run, which are printed at its beginning."""
     frozen: Sequence[nn.Parameter] = ()
     """Parameters that training does not change (`model.freeze`)."""
     unit: ClassVar[str]
-    """Plural noun of the items whose losses are summed, such as `target tokens`; the speed is shown as these per second."""
+    """Plural noun of the items whose losses are summed, such as `target tokens`. The speed of training is shown in items per
+    second."""
     columns: ClassVar[tuple[str, ...]]
-    """Columns of the logs, besides those that every run has."""
+    """Names of the task's columns in the logs, besides the columns that every run has."""
 
     def __init__(self, config: ConfigT, data: Data[BatchT], model: ModelT, custom: Custom) -> None:
         self.config, self.model, self.custom = config, model, custom
@@ -163,7 +164,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     @property
     def speed_column(self) -> str:
-        """Name of the logs' column with the speed."""
+        """Name of the column with the speed in the logs."""
         return f"{self.unit.replace(' ', '_')}_per_second"
 
     @abstractmethod
@@ -172,7 +173,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     @abstractmethod
     def count(self, indices: np.ndarray) -> int:
-        """Return the number of losses that are summed for a batch of these training examples."""
+        """Return the number of items (`unit`) in these training examples, by which a sum of their losses is divided."""
 
     def batch(self, indices: np.ndarray) -> BatchT:
         """Return the tensors of these training examples, on the CPU."""
@@ -191,44 +192,46 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
     def is_repeatable(self) -> bool:
         """Return whether `loss` starts the same operations on a GPU for all batches of one shape, in every update.
 
-        Such a loss reads nothing but the tensors of the batch and the model, draws no random numbers on the CPU, and stores
-        nothing elsewhere. Its batches can be padded (`Batch.padded`). Then its operations can be recorded and replayed.
+        Its operations can then be recorded and replayed. Such a loss reads nothing but the tensors of the batch and the model,
+        draws no random numbers on the CPU, and stores nothing elsewhere. Its batches must have a method like `Batch.padded`.
         """
         return False
 
     @abstractmethod
     def validator(self, machine: Machine) -> Validator[ModelT] | None:
-        """Return the validator of the model on the dev examples; None without dev examples."""
+        """Return an object that validates the model on the dev examples; None if there are no dev examples."""
 
     def scoring_runs(self) -> Sequence[ConfigT]:
-        """Return runs with the same settings that each hold out a part of the data. Their scores estimate those of this run
-        before it starts. Empty if this run has dev examples, or no estimate is wanted.
+        """Return the settings of runs that estimate the scores of this run, because it has no dev examples.
+
+        These runs have the same settings, but each holds out a part of the data. They are trained and scored before this run
+        starts. The result is empty if this run has dev examples, or no estimate is wanted.
         """
         return ()
 
     def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Combine the scores of the models of `scoring_runs` into one set."""
+        """Combine the scores of the runs of `scoring_runs` into one dictionary of scores."""
         raise NotImplementedError
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
-        """Return the task's own columns of the logs for an update, besides its losses and scores."""
+        """Return further values for the task's columns in the logs after an update, besides losses and scores."""
         return {}
 
     @abstractmethod
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Describe the scores of the model that was kept, in one line."""
+        """Describe in one line the scores of the model that a run has kept."""
 
     def describe_start(self, start: Start[Any]) -> list[str]:
         """Return lines that describe how the data differ from those of the trained model that training starts from."""
         return []
 
     def warn(self, scores: dict[str, Any]) -> str:
-        """Return a warning with advice about the model that was kept, judged by its scores; empty for no warning."""
+        """Return a warning with advice if the scores of the model that a run has kept are suspicious; else an empty text."""
         return ""
 
     @abstractmethod
     def bundle(self, signature: dict[str, Any]) -> BundleT:
-        """Return the model in its current state as a bundle; `signature` holds its `scores`."""
+        """Return the model in its current state as a bundle; `signature` includes the model's `scores`."""
 
 
 class Start(Protocol[PartsT_co]):
@@ -246,19 +249,19 @@ class Start(Protocol[PartsT_co]):
 
     @property
     def parts(self) -> PartsT_co:
-        """Output of the task's `BundleFormat.read_parts`: its tokenizers and labels, for example."""
+        """Output of the task's `BundleFormat.read_parts`, such as the tokenizers and labels of the model."""
         ...
 
     def load_into(self, model: nn.Module, adapt: Callable[[dict[str, Tensor]], None] | None = None) -> None:
-        """Copy the weights into a model.
+        """Copy the weights of the trained model into a new model.
 
         Args:
-            model: The model.
-            adapt: Function that is called with the tensors by name before they are copied; it may replace tensors, so that
-                they fit the model.
+            model: The new model.
+            adapt: Function that is called with a dictionary of the trained model's tensors before they are copied. It may
+                replace tensors in this dictionary, so that they fit the new model.
 
         Raises:
-            BundleError: If the model has other tensors.
+            BundleError: If the names or shapes of the tensors do not fit the new model.
         """
         ...
 
@@ -271,14 +274,14 @@ class FoldScore:
     """Name of the score in `Scores.to_dict`."""
     heading: str
     format: str
-    """Format of the values, such as `.2%`."""
+    """Format of the values, as in Python's `format`, such as `.2%`."""
 
 
 class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
     """The part of a task that makes a `Trainable` from a configuration."""
 
     fold_scores: ClassVar[tuple[FoldScore, ...]] = (FoldScore("loss", "loss", ".4f"),)
-    """Scores that a cross-validation shows."""
+    """Scores that a cross-validation shows for each fold."""
 
     def check(self, config: ConfigT, model: object, attention: object) -> None:
         """Check the settings and the user's own objects before any work is done.
@@ -286,10 +289,10 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
         Args:
             config: Configuration of the run.
             model: The user's own model or model function, or None.
-            attention: The user's own mechanism, or None.
+            attention: The user's own attention mechanism, or None.
 
         Raises:
-            ConfigError: If one of them is not suitable.
+            ConfigError: If a setting or an object is not suitable.
         """
 
     @abstractmethod
@@ -302,7 +305,7 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
             config: Configuration of the run.
             model: The same as for `check`.
             attention: The same as for `check`.
-            start: A trained model, whose vocabulary and weights the new one starts from.
+            start: A trained model, whose vocabulary and weights the new model starts from; None for random weights.
             progress: Whether to show progress bars.
         """
 
@@ -311,5 +314,5 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
         return 0
 
     def with_fold(self, config: ConfigT, fold: int) -> ConfigT:
-        """Return the settings of the run that holds out this fold, numbered from 1."""
+        """Return the settings of the run that holds out this fold; folds are numbered from 1."""
         raise NotImplementedError

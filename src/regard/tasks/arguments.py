@@ -1,4 +1,4 @@
-"""Arguments of commands: numbers, files, and options that describe the layout of files."""
+"""Arguments of commands: numbers, names of files, and options that describe the layout of files."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ _LAYOUT = {
 
 
 def whole_number(text: str) -> int:
-    """Parse a count, for argparse."""
+    """Parse a whole number of 0 or more, for argparse."""
     return _at_least(text, 0)
 
 
 def positive_number(text: str) -> int:
-    """Parse a count of at least one, for argparse."""
+    """Parse a whole number of 1 or more, for argparse."""
     return _at_least(text, 1)
 
 
@@ -49,12 +49,12 @@ def _at_least(text: str, low: int) -> int:
 
 
 def split_files(text: str) -> list[str]:
-    """Split the names of files at commas; an existing file whose name has a comma is one file."""
+    """Split names of files at commas, unless the whole text is the name of an existing file."""
     return [text] if "," not in text or Path(text).exists() else [part.strip() for part in text.split(",")]
 
 
 def add_layout_options(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add the settings of `data` that describe the layout of a file, such as `--data.columns`.
+    """Add options for settings of `data` that describe the layout of a file, such as `--data.columns`.
 
     Args:
         parser: Parser of the command.
@@ -68,10 +68,10 @@ def add_layout_options(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def lay_out(config: ConfigT, options: argparse.Namespace) -> ConfigT:
-    """Return a config whose `data` has the layout options that the user gave.
+    """Return the configuration with the layout options that the user gave as settings of `data`.
 
     Raises:
-        RequestError: If an option is not a setting of the model's data.
+        RequestError: If the data of the configuration's task have no such setting.
         ConfigError: If a value is of the wrong type or out of range.
     """
     given = {f"data.{name}": getattr(options, f"data.{name}", None) for name in _LAYOUT}
@@ -83,12 +83,17 @@ def lay_out(config: ConfigT, options: argparse.Namespace) -> ConfigT:
 
 
 def is_given(options: argparse.Namespace, *names: str) -> bool:
-    """Return True if the user gave one of these layout options."""
+    """Return True if the user gave at least one of these layout options."""
     return any(getattr(options, f"data.{name}", None) is not None for name in names)
 
 
 def trained_encoding(paths: Sequence[str], trained: str) -> str:
-    """Return the encoding for new files: that of the training data, or `auto` if all new files are valid UTF-8."""
+    """Return the setting of the encoding for new files: `auto` if all of them are valid UTF-8, else that of the training data.
+
+    Args:
+        paths: The new files.
+        trained: Encoding that was set for the training data.
+    """
     from regard.text.files.opening import fits_utf8
 
     if trained == "auto":
@@ -97,5 +102,5 @@ def trained_encoding(paths: Sequence[str], trained: str) -> str:
 
 
 def file_ending(path: str) -> str:
-    """Return the ending of a file's name in lower case, without `.gz`."""
+    """Return the ending of a file's name in lower case, not counting `.gz`: `csv` for `Pairs.CSV.gz`."""
     return path.lower().removesuffix(".gz").rpartition(".")[2]

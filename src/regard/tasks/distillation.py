@@ -1,11 +1,12 @@
 """Distillation: a model learns from the word probabilities of trained models, its teachers, in addition to the gold words.
 
-At target token t, the model learns from p(y), the mean of the teachers' probabilities, for the most probable words y:
+At target token t, the model learns from p(y), the mean of the teachers' probabilities. Only the most probable words y are kept,
+and their probabilities are rescaled to sum to one. Without label smoothing, the loss is
 
     loss_t = (1 − λ)·(−log q(gold)) + λ·(−Σ_y p(y) log q(y)).
 
 The teachers read the training data once, before the first update. Their probabilities are kept in a memory-mapped file, in the
-cache of prepared data, so a second student of the same teachers starts at once.
+cache of prepared data, so that a second student of the same teachers on the same data can start at once.
 
 Reference:
     Hinton, Vinyals, Dean 2015, Distilling the Knowledge in a Neural Network; Kim & Rush 2016, Sequence-Level Knowledge
@@ -46,7 +47,8 @@ from regard.text.pairs.gold import GuidedBatch
 from regard.training.data import to_device
 
 FORMAT_VERSION = 1
-"""Version of the file format. Increase it when the same teachers and data give another file than before."""
+"""Version of the file of probabilities. Increase it when a change of the code gives another file for the same teachers and
+data."""
 
 _WORD = np.dtype([("word", np.int32), ("probability", np.float16)])
 _FILE = "words.npy"
@@ -65,7 +67,7 @@ class Teachers(Generic[BundleT]):
         return [bundle.signature["files"][WEIGHTS] for bundle in self.bundles]
 
     def describe(self, words: "TaughtWords") -> str:
-        """Describe the teachers, and how much of their probability is kept, in one line."""
+        """Describe in one line the teachers and the share of their probability that the kept words have."""
         folders = ", ".join(self.config.teachers)
         return (
             f"learning from {counted(len(self.bundles), 'teacher')} ({folders}), with weight {self.config.weight:g}: the "
@@ -84,7 +86,7 @@ def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) ->
 
     Raises:
         BundleError: If a folder is not a trained model, or is damaged.
-        ConfigError: If a teacher is for another task, needs the user's own object, or has another vocabulary than the first.
+        ConfigError: If a teacher is for another task, contains the user's own object, or has another vocabulary than the first.
     """
     bundles: list[BundleT] = []
     for folder in config.teachers:
@@ -110,7 +112,7 @@ def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) ->
 
 
 def teaching_layer(folder: str | Path, task: str) -> Layer:
-    """Return the settings that a student takes from its first teacher: tokenizers, and how text is read.
+    """Return the settings that a student takes from its first teacher: the tokenizers, and how text is read.
 
     Args:
         folder: Folder of the teacher.
@@ -134,19 +136,20 @@ class TaughtWords:
     """The teachers' most probable words at each target token of the training data."""
 
     table: npt.NDArray[Any]
-    """Words and probabilities, (N,K), in a memory-mapped file; one row per token, examples in the order of the corpus."""
+    """The K words and their probabilities for each of N target tokens, (N,K), in a memory-mapped file, in the order of the
+    corpus."""
     starts: npt.NDArray[np.int64]
-    """Row at which each example begins, and N at the end."""
+    """Row of `table` at which each example begins; the last number is N, the number of rows."""
     weight: float
-    """λ of the loss."""
+    """λ, the share of the teachers in the loss."""
 
     @property
     def kept(self) -> float:
-        """Total probability that the teachers give to these words, averaged over tokens."""
+        """Total probability that the teachers give to the kept words of a token, averaged over tokens."""
         return float(self.table["probability"].sum(dtype=np.float64) / len(self.table))
 
     def add_to(self, batch: Batch) -> "TaughtBatch":
-        """Return a copy of a batch on the CPU, with the teachers' words added."""
+        """Return a batch, which must be on the CPU, with the teachers' words and probabilities added."""
         rows = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in batch.index.tolist()])
         found = self.table[rows]
         words = torch.zeros(*batch.target_mask.shape, found.shape[1], dtype=torch.long)
@@ -158,24 +161,24 @@ class TaughtWords:
         return kind(**vars(batch), words=words, probabilities=probabilities)
 
     def targets(self, batch: Batch) -> SoftTargets:
-        """Return the soft targets of a batch from `add_to`, with one row for each position, padding included."""
+        """Return the soft targets of a batch that `add_to` returned, with a row for each position, including padding."""
         assert isinstance(batch, TaughtBatch)
         return SoftTargets(batch.words.flatten(0, 1), batch.probabilities.flatten(0, 1), self.weight)
 
 
 @dataclass(frozen=True)
 class TaughtBatch(Batch):
-    """A batch with the teachers' most probable words."""
+    """A batch with the teachers' most probable words and their probabilities."""
 
     words: Int[Tensor, "B T K"]
-    """The words at each target token; any words at padding."""
+    """The words at each target token; those at padding have no meaning."""
     probabilities: Float[Tensor, "B T K"]
-    """Their probabilities, which sum to one at each target token; any numbers at padding."""
+    """Probabilities of `words`, which sum to one at each target token; those at padding have no meaning."""
 
 
 @dataclass(frozen=True)
 class TaughtGuidedBatch(GuidedBatch, TaughtBatch):
-    """A batch with the teachers' most probable words and gold alignments."""
+    """A batch with gold alignments, and with the teachers' most probable words and their probabilities."""
 
 
 class Student(Protocol):
@@ -190,7 +193,7 @@ class Student(Protocol):
 
 
 def teach(student: Student, teachers: Teachers, lengths: npt.NDArray[np.int32], *, progress: bool) -> None:
-    """Let a student learn from its teachers, whose probabilities are computed or read from the cache.
+    """Compute the teachers' probabilities, or read them from the cache, and give them to the student for its loss.
 
     Args:
         student: The student.
@@ -200,7 +203,7 @@ def teach(student: Student, teachers: Teachers, lengths: npt.NDArray[np.int32], 
 
     Raises:
         ConfigError: If the teachers have another vocabulary than the student.
-        DataError: If the cache cannot be written.
+        DataError: If the cache cannot be written or read back.
     """
     if student.model.vocabulary != _vocabulary(teachers.bundles[0]):
         raise ConfigError(
@@ -209,7 +212,7 @@ def teach(student: Student, teachers: Teachers, lengths: npt.NDArray[np.int32], 
         )
     student.taught = _read_with_teachers(teachers, student.data.train, lengths, student.config, progress=progress)
     student.teachers, student.notes = teachers.config.teachers, [teachers.describe(student.taught)]
-    # A resumed run checks the fingerprint, and so notices teachers that have changed.
+    # The fingerprint includes the teachers, so that a resumed run reports an error if they have changed.
     student.data = replace(student.data, fingerprint=fingerprint_of([student.data.fingerprint, *teachers.hashes]))
 
 
@@ -259,7 +262,7 @@ def _read_with_teachers(
 
 
 def _most_probable(models: Sequence[Seq2Seq], batch: Batch, count: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:
-    """Average the models' probabilities, and return the highest ones and their words at each token except padding."""
+    """Return the `count` highest mean probabilities of the models at each token except padding, and their words."""
     real = batch.target_mask.flatten().nonzero().squeeze(1)
     outputs = []
     for model in models:

@@ -1,4 +1,4 @@
-"""Files of tokenizers in a bundle."""
+"""Names of the files of tokenizers in a bundle, and a function that reads one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ if TYPE_CHECKING:
     from regard.text.tokenizers.tokenizer import Tokenizer
 
 TOKENIZER = "tokenizer.json"
-"""The tokenizer of a classifier or a language model, or of both sides of a translator."""
+"""File of the tokenizer of a classifier or a language model, or of both sides of a translator with a joint vocabulary."""
 SOURCE_TOKENIZER, TARGET_TOKENIZER = "tokenizer.source.json", "tokenizer.target.json"
 
 
 def read_tokenizer(files: BundleFiles, name: str) -> Tokenizer:
-    """Read a tokenizer from bytes whose checksum was verified.
+    """Read a tokenizer from the files of a bundle, whose checksums have been verified.
 
     Raises:
-        BundleError: If it is damaged.
+        BundleError: If the file is damaged.
+        ConfigError: If the tokenizer needs spaCy, and spaCy or the language is missing.
     """
     from regard.text.tokenizers.tokenizer import Tokenizer
 

@@ -22,16 +22,16 @@ def load(
     """Load a trained model: a translator, a classifier or a language model.
 
     Args:
-        folder: Folder of a trained model; or several folders, whose translators become one ensemble.
+        folder: Folder of a trained model; or several folders of translators, which become one ensemble.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
-        model: The model object, if it is the user's own.
-        attention: The mechanism, if it is the user's own.
+        model: A model built in the same way as for training, if the model was trained as an object of your own.
+        attention: The same for the attention mechanism, if only that was an object of your own.
 
     Returns:
-        A `Translator`, a `Classifier` or a `LanguageModel`, or the predictor of another task.
+        A `Translator`, a `Classifier`, a `LanguageModel`, or the predictor of a task of your own.
 
     Raises:
-        BundleError: If the folder is not a trained model, or is damaged.
+        BundleError: If the folder is not a trained model, is damaged, or was written by a newer regard.
         RequestError: If the device does not exist, an object is missing or not needed, or the models cannot form an ensemble.
     """
     if not isinstance(folder, str | Path):

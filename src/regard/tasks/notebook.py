@@ -1,4 +1,4 @@
-"""Short views of models and results for notebooks, in which all text from files and users is escaped."""
+"""Short HTML views of models and results for notebooks. All text from files and users is escaped."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from torch import nn
 from regard.viz.markup import text
 
 SHOWN = 60
-"""Maximum number of characters of a text in a one-line `repr`."""
+"""Maximum number of characters of a text in a `repr`."""
 _LONGEST = 2000
 _CELL = 'style="text-align:left;vertical-align:top;padding:.15em .8em .15em 0"'
 _MOST_ROWS = 20
@@ -24,7 +24,7 @@ def count_parameters(model: nn.Module) -> str:
 
 
 def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> str:
-    """Return an HTML table of names and values, in the notebook's own colours.
+    """Return an HTML table of names and values, in the colours of the notebook.
 
     Args:
         title: Text above the table; may be empty.
@@ -41,7 +41,13 @@ def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> str:
 
 
 def bars(title: str, shares: Iterable[tuple[str, float]], note: str = "") -> str:
-    """Return an HTML table of names with their probabilities as numbers and bars."""
+    """Return an HTML table of names with their probabilities as numbers and bars.
+
+    Args:
+        title: Text above the table.
+        shares: Names and their probabilities, the most probable first; only the first 20 are shown.
+        note: Text below the table; may be empty.
+    """
     ranked = list(shares)
     lines = "".join(
         f'<tr><th scope="row" dir="auto" {_CELL}>{text(name, 200)}</th><td {_CELL}>{share:.1%}</td>'

@@ -1,4 +1,4 @@
-"""Losses of models that predict words, the random choice of gold words as decoder input, and checks of the user's model."""
+"""Losses of models that predict words, the random choice of gold words as decoder input, and a check of the user's model."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -31,22 +31,22 @@ def objective(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the loss for the gradient and −log p(word | earlier words, source), summed over a batch without padding.
 
-    On a CPU, padding is removed before the output layer to save computation. On a GPU, the CPU would have to wait for the
-    number of words, so padding is not removed, and the loss ignores it.
+    On a CPU, padding is removed before the output layer to save computation. On a GPU, it is not removed, because the CPU would
+    have to wait until the GPU has counted the words; the loss ignores it.
 
     Args:
         model: The model.
         batch: Sentence pairs, or texts of a language model.
-        use_gold: True where the gold word is fed; None to feed gold words only.
+        use_gold: True where the decoder is fed the gold word, False where it is fed its own word; None for gold words only.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
-        soft: Soft targets for all positions of the batch, padding included, (B·T).
-        alignment_weight: λ of `alignment_loss`, for a `GuidedBatch`.
-        attention_loss_weight: λ of the loss of the attention itself (coverage), summed over words.
-        report: Function that is called with the sum of the attention's own losses and the number of words, if there is such a
-            loss.
+        soft: Soft targets with a row for each of the B·T positions of the batch, including padding; None for gold words only.
+        alignment_weight: Weight λ of `alignment_loss`, which is added if the batch is a `GuidedBatch`.
+        attention_loss_weight: Weight λ of the loss that some mechanisms (coverage) add, summed over words.
+        report: Function that is called if the mechanism adds a loss, with the sum of this loss over words and the number of
+            words.
 
     Returns:
-        The sum with label smoothing, soft targets and other losses, for the gradient; and the plain sum, for reports.
+        The loss for the gradient, with label smoothing, soft targets and all added losses; and Σ −log p, for reports.
     """
     guided = isinstance(batch, GuidedBatch) and alignment_weight > 0
     state = model.encode(batch.source, batch.source_mask)
@@ -71,7 +71,7 @@ def objective(
 
 
 def _one_head(weights: Tensor) -> Float[Tensor, "B T S"]:
-    """Return the mean over heads, if there are heads."""
+    """Return the weights averaged over heads, if there are heads."""
     return weights.mean(1) if weights.ndim == 4 else weights
 
 
@@ -82,7 +82,7 @@ def mean_nll(
     machine: Machine,
     after_batch: Callable[[], None] = lambda: None,
 ) -> float:
-    """Return the mean of −log p per target word in nats, over all batches. The caller must disable gradients."""
+    """Return the mean of −log p per target word, in nats, over all batches. The caller must disable gradients."""
     total, count = 0.0, 0
     for indices in batches:
         batch = to_device(corpus.batch(indices), machine.device)
@@ -99,14 +99,14 @@ def own_model(
     """Return the user's own model, which may be given as a function that builds it.
 
     Args:
-        model: The model, or a function of the sizes.
-        sizes: Sizes of the vocabularies; the last one is that of the output.
-        kind: Expected kind of model, for messages.
-        sizes_name: Name of the sizes, for messages.
-        vocabulary: Name of the output's vocabulary, for messages.
+        model: The model, or a function that builds it from the sizes.
+        sizes: Sizes of the vocabularies; the last one is the number of words that the model must predict.
+        kind: Expected class of the model, for messages.
+        sizes_name: Name of `sizes`, for messages.
+        vocabulary: Name of the last vocabulary, for messages.
 
     Raises:
-        ConfigError: If the object is not a model, or is for a vocabulary of another size.
+        ConfigError: If the object is not a model, or the model predicts another number of words.
     """
     made = model if isinstance(model, Seq2Seq) else model(*sizes)
     if not isinstance(made, Seq2Seq):
@@ -128,17 +128,17 @@ def alignment_loss(
     """Return −Σ_t Σ_s gold_ts log a_ts, where a_t is the attention at the step that produces word t or that consumes it.
 
     Args:
-        weights: The model's site `cross`.
-        gold: Links, whose rows sum to one, or to zero if no link is known.
-        step: Step whose row of weights belongs to a word.
+        weights: Attention of the model's site `cross`.
+        gold: Links as weights. Row t sums to one, or to zero if word t has no known link.
+        step: Decoder step whose attention aligns word t: the step that produces it, or the next step, which consumes it.
 
     Reference:
         Garg, Peitz, Nallasamy, Paulik 2019, Jointly Learning to Align and Translate with Transformer Models, eq. 5.
-        Differs from the paper: the decoder does not see later words; the step that consumes a word knows this word anyway.
+        Differs from the paper: the decoder does not see later words. With `consume`, it has already read the word to align.
     """
     if step == "consume":
         weights, gold = weights[:, 1:], gold[:, :-1]
-    least = torch.finfo(torch.float32).tiny  # a weight of zero has a large but finite loss
+    least = torch.finfo(torch.float32).tiny  # so that a weight of zero has a large but finite loss
     return -(gold * weights.float().clamp_min(least).log()).sum()
 
 
@@ -146,9 +146,9 @@ def draw_gold(target_in: Tensor, probability: float, unit: Literal["sentence", "
     """Draw the positions at which the gold word is fed to the decoder.
 
     Args:
-        target_in: Tensor (B,T), whose shape and device are used.
+        target_in: Input of the decoder (B,T); only its shape and device matter.
         probability: Probability of the gold word, from 0 to 1.
-        unit: Draw once for each sentence, or for each token.
+        unit: Whether to draw once for each sentence, or for each token.
 
     Returns:
         True where the gold word is fed, always True in column 0; None if it is fed everywhere.

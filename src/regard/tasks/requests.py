@@ -1,4 +1,4 @@
-"""Steps that all predictors share: check a request, find the device, show the progress."""
+"""Functions that predictors share: they check arguments, group lines, find the device, and show the progress."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +13,14 @@ from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_LINE
 
 
 def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
-    """Return a list of texts.
+    """Check that the argument of a method is a sequence of texts, and return the texts in a list.
+
+    Args:
+        caller: Name of the method, for messages.
+        texts: The argument.
 
     Raises:
-        RequestError: If `texts` is a single text, or contains something that is not a text, or a text that is too long.
+        RequestError: If `texts` is a single text, or contains an object that is not a text or a text that is too long.
     """
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
@@ -32,7 +36,7 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
 
 
 def check_record(record: Collection[str]) -> list[str]:
-    """Return the attention sites to record, in a list.
+    """Check that `record` is a collection of names of attention sites, and return them in a list.
 
     Raises:
         RequestError: If `record` is not a collection of names.
@@ -50,7 +54,8 @@ def check_record(record: Collection[str]) -> list[str]:
 def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Group lines into blocks of `size` lines, or fewer if the lines are long, so that memory is bounded.
 
-    No block contains lines from both sides of a multiple of `size`. So processes that share a file make the same blocks.
+    A new block begins after every `size` lines, even if long lines ended a block earlier. If several processes
+    share a file, and each begins at a multiple of `size`, they therefore make the same blocks as one process.
 
     Args:
         lines: The lines; their line ends are removed.
@@ -69,7 +74,7 @@ def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of this name, or the best available one for `auto`.
+    """Return the device of this name; `auto` means a GPU if PyTorch finds one, otherwise the CPU.
 
     Raises:
         RequestError: If there is no such device.
@@ -94,13 +99,19 @@ def find_device(name: str) -> torch.device:
 
 
 def reweight_by_site(reweight: Reweight | ReweightBySite | None, kind: str) -> ReweightBySite | None:
-    """Return functions by site; a single function applies to all layers of this kind."""
+    """Return functions by site; a single function is used for all sites of one kind, such as `cross`."""
     return {kind: reweight} if callable(reweight) else reweight
 
 
 @contextmanager
 def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error, and yield the function that advances it."""
+    """Show a progress bar on standard error, and yield a function that advances it by a number of items.
+
+    Args:
+        words: Text beside the bar.
+        total: Number of items.
+        shown: If False, no bar is shown.
+    """
     with late_bars(shown=shown) as bars:
         task = bars.add_task(words, total=total)
         yield lambda count: bars.advance(task, count)

@@ -14,7 +14,7 @@ SHOWN_AFTER = 2.0
 
 @contextmanager
 def late_bars(*, shown: bool) -> "Iterator[Progress]":
-    """Show progress bars if the work takes long and standard error is a terminal; remove them at the end.
+    """Show progress bars on standard error if it is a terminal and the `with` block takes long; remove them at the end.
 
     Args:
         shown: If False, no bars are shown.
@@ -36,6 +36,6 @@ def late_bars(*, shown: bool) -> "Iterator[Progress]":
     finally:
         timer.cancel()
         if timer.is_alive():
-            timer.join()  # the timer may be about to show the bars
+            timer.join()  # the timer may be showing the bars now; then they are stopped below
         if bars.live.is_started:
             bars.stop()

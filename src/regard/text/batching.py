@@ -1,8 +1,8 @@
-"""Batches of sentence pairs by token budget, with little padding, in an order that can be resumed exactly.
+"""Batches of sentence pairs with a limited number of tokens and little padding, in an order that can be resumed exactly.
 
-Pairs are sorted by length, the longest first, and this sequence is split into batches at the token budget. The splits depend on
-the lengths only, so every epoch has the same number of batches. The order of pairs of equal length, and the order of the
-batches, are drawn in each epoch as a pure function of (seed, epoch).
+Pairs are sorted by the length of their longer side, the longest first, and this sequence is split into batches, each as large
+as the token budget allows. The splits depend on the lengths only, so every epoch has the same number of batches. The order of
+the batches, and the order of pairs whose longer sides have equal length, depend on the seed and the epoch only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from regard.config import RunConfig
 from regard.errors import ConfigError, ShapeError
 from regard.text.symbols import PAD
 
-_SHUFFLED = 2**16  # number of random keys by which pairs with the same two lengths are shuffled
+_SHUFFLED = 2**16  # number of different random numbers that put pairs with the same two lengths into random order
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Batch:
     """Pairs as tensors. Masks are True at symbols and False at padding."""
 
     source: Int[Tensor, "B S"]
-    """Source tokens, with the end symbol at the end."""
+    """Source tokens, then the end symbol, then padding."""
     source_mask: Bool[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     """Input of the decoder: the start symbol, then the target tokens."""
@@ -36,21 +36,21 @@ class Batch:
     """Expected output of the decoder: the target tokens, then the end symbol."""
     target_mask: Bool[Tensor, "B T"]
     index: Int[Tensor, " B"]
-    """Indices of these pairs in the corpus."""
+    """Index of each pair in the corpus."""
 
     def __len__(self) -> int:
         return len(self.index)
 
     def pin_memory(self) -> "Batch":
-        """Copy to page-locked memory, for faster copies to a GPU; `DataLoader(pin_memory=True)` calls it."""
+        """Return a copy in page-locked memory, which is faster to copy to a GPU; `DataLoader(pin_memory=True)` calls this."""
         return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
     def padded(self) -> "Batch":
-        """Pad to sizes of a coarse grid, so that few shapes occur; the loss stays the same.
+        """Return the batch padded to sizes of a coarse grid, so that few shapes occur; the loss stays the same.
 
-        Lengths are multiples of 4, and numbers of rows are multiples of 16 or small powers of two. Large sizes are multiples of
-        an eighth of the next power of two. Added rows repeat the first row, so that no source is empty; their `target_out` and
-        `target_mask` are padding, so the loss ignores them.
+        Lengths become 1, 2 or multiples of 4, and numbers of rows become 1, 2, 4, 8 or multiples of 16. Lengths above 32 and
+        numbers of rows above 128 become multiples of an eighth of the next power of two. Added rows repeat the first row, so
+        that no source is empty; their `target_out` and `target_mask` are padding, so the loss ignores these rows.
         """
         more = _on_grid(len(self), 16) - len(self)
         fields = {}
@@ -66,8 +66,8 @@ class Batch:
 
 
 def _on_grid(size: int, step: int) -> int:
-    """Return the next size on the grid of `Batch.padded`."""
-    power = 1 << max(size - 1, 0).bit_length()  # the next power of two
+    """Return the smallest size on the grid of `Batch.padded` that is not below `size`."""
+    power = 1 << max(size - 1, 0).bit_length()  # the smallest power of two that is not below `size`
     step = min(power, max(step, power // 8))
     return -(-size // step) * step
 
@@ -75,11 +75,12 @@ def _on_grid(size: int, step: int) -> int:
 class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices, in which max(longest source, longest target) × number of pairs is at most `batch_tokens`.
 
-    A pair that is longer than the budget forms its own batch. Every index occurs exactly once per epoch. Processes that train
-    together iterate over the same batches, and each takes its share of them (`processes.sharing`).
+    A pair that is longer than this budget forms its own batch. Every index occurs exactly once per epoch. Processes that train
+    together iterate over the same batches, and each takes some of them, or some pairs of each (`processes.sharing`).
 
-    Iteration starts at `position` and does not change it. The workers of a loader read ahead, so only the trainer knows which
-    batches have been used. The trainer sets `position` (or calls `resume_at`), and calls `set_epoch` before the next epoch.
+    Iteration starts at `position` and does not change it: a loader may read batches ahead, so only the training loop knows
+    which batches have been used. The training loop calls `resume_at` before it iterates, or sets `position` and calls
+    `set_epoch` before each further epoch.
 
     Args:
         source_lengths: Number of tokens of each source, (N,).
@@ -87,11 +88,11 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         batch_tokens: Maximum number of tokens on each side, including padding; 1 or more.
         batch_sentences: Maximum number of pairs in a batch; 0 for no limit.
         seed: Seed. The order is a function of the seed and the epoch.
-        shuffle: If False, the order is always the longest first.
+        shuffle: If False, the batches always have the same order, the longest pairs first.
 
     Raises:
         ConfigError: If a setting is out of range, or there are no pairs.
-        ShapeError: If the two sides have different numbers of lengths.
+        ShapeError: If the two arrays of lengths have different shapes, or more or fewer than one axis.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         Args:
             config: Configuration of the run.
             lengths: Number of tokens of each text, or of each source.
-            target_lengths: Number of tokens of each target; None for texts alone.
+            target_lengths: Number of tokens of each target; None for texts without targets.
         """
         training = config.training
         return cls(
@@ -145,7 +146,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
 
     @property
     def position(self) -> int:
-        """Number of used batches of this epoch."""
+        """Number of batches of the current epoch that have been used."""
         return self._position
 
     @position.setter
@@ -174,10 +175,10 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         return {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore a position from `state_dict`, so that iteration gives exactly the remaining batches.
+        """Restore the epoch and the position from `state_dict`, so that iteration gives exactly the remaining batches.
 
         Raises:
-            ConfigError: If `state` is not a result of `state_dict`, or its position is beyond the end of an epoch.
+            ConfigError: If `state` is not a result of `state_dict`, its epoch is negative, or its position is not in the epoch.
         """
         if set(state) != {"epoch", "position"} or not all(isinstance(value, int) for value in state.values()):
             raise ConfigError(f"a batch sampler cannot resume from {dict(state)}; expected whole numbers, epoch and position")
@@ -194,7 +195,9 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             return np.argsort(self._place, kind="stable").astype(np.int32), np.arange(len(self._starts) - 1)
         generator = np.random.Generator(np.random.PCG64([self.seed % 2**64, epoch]))
         place = self._place
-        if generator.integers(2):  # reverse the pairs within each length, so that batches differ between epochs
+        # In half of the epochs on average, the order of pairs whose longer sides have equal length is reversed, so that the
+        # batches contain other pairs.
+        if generator.integers(2):
             place = place - 2 * (place % self._width) + self._width - 1
         stray = generator.integers(0, _SHUFFLED, len(place), dtype=np.uint16)
         # A stable sort gives the same order on every machine.
@@ -207,14 +210,16 @@ def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_s
 
     Args:
         lengths: Number of tokens of each sentence, (N,).
-        batch_tokens: Maximum of longest × number of sentences in a batch; a sentence that is longer forms its own batch.
+        batch_tokens: Maximum of (length of the longest sentence) × (number of sentences) in a batch. A sentence that is longer
+            than this forms its own batch.
         batch_sentences: Maximum number of sentences in a batch; 0 for no limit.
 
     Returns:
-        Arrays of indices; each of 0 … N−1 is in exactly one. To restore the original order, assign `results[batch] = …`.
+        An array of indices for each batch; each index from 0 to N−1 is in exactly one of them. To put results into the
+        original order, assign `results[batch] = …` for each batch.
 
     Raises:
-        ConfigError: If a bound is out of range.
+        ConfigError: If `batch_tokens` is below 1, or `batch_sentences` is negative.
     """
     _check_budget(batch_tokens, batch_sentences)
     lengths = np.asarray(lengths, np.int64)
@@ -230,12 +235,13 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return a sort key for each pair, from the length of the longer side and then from the difference of the two lengths.
+    """Return a sort key for each pair: first by the length of the longer side, then by the difference of the two lengths.
 
-    From one length to the next, the order of the differences is reversed, so that neighbouring pairs are always similar.
+    The longest pairs have the smallest keys. From one length of the longer side to the next, the order of the differences is
+    reversed, so that neighbouring pairs are always similar.
 
     Returns:
-        The sort keys (N,), and the number of possible differences, which is the same for each length of the longer side.
+        The sort keys, (N,), and the number of possible keys for each length of the longer side.
     """
     longer = np.maximum(source, target).astype(np.int64)
     longest = int(longer.max())

@@ -1,7 +1,8 @@
 """A cache of prepared data, in which each entry is either complete or missing.
 
-The name of an entry is a hash of everything that affects its content. An entry is written under another name, synchronised to
-disk, and renamed. Its manifest contains the size and hash of every file, so that a damaged entry is detected and made again.
+The name of an entry is a hash of everything that affects its content. An entry is first written under another name, then
+synchronised to disk and renamed. Its manifest contains the size and hash of every file, so that a damaged entry is detected and
+made again.
 """
 
 import errno
@@ -40,7 +41,11 @@ ABANDONED_AFTER = 24 * 3600.0
 
 
 def cache_folder(data: FileSettings) -> Path:
-    """Return `data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder (XDG_CACHE_HOME, ~/.cache)."""
+    """Return the folder of the cache.
+
+    It is `data.cache`; if that is empty, the environment variable REGARD_CACHE; without both, `regard` in the user's cache
+    folder (XDG_CACHE_HOME or ~/.cache).
+    """
     chosen = data.cache or os.environ.get("REGARD_CACHE", "")
     if chosen:
         return Path(chosen).expanduser()
@@ -55,7 +60,7 @@ def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
         what: Expected content, for messages.
 
     Raises:
-        DataError: If a file is missing, a folder, empty or unreadable.
+        DataError: If a file is missing, empty, unreadable, or not a regular file.
     """
     digests = []
     for path in paths:
@@ -65,10 +70,10 @@ def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
 
 
 def check_unchanged(paths: Sequence[str], digests: Sequence[str], what: str = "sentence pairs") -> None:
-    """Check that files have not changed since they were hashed, because data were prepared from them in between.
+    """Check that files still have the hashes that were computed before data were prepared from them.
 
     Raises:
-        DataError: If a file has changed.
+        DataError: If a file has changed or can no longer be read.
     """
     for path, before, now in zip(paths, digests, hash_files(paths, what), strict=True):
         if before != now:
@@ -76,18 +81,18 @@ def check_unchanged(paths: Sequence[str], digests: Sequence[str], what: str = "s
 
 
 def fingerprint_of(digests: Sequence[str]) -> str:
-    """Return one hash for a set of files, in their order."""
+    """Return one hash for several files, computed from their hashes in the given order."""
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def reading_settings(data: FileSettings) -> dict[str, Any]:
-    """Return the settings of `data` that affect what is read, except for the names of the files."""
+    """Return the settings of `data` that affect the prepared data, except for the names of the files."""
     beside = ("train", "dev", "alignments", "cache", "vectors", "vectors_size")
     return {key: value for key, value in asdict(data).items() if key not in beside}
 
 
 def endings(paths: Sequence[str]) -> list[str]:
-    """Return the endings of the files' names, which affect how they are read."""
+    """Return all endings of each file's name, such as `.tsv.gz`, because they affect how the file is read."""
     return ["".join(Path(path).suffixes).lower() for path in paths]
 
 
@@ -139,15 +144,17 @@ def workspace(cache: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, entry: Path) -> None:
-    """Rename a finished working folder to the entry. If another run has published the entry, the existing one is kept.
+    """Add a manifest to a finished working folder, and rename the folder to the entry.
+
+    If another run has published a complete entry already, that entry is kept. A damaged entry is replaced.
 
     Raises:
-        OSError: If the disk is full.
+        OSError: If the manifest cannot be written, such as on a full disk, or the folder cannot be renamed.
     """
     files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
     disk.write(work / MANIFEST, json.dumps(files, indent=1))
     if entry.exists() and not is_whole(entry):
-        # Rename the old entry first, because another run may have it open.
+        # The damaged entry is renamed and not deleted, because another run may have it open.
         disk.rename(entry, Path(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent)))
     try:
         disk.rename(work, entry)
@@ -178,7 +185,7 @@ def _clear_abandoned(cache: Path) -> None:
         except OSError:
             continue  # Another run has just deleted it.
         if time.time() - newest > ABANDONED_AFTER:
-            with locked(_lock_of(folder)) as holder:  # the clock can jump, so check whether a run uses the folder
+            with locked(_lock_of(folder)) as holder:  # the clock can be wrong, so check whether a run still uses the folder
                 if not holder:
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -195,7 +202,7 @@ def _version(package: str) -> str:
 
 
 def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path], None]) -> T:
-    """Return the content of the entry; if no complete entry exists, it is made first.
+    """Return the content of an entry; if there is no complete entry, make it first.
 
     Args:
         entry: Folder of the entry in the cache.

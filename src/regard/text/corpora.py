@@ -1,7 +1,8 @@
 """Encoded corpora of sentence pairs, labelled texts, and plain texts.
 
-A plain text is a row of ids between the start symbol and the end symbol. A long text is split into several rows, the blocks.
-Each block begins with the last id of the previous block, so every id except the start symbol is predicted once.
+A plain text is a row of ids between the start symbol and the end symbol. A long text is split into several rows, called
+blocks. Each block except the first begins with the last id of the previous block, so every id except the start symbol is
+predicted exactly once.
 """
 
 from collections.abc import Sequence
@@ -22,9 +23,9 @@ from regard.text.symbols import END, PAD, START, UNKNOWN
 
 
 class EncodedCorpus(MappedCorpus):
-    """Pairs of encoded sentences with their texts.
+    """Encoded sentence pairs with their texts, in a file.
 
-    A pair takes 24 bytes of memory, for the beginning and length of each side.
+    In memory, a pair takes 24 bytes, for the position and the length of each side in the file.
     """
 
     schema = pa.schema(
@@ -41,7 +42,7 @@ class EncodedCorpus(MappedCorpus):
         self._source_starts, source_lengths = self._file.rows("source")
         self._target_starts, target_lengths = self._file.rows("target")
         self.source_lengths, self.target_lengths = source_lengths + 1, target_lengths + 1
-        """Number of tokens on each side, including the end symbol."""
+        """Number of source tokens and of target tokens of each pair, including the end symbol."""
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
         """Return the tensors of some pairs, padded to the longest sentence on each side.
@@ -50,8 +51,8 @@ class EncodedCorpus(MappedCorpus):
             indices: Positions of B pairs, in [0, len(self)).
 
         Returns:
-            Sources with the end symbol; the input of the decoder, with the start symbol; its expected output, with the end
-            symbol; masks that are True at symbols.
+            The sources, with the end symbol; the input of the decoder, with the start symbol; the expected output of the
+            decoder, with the end symbol; masks, which are True at symbols and False at padding; and `indices`.
 
         Raises:
             IndexError: If a position is out of range.
@@ -101,20 +102,20 @@ class LabelledBatch:
     mask: Bool[Tensor, "B S"]
     """True at tokens, False at padding."""
     label: Int[Tensor, " B"] | Float[Tensor, "B C"]
-    """Number of each text's label; if texts may have several labels, ones for their labels and zeros for all others."""
+    """Number of each text's label; if texts may have several labels, 1 for each label of the text and 0 for all others."""
     index: Int[Tensor, " B"]
-    """Indices of these texts in the corpus."""
+    """Index of each text in the corpus."""
 
     def __len__(self) -> int:
         return len(self.index)
 
     def pin_memory(self) -> "LabelledBatch":
-        """Copy to page-locked memory, for faster copies to a GPU; `DataLoader(pin_memory=True)` calls it."""
+        """Return a copy in page-locked memory, which is faster to copy to a GPU; `DataLoader(pin_memory=True)` calls this."""
         return LabelledBatch(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
 
 class LabelledCorpus(MappedCorpus):
-    """Encoded texts with their labels and the original texts. A text takes 24 bytes of memory."""
+    """Encoded texts with their labels and the original texts, in a file. In memory, a text takes 24 bytes."""
 
     schema = pa.schema(
         [
@@ -126,11 +127,11 @@ class LabelledCorpus(MappedCorpus):
 
     @classmethod
     def schema_for(cls, *, num_labels: int, multiple: bool) -> pa.Schema:
-        """Return the schema of a new corpus, whose metadata store `num_labels` and `multiple`.
+        """Return the schema of a new corpus, with `num_labels` and `multiple` in its metadata.
 
         Args:
             num_labels: Number of labels.
-            multiple: Whether a text may have any number of labels.
+            multiple: Whether a text may have any number of labels; if False, it has exactly one.
         """
         return cls.schema.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))})
 
@@ -214,7 +215,7 @@ def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArra
 
 
 class TextCorpus(MappedCorpus):
-    """Encoded texts: a row for each text or block."""
+    """Encoded plain texts: one row for each text, or several rows (blocks) for a long text."""
 
     schema = pa.schema([pa.field("tokens", pa.large_list(pa.int32()))])
 
@@ -238,7 +239,9 @@ class TextCorpus(MappedCorpus):
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
-    """Return a batch with rows as targets. The expected output is the input shifted by one; each source is one end symbol.
+    """Return a batch whose targets are rows of ids, and whose sources are one end symbol each.
+
+    The input of the decoder is the row without its last id, and the expected output is the row without its first id.
 
     Args:
         flat: Array that contains the rows.

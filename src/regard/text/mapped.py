@@ -1,4 +1,4 @@
-"""Encoded corpora: rows of numbers and of text in memory-mapped Arrow files, so that memory does not grow with the corpus."""
+"""Encoded corpora: rows of numbers and of text in memory-mapped Arrow files, so that they need not fit into memory."""
 
 import os
 import weakref
@@ -19,11 +19,11 @@ from regard.text.symbols import PAD
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 Rows = tuple[Ids, Offsets]
-"""The concatenated numbers of n rows, and n + 1 offsets from 0 at which the rows begin."""
+"""The concatenated numbers of n rows, and n + 1 offsets: row i is `numbers[offsets[i]:offsets[i + 1]]`."""
 
 
 class MappedWriter:
-    """A context manager that writes an encoded corpus, a few thousand rows at a time.
+    """A context manager that writes an encoded corpus to a file, chunk by chunk.
 
     Args:
         path: The file.
@@ -59,10 +59,10 @@ class MappedFile:
 
     Args:
         path: The file.
-        schema: Its columns.
+        schema: The columns that the file must have.
 
     Raises:
-        DataError: If the file is missing or is not an encoded corpus.
+        DataError: If the file is missing, is not an encoded corpus, or has other columns.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:

@@ -24,8 +24,8 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 WHAT = "text"
 _LONGEST_PARAGRAPH = 1 << 20
-"""Maximum number of characters of a paragraph. A longer one is split, so that a file without empty lines cannot fill the
-memory.
+"""Number of characters after which a paragraph is split at the end of the line, so that a file without empty lines cannot fill
+the memory.
 """
 
 
@@ -39,14 +39,15 @@ class TextChunk:
 
     @property
     def columns(self) -> tuple[list[str]]:
-        """The texts."""
+        """The texts, as the only column."""
         return (self.text,)
 
 
 def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[TextChunk]:
     """Read texts, chunk by chunk, so that memory does not grow with the file.
 
-    Texts are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise.
+    Texts are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. If `data.unit` is
+    `paragraph`, the stripped lines of a paragraph are joined with spaces.
 
     Args:
         paths: Text files, which are read one after another.
@@ -54,8 +55,8 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
         report: Report, which is filled while reading: every text is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or the unusable share of
-            a file is larger than `data.allow_skipped`. The message names the file.
+        DataError: If a file is missing, empty, damaged or a Parquet file; if, at the end of a file, the share of its unusable
+            texts is larger than `data.allow_skipped`; or if there is no usable text in any file. The message names the file.
     """
     files = [check_file(path, WHAT) for path in paths]
     if packed := next((file for file in files if detect_table(file, data.encoding) == "parquet"), None):
@@ -153,11 +154,13 @@ def prepare_texts(
         learned: The tokenizer of a model that training starts from, which is used instead of a new one.
 
     Returns:
-        The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
+        The corpora, memory-mapped from the cache, with the tokenizer and the report. The same files and settings give the same
+        bytes.
 
     Raises:
         DataError: If a file cannot be read or has no usable text, or the cache cannot be written.
-        ConfigError: If the tokenizer needs a package that is not installed.
+        ConfigError: If the tokenizer needs a package that is not installed or a language that spaCy does not have, or one of
+            its limits is too small.
     """
     return prepare_data(_PlainSchema(data, tokenizer, learned), seed=seed, progress=progress)
 

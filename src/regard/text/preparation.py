@@ -1,8 +1,8 @@
 """The preparation of data: read, drop duplicates, split, learn tokenizers, encode, cache and report.
 
 The steps are the same for all kinds of data. A `DataSchema` describes the differences: the columns, the rows, and how rows are
-split, encoded and counted. Files are read once, as a stream. Their texts are stored on disk, and memory use is about 24 bytes
-per example. The result is saved in a cache, and reused if nothing has changed.
+split, encoded and counted. Files are read as a stream. Their texts are stored on disk; in memory, an example takes about 24
+bytes, for its line number and the hashes of its texts. The result is saved in a cache, and reused if nothing has changed.
 """
 
 import json
@@ -66,7 +66,7 @@ class Selection(Generic[S]):
     spool: S
     train: Chosen
     dev: Chosen
-    """Rows held out of the training files; all False if there are dev files."""
+    """Mask of the rows held out of the training files; all False if there are dev files."""
     notes: Sequence[str] = ()
     """Remarks for the report."""
 
@@ -76,13 +76,13 @@ class EncodedRows:
     """Encoded rows, ready to write."""
 
     numbers: Sequence[Rows]
-    """The columns of numbers of the corpus."""
+    """Columns of numbers, in the order of the corpus."""
     texts: Sequence[Sequence[str]]
-    """The columns of text of the corpus."""
+    """Columns of text, in the order of the corpus."""
     symbols: Sequence[Ids]
-    """The symbols of each column of the schema, which are counted for the report."""
+    """Ids of each tokenised column, such as source and target, which are counted for the report."""
     tokens: Sequence[int]
-    """The number of tokens in each column of the schema."""
+    """Number of tokens in each tokenised column, including the end symbols that the kind of data adds."""
     num_long: int
     """Number of rows with too many tokens, which are left out, truncated or split into blocks."""
 
@@ -121,7 +121,7 @@ class DataSchema(ABC, Generic[C, S, P]):
     example: ClassVar[str]
     """Expected value of `data.train`, for messages."""
     columns: ClassVar[tuple[str, ...]]
-    """The columns of text, each with its tokenizer."""
+    """Names of the columns of text, each of which has a tokenizer."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @cached_property
     def tokenizers(self) -> tuple[FixedTokenizerConfig, ...]:
-        """The settings of the tokenizer of each column. For `auto`, the kind is chosen from the first rows of the data."""
+        """The settings of the tokenizer of each column. For `auto`, the kind is chosen from the first rows to train on."""
 
         def head() -> Iterator[Texts]:
             for chunk in self.read(self.files.train, ReadingReport()):
@@ -150,7 +150,7 @@ class DataSchema(ABC, Generic[C, S, P]):
         return 0 if self.files.dev else self.files.dev_size
 
     def find_files(self, paths: Sequence[str]) -> list[str]:
-        """Return the files to read, such as those in a folder."""
+        """Return the files to read: the given paths; a subclass can replace a folder with the files in it."""
         return list(paths)
 
     def show_files(self, paths: Sequence[str]) -> list[str]:
@@ -171,7 +171,7 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @abstractmethod
     def select(self, spool: S, report: ReadingReport, seed: int) -> Selection[S]:
-        """Choose the training and the dev rows; the report counts rows that are left out as skipped."""
+        """Choose the training and the dev rows; the report counts all others among the skipped rows."""
 
     def match_dev(self, spool: S, selection: Selection[S], report: ReadingReport) -> S:
         """Convert the rows of dev files to match the training data; for example, number their labels as in training."""
@@ -200,7 +200,7 @@ class DataSchema(ABC, Generic[C, S, P]):
     def report(
         self, selection: Selection[S], train: Part[S], dev: Part[S], tokenizers: Sequence[Tokenizer]
     ) -> PreparationReport:
-        """Return the report on both parts, with notes for this kind of data.
+        """Return the report on the training and the dev data, with notes for this kind of data.
 
         Raises:
             DataError: If there is nothing to train on.
@@ -229,11 +229,13 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
         progress: If True, show progress bars on standard error.
 
     Returns:
-        The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
+        The corpora, memory-mapped from the cache, with the tokenizers and the report. The same files and settings give the
+        same bytes.
 
     Raises:
         DataError: If a file cannot be read or has no usable example, or the cache cannot be written.
-        ConfigError: If the settings of the tokenizers contradict each other or need a package that is not installed.
+        ConfigError: If the settings of the tokenizers contradict each other, need a package that is not installed or a language
+            that spaCy does not have, or have a limit that is too small.
     """
     data = schema.files
     if not data.train:
@@ -265,7 +267,7 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
             prepared = schema.load(entry, load_tokenizers(entry, schema.columns), fingerprint_of(hashes))
         except (DataError, BundleError, OSError, ValueError, KeyError, TypeError):
             return None
-        # The entry may have been made from the same bytes under other file names.
+        # The entry may have been made from the same bytes under other file names, so the reports get the current names.
         for report, given in zip((prepared.report.train, prepared.report.dev), (data.train, data.dev), strict=True):
             if report:
                 report.files = schema.show_files(given)
@@ -281,7 +283,7 @@ class _Preparation(Generic[C, S, P]):
         self.schema, self.seed, self.work, self.bars = schema, seed, work, bars
 
     def run(self) -> None:
-        """Write `train.arrow`, `dev.arrow`, the tokenizers and `report.json` into the folder."""
+        """Run all steps, and write the corpora, the tokenizers, `report.json` and the files of `DataSchema.save`."""
         schema, data = self.schema, self.schema.files
         read = ReadingReport()
         selection = schema.select(self._read(data.train, read), read, self.seed)
@@ -357,10 +359,10 @@ def select_rows(
 
     Args:
         spool: All rows, of one or two columns.
-        report: Report, which counts the rows that are left out as skipped.
+        report: Report, in which rows that are left out are counted among the skipped ones.
         repeated: Reason for leaving out duplicates, for the report; if empty, duplicates are kept.
-        beyond: Reason for leaving out rows beyond `max_rows`.
-        dev_size: Number of rows to hold out.
+        beyond: Reason for leaving out rows beyond `max_rows`, for the report.
+        dev_size: Number of rows to hold out; fewer if `split_pairs` does not find enough.
         max_rows: Maximum number of rows to train on; 0 for no limit.
         seed: Seed for choosing the held-out rows.
     """
@@ -401,7 +403,7 @@ def _held_out_notes(report: PreparationReport, dev_size: int) -> list[str]:
 
 
 def save_tokenizers(folder: Path, tokenizers: Sequence[Tokenizer], columns: Sequence[str]) -> None:
-    """Save the tokenizer of each column in a separate file, or in one file if all columns share it."""
+    """Save the tokenizer of each column in a separate file, or in one file if all columns share one tokenizer."""
     if all(tokenizer is tokenizers[0] for tokenizer in tokenizers):
         tokenizers[0].save(folder / "tokenizer.json")
         return

@@ -37,11 +37,11 @@ class PreparationReport:
     unit: ClassVar[str]
     """Name of an example, in the singular: `pair` or `text`."""
     apart: ClassVar[str]
-    """The part that held-out and training examples share, for messages, such as `no text`."""
+    """Words that complete the sentence "held-out examples share … with training" in messages, such as `no text`."""
 
     train: ReadingReport
     dev: ReadingReport | None
-    """None if the dev examples were held out of the training files."""
+    """Report on the dev files; None if the dev examples were held out of the training files."""
     notes: list[str] = field(default_factory=list)
     symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Counts of the symbols in the training texts, by column (see `regard.text.tokenizers.counts`)."""
@@ -52,7 +52,7 @@ class PreparationReport:
         raise NotImplementedError
 
     def render_overlap(self) -> list[str]:
-        """Return lines on the overlap of given dev files with the training data; none if there is no overlap."""
+        """Return lines on the overlap of given dev files with the training data; an empty list if there is no overlap."""
         raise NotImplementedError
 
     def render_counts(self) -> list[str]:
@@ -100,7 +100,7 @@ class TextsReport(PreparationReport):
         return self.train_texts, self.dev_texts
 
     def render_overlap(self) -> list[str]:
-        """Return lines on texts that are in the dev and the training files; none if there are no such texts."""
+        """Return lines on texts that are in the dev and the training files; an empty list if there are no such texts."""
         if not self.overlap:
             return []
         found = f"  {self.overlap:,} of the dev texts are also in the training data"
@@ -114,9 +114,10 @@ BEHIND_MAX_PAIRS = "beyond max_pairs"
 
 @dataclass
 class Overlap:
-    """Number of dev pairs that are also in the training data. They are kept, because the user gave these files."""
+    """Overlap of given dev files with the training data. The pairs are kept, because the user chose the files."""
 
     pairs: int = 0
+    """Number of dev pairs that also occur as pairs in the training data."""
     sources: int = 0
     """Number of dev pairs whose source is in the training data."""
     targets: int = 0
@@ -148,7 +149,7 @@ class PairReport(PreparationReport):
         return self.train_pairs, self.dev_pairs
 
     def render_overlap(self) -> list[str]:
-        """Return lines on pairs that are in the dev and the training files; none if they share nothing."""
+        """Return lines on dev pairs, sources and targets that are also in the training data; an empty list without any."""
         if not self.overlap or not self.overlap.sources + self.overlap.targets:
             return []
         found = (
@@ -185,7 +186,7 @@ class LabelledReport(TextsReport):
     """Number of training and dev texts that were truncated to `max_tokens` tokens."""
 
     def render_counts(self) -> list[str]:
-        """Return a line on the labels, and one on the vocabulary and the tokens."""
+        """Return a line on the labels, warnings about them, and a line on the vocabulary and the tokens."""
         return [
             f"{counted(len(self.train_counts), 'label')}: {self._shares()}",
             *self._alike(),
@@ -194,7 +195,7 @@ class LabelledReport(TextsReport):
         ]
 
     def _alike(self) -> list[str]:
-        """Return a warning about labels that differ only in upper and lower case; none if there are no such labels."""
+        """Return a warning about labels that differ only in upper and lower case; an empty list if there are no such labels."""
         spellings: dict[str, list[str]] = {}
         for name in self.train_counts:
             spellings.setdefault(name.casefold(), []).append(name)
@@ -208,9 +209,10 @@ class LabelledReport(TextsReport):
         ]
 
     def _joined(self) -> list[str]:
-        """Return a warning about labels that seem to be several labels joined by a separator; empty without such labels.
+        """Return a warning about labels that seem to be several labels joined by a separator; else an empty list.
 
-        Labels seem to be joined if splitting all of them gives fewer different parts than there are labels.
+        Labels seem to be joined if more than two of them contain the separator, and splitting all labels at it gives fewer
+        different parts than there are labels.
         """
         for separator in ",;|":
             joined = [name for name in self.train_counts if separator in name]

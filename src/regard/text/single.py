@@ -57,7 +57,7 @@ class SingleTextSchema(DataSchema[C, S, P]):
         return (build_tokenizer(column, self.tokenizers[0], language=language, normalization=form, progress=progress),)
 
     def count_texts(self, train: Part[S], dev: Part[S], tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
-        """Return the fields of a `TextsReport` except its notes."""
+        """Return the fields of a `TextsReport`, except `notes` and `symbols`."""
         known = train.spool.hashes[0][train.chosen]
         return {
             "train": train.report,

@@ -38,7 +38,10 @@ def hash_texts(texts: Sequence[str]) -> Hashes:
 
 
 def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
-    """Return 64-bit hashes of pairs, computed from the hashes of the sides by the finalizer of MurmurHash3."""
+    """Return 64-bit hashes of pairs: the source's hash, mixed by the finalizer of MurmurHash3, plus the target's hash.
+
+    Because only one side is mixed, a pair and the pair with exchanged sides have different hashes.
+    """
     mixed = source.astype(np.uint64)
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed ^= mixed >> np.uint64(33)
@@ -57,8 +60,8 @@ def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
 def find_components(source: Hashes, target: Hashes) -> Indices:
     """Return the group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
 
-    The algorithm is FastSV (Zhang, Azad & Hu 2020): each pair repeatedly takes the smallest label of its neighbours, until
-    nothing changes. This takes a few passes over the arrays, even for long chains.
+    The algorithm is FastSV (Zhang, Azad & Hu 2020): each pair repeatedly takes the smallest label of all pairs with
+    the same source or target, until nothing changes. This takes a few passes over the arrays, even for long chains.
 
     Returns:
         For each pair, the position of its group's first pair.
@@ -92,13 +95,14 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
 
     If there are more pairs than `max_pairs`, the first `max_pairs` are for training. Of the others, pairs that share neither
     source nor target with training can be drawn for dev. Otherwise, dev pairs are drawn in whole groups of `find_components`.
-    Groups larger than a tenth of `dev_size` are used only if necessary, because a large group consists of variants of a few
-    sentences and is not representative.
+    Groups larger than a tenth of the pairs to hold out are used only if necessary, because a large group consists of variants
+    of a few sentences and is not representative.
 
     Args:
         source: Hashes of the sources, in the file's order.
         target: Hashes of the targets.
-        dev_size: Number of pairs to hold out; at most a tenth of all pairs, or of `max_pairs` if there are more pairs.
+        dev_size: Number of pairs to hold out, but at most a tenth of all pairs, or of `max_pairs` if there are more pairs.
+            Fewer are held out if too few pairs or groups are suitable.
         max_pairs: Maximum number of training pairs; 0 for no limit.
         seed: Seed. The draw is a pure function of the seed and the groups of equal hashes.
     """
@@ -134,7 +138,7 @@ def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) ->
 
 
 def mark(positions: Indices, size: int) -> npt.NDArray[np.bool_]:
-    """Return an array of `size` that is True at some positions."""
+    """Return a mask of length `size` that is True at the given positions."""
     mask = np.zeros(size, np.bool_)
     mask[positions] = True
     return mask

@@ -34,7 +34,7 @@ class Chunk(Protocol):
 
 @dataclass(frozen=True)
 class Spool:
-    """Texts on disk that are read again: first to learn vocabularies, then to encode them."""
+    """Texts on disk, which are read to learn vocabularies, and again to encode the texts."""
 
     path: Path
     hashes: tuple[Hashes, ...]
@@ -49,7 +49,7 @@ class Spool:
 
         Args:
             chosen: A mask of the rows to read.
-            size: Number of rows in a chunk.
+            size: Maximum number of rows in a chunk.
         """
         with pa.memory_map(str(self.path)) as file:
             reader = pa.ipc.open_file(file)

@@ -24,7 +24,7 @@ class _Stopped(Exception):
 
 
 class Callback:
-    """Base of actions before the first update and after each update."""
+    """Base class of actions before the first update and after each update."""
 
     def start(self) -> None:
         """Act before the first update."""
@@ -67,7 +67,7 @@ class Validation(Callback):
         self._validate_if_due()
 
     def after_update(self, update: Update) -> None:
-        """Validate if it is due."""
+        """Validate if a validation is due; else write a row of the logs every `LOGGED_EVERY` updates."""
         self._validate_if_due()
         progress = self._run.progress
         # An interrupted validation gets its row when it is repeated.
@@ -130,7 +130,10 @@ class Validation(Callback):
 
 
 class Checkpointing(Callback):
-    """A callback that writes checkpoints after each epoch, every `checkpoint_every` updates, at the end, and after a signal."""
+    """A callback that writes checkpoints after each epoch, every `checkpoint_every` updates, at the end, and after a signal.
+
+    After a signal, it raises `Interrupted` once the checkpoint is written.
+    """
 
     def __init__(self, run: Run, updater: Updater, signals: Signals) -> None:
         self._run, self._updater, self._signals = run, updater, signals

@@ -36,13 +36,14 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
     Args:
         config: The run's settings.
         overrides: Settings by dotted names.
-        folder: Folder of the run, for messages.
+        folder: Folder of the run. A fold of a cross-validation is recognised by its folder.
 
     Returns:
         The new settings, and the names of those that differ.
 
     Raises:
-        ConfigError: If a setting is unknown or out of range, or must not change because the run so far depends on it.
+        ConfigError: If a setting is unknown or out of range, or must not change because the run so far depends on it; or if the
+            run is a fold of a cross-validation.
     """
     if re.fullmatch(r"fold-\d+", folder.name) and (folder.parent / "fold-1").is_dir():
         raise ConfigError(
@@ -63,12 +64,12 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
 
 
 def make_change(run: Run, old: RunConfig, change: Change | None, epoch_batches: int, names: list[str]) -> Change:
-    """Return the point at which a run's settings change, which is its last checkpoint.
+    """Return the `Change` that describes how a run's settings change at its last checkpoint.
 
     Args:
         run: The run at its last checkpoint, with its new settings.
-        old: Its old settings.
-        change: Its previous change of settings, if any.
+        old: The run's old settings.
+        change: The run's previous change of settings, if any.
         epoch_batches: Number of batches per epoch.
         names: Names of the settings that differ.
     """
@@ -86,7 +87,8 @@ def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) 
     """Check that a run can continue with its changed settings.
 
     Raises:
-        ConfigError: If the run would end at once.
+        ConfigError: If the run would end at once. A run that had already ended may end at once again if its length, its
+            learning rate and its loss stay the same, for example if only settings of decoding change.
     """
     limits = run.limits_reached()
     if limits and (not was_finished or any(_LONGER.fullmatch(name) for name in names)):

@@ -26,8 +26,8 @@ def fitting_into_memory(vocabulary: str, remedy: str) -> Iterator[None]:
     """Raise an error that names settings to lower if building a model needs too much memory.
 
     Args:
-        vocabulary: The size of the vocabulary, such as `a vocabulary of 5 symbols`.
-        remedy: Setting to lower, in addition to the sizes under `model`.
+        vocabulary: Text with the size of the vocabulary, such as `a vocabulary of 5 symbols`.
+        remedy: Setting that limits the vocabulary, which the error names besides the sizes under `model`.
 
     Raises:
         ConfigError: If there is not enough memory.

@@ -1,4 +1,4 @@
-"""Cross-validation: train several models, each with another part of the data held out."""
+"""Cross-validation: train several models, and hold out a different part of the data for each."""
 
 import json
 import signal
@@ -62,18 +62,20 @@ def _width(column: int) -> int:
 def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidation:
     """Train a model for each of `data.folds` folds, into `out/fold-1`, `out/fold-2`, …
 
-    The held-out part also selects the best checkpoint of each fold and the temperature, which makes scores slightly too high.
-    To avoid that for the checkpoint, set `training.average_last` to 1 or more.
+    The held-out part of a fold also selects the fold's best checkpoint, and the temperature of a classifier's probabilities,
+    which makes scores slightly too high. To use no held-out examples for the checkpoint, set `training.average_last` to 1 or
+    more.
 
     Args:
         config: Configuration of the run.
-        progress: Whether to report on standard error.
+        progress: Whether to report progress, on standard error or, in a notebook, on standard output.
 
     Returns:
         The scores, which are also in `out/folds.json`.
 
     Raises:
-        ConfigError: If `data.folds` is 0, or `out` is empty or already contains folds; also as for `fit`.
+        ConfigError: If `data.folds` is 0, `out` is empty or already contains folds, or there are several processes; also as for
+            `fit`.
         Interrupted: As for `fit`; `resume_folds` continues the cross-validation.
     """
     _check_alone()
@@ -100,13 +102,13 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
 
     Args:
         folder: The folder `out` of the cross-validation.
-        progress: Whether to report on standard error.
+        progress: Whether to report progress, on standard error or, in a notebook, on standard output.
 
     Returns:
         The scores, as from `cross_validate`.
 
     Raises:
-        ConfigError: If the folder contains no folds.
+        ConfigError: If the folder contains no folds, or there are several processes.
         DataError: If the data have changed.
         Interrupted: As for `fit`.
     """

@@ -1,4 +1,4 @@
-"""Updates from batches of indices, from any position in any epoch."""
+"""Updates of the weights, each from one or more batches of indices; iteration can start at any batch of any epoch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class Update:
 
     batches: list[Any]
     weights: list[float]
-    """Factor of each loss: 1, or 0 if this process has no data and only takes part in the exchange of gradients."""
+    """Factor of each batch's loss: 1, or 0 if the batch has no data for this process, which then only exchanges gradients."""
     count: int
     """Number of losses in the batches of all processes."""
     joint: int

@@ -67,7 +67,7 @@ def _measure(run: Run) -> float:
     begin = time.perf_counter()
     for number, indices in enumerate(_batches(run)):
         if recorded is not None:
-            add_gradients(indices)  # a new shape is recorded, which is not counted
+            add_gradients(indices)  # if the shape is new, this records it; only the second call is timed
         wait()
         start = time.perf_counter()
         add_gradients(indices)

@@ -51,7 +51,7 @@ def fit(
 
     Args:
         config: Configuration of the run. `out` is its folder; if empty, `runs/` and the name of the training file. With
-            `start_from`, a mapping of settings for fine-tuning is enough: `{"data.train": ["new.tsv"], "out": "runs/new"}`.
+            `start_from`, a mapping of settings by dotted names is enough: `{"data.train": ["new.tsv"], "out": "runs/new"}`.
         model: Your own model instead of the configured one, or a function that builds it. Arguments of the function are the two
             vocabulary sizes for a translator, the vocabulary size and the number of labels for a classifier, or the vocabulary
             size for a language model.
@@ -59,17 +59,18 @@ def fit(
             have the width of the decoder (`model.decoder.hidden_size`) and whose keys have the width of the encoder's states
             (`model.encoder.states_size`); for a classifier, a pooling of its states.
         start_from: Folder of a trained model. Training starts from its weights and uses its vocabulary.
-        progress: Whether to report on standard error.
+        progress: Whether to report progress, on standard error or, in a notebook, on standard output.
 
     Returns:
         A `Translator`, a `Classifier` or a `LanguageModel`. The model is also saved in the run's folder.
 
     Raises:
         BundleError: If `start_from` is not a trained model.
-        ConfigError: If a setting is wrong or the folder is already used. Nothing has been written then.
-        DataError: If the data cannot be read. Nothing has been written then.
-        TrainingError: If the loss is not finite, or the disk is full. The last checkpoint is kept.
-        Interrupted: If Ctrl-C or SIGTERM stopped the run. A checkpoint is kept.
+        ConfigError: If a setting is wrong or the folder is already used. Nothing has been written to the folder then.
+        DataError: If the data cannot be read. Nothing has been written to the folder then.
+        TrainingError: If losses are not finite, the disk is full, there is not enough memory, or another process of the run has
+            ended. The last checkpoint is kept.
+        Interrupted: If Ctrl-C or SIGTERM stopped the run. A checkpoint is kept if training had begun.
     """
     config = with_start(config, start_from)
     check_config(config)
@@ -130,25 +131,27 @@ def resume(
     attention: Any = None,
     progress: bool = True,
 ) -> Any:
-    """Resume a run exactly where it stopped. On the same machine, the result has the same bits as that of an uninterrupted run.
+    """Resume a run from its last checkpoint.
+
+    On the same machine, with the same versions and settings, the result has the same bits as that of an uninterrupted run.
 
     Args:
         folder: The run's folder.
         overrides: Settings to change, by dotted names: `{"training.max_epochs": 20}` trains a run longer, even if it has ended.
             The folder stores the new settings. The length, the learning rate and its schedule, regularization, decoding and the
             device may change; data, batches and the model must not.
-        model: The model given to `fit`, if any, built again.
-        attention: The mechanism given to `fit`, if one was given.
-        progress: Whether to report on standard error.
+        model: Your own model, built again as for `fit`; None if `fit` was given none.
+        attention: Your own mechanism, built again as for `fit`; None if `fit` was given none.
+        progress: Whether to report progress, on standard error or, in a notebook, on standard output.
 
     Returns:
         A `Translator`, a `Classifier` or a `LanguageModel`. The model is also saved in the run's folder.
 
     Raises:
-        ConfigError: If the folder contains no run, the model or attention given to `fit` is missing, or a setting must not
-            change.
-        DataError: If the data have changed.
-        BundleError: If the checkpoint is damaged.
+        ConfigError: If the folder contains no run or another process writes to it, the model or attention given to `fit` is
+            missing, or a setting must not change.
+        DataError: If the data have changed, or preparing them again gave another vocabulary.
+        BundleError: If all checkpoints, or other files of the run, are damaged.
         TrainingError: As for `fit`.
         Interrupted: As for `fit`.
     """
@@ -343,7 +346,7 @@ def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _memory_explained() -> Iterator[None]:
-    """Raise an error that names settings to lower if memory is short, for computations that cannot be split."""
+    """Raise an error that names settings to lower if memory is short in an unsplit computation, such as validation."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

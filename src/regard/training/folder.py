@@ -1,19 +1,20 @@
 """The folder of a run: its bundle, and the files that are needed to resume it.
 
     checkpoints/config.yaml           the settings; a folder with this file contains a run
-    checkpoints/run.json              further facts that affect the result: hash of the data, device, threads; and checksums
+    checkpoints/run.json              further facts that affect the result: hash of the data, device, threads, …; and checksums
     checkpoints/start.ckpt            the trained model that the run started from, if there is one
     checkpoints/last.ckpt             all data for an exact resume
     checkpoints/previous.ckpt         the previous checkpoint, in case the last one is damaged
-    checkpoints/weights-00001200.ckpt weights of a validation that the final model may use: the best, or the last n
+    checkpoints/weights-00001200.ckpt weights of a validation that the final model may use: the best, or one of the last n
     checkpoints/lock                  exists while a process writes here, and names the process
     checkpoints/replacing             exists while another run replaces this one
     logs/                             metrics.csv, and TensorBoard's files
 
 Other files belong to the user, and are not changed.
 
-Each file is written under another name, synchronised and renamed, so that at any moment either the old or the complete new file
-exists. Each file ends with its own checksum, or its checksum is in run.json.
+n is `training.average_last`, and 00001200 is the number of the update. Except for the logs and the lock, each file is written
+under another name, synchronised and renamed, so that at any moment either the old or the complete new file exists. Each file
+*.ckpt ends with its checksum; run.json contains its own checksum and that of config.yaml.
 """
 
 import hashlib
@@ -108,7 +109,7 @@ class RunFolder:
         return min(wrong, default=None)
 
     def _written(self) -> list[Path]:
-        """Return the files that a run has written here, except its lock."""
+        """Return the files that a run has written here, except `lock` and `replacing`."""
         names = file_names(self.path)
         found = [folder / name for folder in (self.path, *self._stages()) for name in names]
         for folder, pattern in ((self.checkpoints, _CHECKPOINT), (self.logs, _LOG)):
@@ -117,7 +118,7 @@ class RunFolder:
         return [path for path in found if os.path.lexists(path)]
 
     def _stages(self) -> list[Path]:
-        """Return the temporary folder of a model that is being written."""
+        """Return the temporary folders of a model that is being written, or whose writing was interrupted."""
         stages = (self.path / ".incoming", self.path / ".incoming.tmp")
         return [path for path in stages if path.is_dir() and not path.is_symlink()]
 
@@ -181,7 +182,7 @@ class RunFolder:
             self._save(self.checkpoints / _START, model)
         self._write(self.checkpoints / "run.json", render_facts({**facts, "config": hashlib.sha256(settings).hexdigest()}))
         self._write(self.checkpoints / "config.yaml", settings)
-        with suppress(OSError):  # the file has no meaning once the settings exist
+        with suppress(OSError):  # `replacing` has no meaning once the settings exist
             (self.checkpoints / _REPLACING).unlink(missing_ok=True)
 
     def _clear(self) -> None:
@@ -210,7 +211,7 @@ class RunFolder:
             raise ConfigError(f"cannot resume '{self.path}': it {what}; name the folder that `regard train` wrote to")
 
     def read_start(self) -> tuple[RunConfig, dict[str, Any]]:
-        """Read the settings and facts that `start` wrote.
+        """Read the settings and facts that `start` or, later, `change_settings` wrote.
 
         Raises:
             ConfigError: If the folder contains no run.
@@ -297,14 +298,14 @@ class RunFolder:
         return any((self.checkpoints / name).exists() for name in (_LAST, _PREVIOUS))
 
     def load_checkpoint(self) -> tuple[dict[str, Any] | None, str]:
-        """Read the last checkpoint, or the previous one if it is damaged.
+        """Read the last checkpoint, or the previous one if the last one, or weights that it needs, are damaged or missing.
 
         Returns:
-            The state, or None if the run has no checkpoint yet; and a message about the last checkpoint if it is damaged, or an
+            The state, or None if the run has no checkpoint yet; and a message about the damage to the last checkpoint, or an
             empty string.
 
         Raises:
-            BundleError: If there are checkpoints and all are damaged.
+            BundleError: If there are checkpoints, but none is intact.
         """
         wrong: list[str] = []
         for name in (_LAST, _PREVIOUS):
@@ -334,7 +335,7 @@ class RunFolder:
         self._save(self._weights_path(step), weights)
 
     def load_weights(self, step: int) -> dict[str, Tensor]:
-        """Read stored weights.
+        """Read the weights that `save_weights` wrote for update number `step`.
 
         Raises:
             BundleError: If they are missing or damaged.
@@ -371,7 +372,7 @@ class RunFolder:
 
 
 def write_error(path: Path, error: OSError) -> TrainingError:
-    """Return an error that says which file could not be written, why, and which files are intact."""
+    """Return an error that says which file could not be written and why, and, if the disk is full, how to continue."""
     if error.errno in FULL:
         return TrainingError(
             f"cannot write '{path}': the disk is full ({error.strerror}); everything written before is intact: "

@@ -42,7 +42,7 @@ class Logs:
         """Write one row; missing columns stay empty.
 
         Raises:
-            TrainingError: If the disk is full.
+            TrainingError: If a file cannot be written, for example on a full disk.
         """
         try:
             self._rows.writerow(row)
@@ -65,7 +65,7 @@ class Logs:
 
 
 class NoLogs(Logs):
-    """Logs of processes that do not write."""
+    """Logs of a process that writes no logs, because the first process writes them."""
 
     def __init__(self) -> None: ...
 

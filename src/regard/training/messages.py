@@ -13,7 +13,7 @@ from regard.training.versions import describe_changes, versions
 
 
 def describe_beginning(task: Trainable, start: StartFiles | None) -> list[str]:
-    """Describe the models that a run starts from or learns from, and how much of the model is frozen."""
+    """Return the task's notes, a description of the model that the run starts from, and how much of the model is frozen."""
     frozen = [describe_frozen(task.model, task.frozen)] if task.frozen else []
     if start is None:
         return [*task.notes, *frozen]
@@ -35,7 +35,7 @@ def describe_resume(run: Run, facts: dict[str, Any]) -> str:
 
 
 def idle_without_dev(config: RunConfig) -> list[str]:
-    """Return the settings that have no effect without validations."""
+    """Return the names of settings that were set but have no effect, because there are no dev examples to validate on."""
     idle = ["training.patience"] if config.training.patience else []
     return idle + ["training.schedule plateau"] * isinstance(config.training.schedule, PlateauConfig)
 

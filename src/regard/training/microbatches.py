@@ -26,7 +26,7 @@ def split_batch(batch: Any, count: int) -> list[Any]:
 
 
 def check_splittable(batches: Sequence[Any], count: int, error: BaseException, *, alone: bool) -> None:
-    """Check that batches can be split further, and that this is the only process.
+    """Check that batches can be split further; only a run with a single process can split them.
 
     Raises:
         TrainingError: If the batches cannot be split further, or there are several processes.

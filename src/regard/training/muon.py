@@ -17,11 +17,12 @@ class Muon(torch.optim.Optimizer):
 
         M ← μM + (1 − μ)G,    W ← (1 − ηλ)W − η·0.2·√max(m, n)·O,    O ≈ UVᵀ  of  μM + (1 − μ)G = UΣVᵀ
 
-    for each matrix W (m,n) of gradient G, with learning rate η, momentum μ = 0.95 and weight decay λ. The factor 0.2·√max(m, n)
-    makes the steps as long as those of Adam, so that one learning rate serves both.
+    for each matrix W (m,n) with gradient G, momentum matrix M, learning rate η, momentum μ = 0.95 and weight decay λ. UΣVᵀ is
+    the singular value decomposition. The factor 0.2·√max(m, n) makes the steps as long as those of Adam, so that the weights
+    that AdamW updates can have the same learning rate.
 
-    Matrices of the same shape are computed together, twice as fast on one core as with `torch.optim.Muon`. On processors
-    without bfloat16, they are computed in float32. There, `torch.optim.Muon` would need seconds per update.
+    Matrices of the same shape are computed together, twice as fast on one core as with `torch.optim.Muon`. In runs without
+    bfloat16, O is computed in float32. On processors without bfloat16, `torch.optim.Muon` would need seconds per update.
 
     Reference: Jordan et al. 2024 (Muon: an optimizer for hidden layers in neural networks); Liu et al. 2025 (Muon is scalable
     for LLM training), eq. 4.
@@ -84,7 +85,8 @@ def orthogonal(matrices: Float[Tensor, "N m n"]) -> Float[Tensor, "N m n"]:
 
         X ← aX + (bA + cA²)X,    A = XXᵀ
 
-    beginning with X scaled to norm 1 and transposed so that A is as small as possible. A matrix of zeros stays unchanged.
+    where a, b and c are `COEFFICIENTS`. At the beginning, X is the matrix, scaled to norm 1, and transposed if that makes A
+    smaller. A matrix of zeros stays unchanged.
     """
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]

@@ -18,9 +18,9 @@ _TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions, RelativeBias)
 def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool = False) -> Optimizer:
     """Build Adam (weight decay as L2 in the gradient), AdamW (decoupled), or Muon; vectors, such as biases, are not decayed.
 
-    Muon updates the matrices between hidden layers. AdamW updates embeddings and output layers, which have an axis for words,
-    positions or labels, and parameters without exactly two axes: vectors, and the matrices of recurrent layers, which are
-    stored in one tensor for both directions (Jordan et al. 2024).
+    With `muon`, Muon updates only the matrices between hidden layers (Jordan et al. 2024). AdamW then updates the others:
+    embeddings and output layers, which have an axis for words, positions or labels; vectors; and the matrices of recurrent
+    layers, which are stored with three axes, because one tensor contains those of both directions.
 
     Args:
         model: The model whose parameters to update.
@@ -109,7 +109,7 @@ class Together(Optimizer):
 
 
 class MovingAverage:
-    """An exponential moving average of a model's weights: a ← d·a + (1 − d)·w after each update.
+    """An exponential moving average a of a model's weights w: a ← d·a + (1 − d)·w after each update.
 
     d is `decay`, but at most (1 + n)/(10 + n) at update n, so that the initial weights soon lose influence.
     """
@@ -137,7 +137,7 @@ class MovingAverage:
         self.averages = held
 
     def load(self, averages: list[Tensor]) -> None:
-        """Load stored averages."""
+        """Replace the averages by those of a checkpoint."""
         for average, stored in zip(self.averages, averages, strict=True):
             average.copy_(stored)
 

@@ -22,7 +22,7 @@ from regard.training.run import Run
 
 
 class Reporter:
-    """Base of reporters, which prints nothing."""
+    """Base class of reporters; it prints nothing."""
 
     def say(self, text: str) -> None:
         """Print one or more lines."""
@@ -35,7 +35,7 @@ class Reporter:
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
-        """Show the progress of a validation; the callable is called after each of its `total` batches."""
+        """Show the progress of a validation; call the yielded function after each of its `total` batches."""
         yield lambda: None
 
     def stop(self) -> None:
@@ -46,7 +46,7 @@ class Lines(Reporter):
     """A reporter that prints a line from time to time."""
 
     def __init__(self, stream: TextIO | None = None, *, every: float = 30.0) -> None:
-        """Print to `stream` (standard error if None), at most every `every` seconds."""
+        """Print to `stream` (standard error if None), with at most one line of progress in `every` seconds."""
         self._stream, self._every = stream or sys.stderr, every
         self._pace = Pace()
         self._last = time.monotonic()
@@ -106,7 +106,7 @@ class Bars(Reporter):
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
-        """Show a third bar."""
+        """Show a third bar, for the batches of a validation."""
         if self._bars is None:
             yield lambda: None
             return
@@ -169,7 +169,7 @@ def in_notebook() -> bool:
 
 
 class Notebook(Reporter):
-    """A progress bar, and below it the curves of loss and scores so far, by update."""
+    """A reporter for notebooks: a progress bar, and below it the curves of loss and scores over the updates so far."""
 
     def __init__(self) -> None:
         self._pace = Pace()
@@ -194,7 +194,7 @@ class Notebook(Reporter):
         self._show_curves()
 
     def update(self, run: Run) -> None:
-        """Update the bar, and the curves if there is a new row, with a minimum time between updates."""
+        """Update the bar, and the curves if the logs have a new row, each at most once in `_BAR_EVERY` or `_CURVES_EVERY` s."""
         now = time.monotonic()
         if now - self._bar_at >= _BAR_EVERY:
             self._bar_at = now

@@ -56,13 +56,13 @@ def record_gradients(run: Run, task: Trainable, total: Tensor) -> "RecordedGradi
 
 def _can_record(run: Run) -> bool:
     wanted = run.config.training.cuda_graphs and run.machine.device.type == "cuda"
-    # Code of others may read values on the CPU or keep state in Python, which a graph would repeat unchanged.
+    # Modules of other packages may read values on the CPU or keep state in Python, which a graph would repeat unchanged.
     known = all(type(module).__module__.partition(".")[0] in ("regard", "torch") for module in run.model.modules())
     return wanted and run.team.ranks.alone and known and not run.task.custom and run.task.is_repeatable()
 
 
 class RecordedGradients:
-    """Adds gradients of batches to the gradients of parameters, with one recorded graph for each shape of a batch.
+    """Object that adds the gradients of batches to those of the parameters, with one recorded graph for each shape of a batch.
 
     Args:
         parameters: The parameters to train.
@@ -114,7 +114,7 @@ class RecordedGradients:
         return had_graphs
 
     def _make(self, batch: Any) -> tuple[Any, Callable[[], None]]:
-        """Return fixed tensors for batches of a shape, and the function that adds the gradients of these tensors."""
+        """Return fixed tensors for batches of a shape, and the function that adds the gradients for the batch in them."""
         device = self._total.device
         fixed = type(batch)(**{n: t.to(device, non_blocking=True, copy=True) for n, t in vars(batch).items()})
 
@@ -140,7 +140,7 @@ class RecordedGradients:
 
 
 class Recorder:
-    """Records functions as CUDA graphs that share one pool of memory, because only one of them runs at a time."""
+    """Recorder of functions as CUDA graphs, which share one pool of memory, because only one of them runs at a time."""
 
     def __init__(self) -> None:
         self._pool, self._checked = torch.cuda.graph_pool_handle(), False

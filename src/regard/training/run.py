@@ -22,7 +22,7 @@ from regard.training.schedule import Change, Plateau, learning_rate_factor, plan
 
 CHECKPOINT_FORMAT = 3
 CHECKED_EVERY = 16
-"""Number of updates between two checks of the loss on a GPU, because the CPU has to wait for each check.
+"""Number of updates between two checks of the loss on a GPU; more checks would be slower, because the CPU waits for each one.
 
 Several processes also tell each other at these checks which signals they received.
 """
@@ -33,7 +33,7 @@ class Progress:
     """Progress of a run."""
 
     step: int = 0
-    """Number of updates."""
+    """Number of updates so far."""
     epoch: int = 0
     """Number of finished epochs."""
     batch: int = 0
@@ -47,9 +47,11 @@ class Progress:
     recent_loss: float = 0.0
     """Sum of the losses since the last row of the logs."""
     recent_count: int = 0
-    """Number of losses in the sum."""
+    """Number of losses in `recent_loss`."""
     skipped: int = 0
-    """Number of updates that were skipped because their loss or gradient was not finite."""
+    """Number of updates that were skipped because their loss or gradient was not finite. In float16, updates whose
+    gradient may have overflowed because of the loss scale are not counted.
+    """
     recent_skipped: int = 0
     """Number of skipped updates since the last validation."""
     pieces: int = 1
@@ -66,11 +68,11 @@ class Progress:
     last_steps: list[int] = field(default_factory=list)
     """Updates of the last validations, whose weights are averaged."""
     scores: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Results of the validations whose weights are stored, by update; empty without dev examples."""
+    """Results of the validations whose weights are stored, by update; without dev examples, each of them is empty."""
 
 
 class Clock:
-    """A clock for the time of each part of a run."""
+    """A clock that adds up the time of training and of validation."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._last = progress, time.perf_counter()
@@ -129,7 +131,7 @@ class Run:
     def settles_at(self, step: int) -> bool:
         """Return whether losses are checked after this update, and processes tell each other which signals they received.
 
-        On a GPU, this is not done after every update, because it has to wait.
+        On a GPU, this is not done after every update, because the CPU has to wait for the GPU.
         """
         return self.machine.device.type == "cpu" or step % CHECKED_EVERY == 0
 
@@ -243,7 +245,7 @@ class Run:
         self.history = list(state["history"])
 
     def _check_form(self, state: dict[str, Any], own: dict[str, Any]) -> None:
-        """Check the parts of a checkpoint, which is not trusted, before one of them is used.
+        """Check the parts of a checkpoint, which is not trusted, before one of them is used, except the optimizer's state.
 
         Raises:
             ValueError: If a part is missing, or of another type or shape than this run's.
@@ -275,7 +277,7 @@ class Run:
             self.task.warn(scores)
 
     def load_weights(self, step: int) -> dict[str, torch.Tensor]:
-        """Read weights of this model that were kept.
+        """Read the weights that were stored at the validation after update number `step`.
 
         Raises:
             BundleError: If the weights are missing, damaged, or belong to another model.

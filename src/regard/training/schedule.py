@@ -74,12 +74,15 @@ class Change:
     def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
         """Return the number of updates over which the learning rate rises to that of the new schedule.
 
-        It is the number of the schedule's warm-up steps (100 if it has none), but at most a tenth of the remaining updates.
+        It is the number of the schedule's warm-up steps (100 if it has none), but at most a tenth of the updates after the
+        change, and at least 1.
         """
         return max(1, min(schedule.warmup_steps or 100, (total - self.step) // 10))
 
     def soften(self, rate: float, schedule: ScheduleConfig, step: int, total: int) -> float:
         """Return the learning rate of an update, which rises linearly from the old rate to the new schedule's.
+
+        If the rate of the new schedule is lower than the old rate, it applies at once.
 
         Args:
             rate: Learning rate of the new schedule.
@@ -103,7 +106,7 @@ class Plateau:
     """Number of validations since the last improvement or the last reduction."""
 
     def update(self, config: PlateauConfig, better: bool, peak: float) -> None:
-        """Count a validation; after more than `patience` of them without improvement, multiply the scale by `factor`.
+        """Count a validation; after more than `patience` validations without improvement, multiply `scale` by `factor`.
 
         Args:
             config: Settings with factor, patience, and minimum.

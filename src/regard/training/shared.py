@@ -31,54 +31,54 @@ class SharedFolder(RunFolder):
         self._team, self._own = team, RunFolder(path)
 
     def check_free(self, *, overwrite: bool) -> None:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.check_free` in the first process, and raise its errors in every process."""
         self._team.by_first(lambda: self._own.check_free(overwrite=overwrite))
 
     def check_begun(self) -> None:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.check_begun` in the first process, and raise its errors in every process."""
         self._team.by_first(lambda: self._own.check_begun())
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """See the method of `RunFolder`."""
+        """Lock the folder with `RunFolder.held` in the first process, and raise its errors in every process."""
         with ExitStack() as stack:
             self._team.by_first(lambda: stack.enter_context(self._own.held()))
             yield
 
     def start(self, config: RunConfig, facts: dict[str, Any], model: dict[str, Any] | None = None) -> None:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.start` in the first process, and raise its errors in every process."""
         self._team.by_first(lambda: self._own.start(config, facts, model))
 
     def change_settings(self, config: RunConfig, change: dict[str, Any]) -> None:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.change_settings` in the first process, and raise its errors in every process."""
         self._team.by_first(lambda: self._own.change_settings(config, change))
 
     def load_start(self) -> dict[str, Any]:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.load_start` in the first process, and return its result in every process."""
         return self._team.by_first(lambda: self._own.load_start())
 
     def read_start(self) -> tuple[RunConfig, dict[str, Any]]:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.read_start` in the first process, and return its result in every process."""
         return self._team.by_first(lambda: self._own.read_start())
 
     def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.save_checkpoint` in the first process, and raise its errors in every process."""
         self._team.by_first(lambda: self._own.save_checkpoint(state, keep))
 
     def has_checkpoint(self) -> bool:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.has_checkpoint` in the first process, and return its result in every process."""
         return self._team.by_first(lambda: self._own.has_checkpoint())
 
     def load_checkpoint(self) -> Any:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.load_checkpoint` in the first process, and return its result in every process."""
         return self._team.by_first(lambda: self._own.load_checkpoint())
 
     def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.save_weights` in the first process, and raise its errors in every process."""
         self._team.by_first(lambda: self._own.save_weights(step, weights))
 
     def load_weights(self, step: int) -> dict[str, Tensor]:
-        """See the method of `RunFolder`."""
+        """Call `RunFolder.load_weights` in the first process, and return its result in every process."""
         return self._team.by_first(lambda: self._own.load_weights(step))
 
 
@@ -90,7 +90,7 @@ class FirstValidates(Validator):
 
     @property
     def num_batches(self) -> int:
-        """Number of batches in the first process."""
+        """Number of batches in one validation, all of which the first process computes."""
         return self._validator.num_batches
 
     def validate(self, model: Any, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
@@ -115,12 +115,12 @@ class Agreement(Callback):
         self._agree()
 
     def after_update(self, update: Update) -> None:
-        """Agree after an update."""
+        """Agree after an update, but on a GPU only after every `CHECKED_EVERY`-th update."""
         if self._run.settles_at(self._run.progress.step):
             self._agree()
 
     def _agree(self) -> None:
         progress = self._run.progress
-        # The time limit may be reached only according to the clock of another process.
+        # By the clock of another process, the time limit may be reached although it is not by the clock of this one.
         if self._signals.agree(finished=progress.finished) and not progress.finished:
             progress.finished = progress.validation_due = True

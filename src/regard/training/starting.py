@@ -26,8 +26,8 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
     """Return the default settings of a run that starts from a trained model.
 
     The settings of model, tokenizers, decoding, batches, optimizer and regularization are those of the trained model's
-    run. The learning rate is a quarter of the old one; it rises over 20 updates and then falls linearly to zero over
-    20 epochs.
+    run, except that nothing is frozen. The learning rate is a quarter of the old one; it rises over 20 updates and then
+    falls linearly to zero over 20 epochs.
 
     Args:
         folder: Folder of the trained model.
@@ -81,7 +81,9 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
     """Check that a run can start from a trained model.
 
     Raises:
-        ConfigError: If the trained model is for another task, or has other settings of model or tokenizers than the run.
+        ConfigError: If the trained model is for another task, has other settings of model or tokenizers than the run, or is in
+            the folder `out`; or if the user's own `model` or `attention` is missing, or is given although the trained model
+            has none.
     """
     name, made = config.start_from, start.config
     if made.task != config.task:
@@ -107,7 +109,7 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
 
 
 def _compared(config: RunConfig) -> dict[str, Any]:
-    """Return the settings that must be the same: the model, and the parts that only this task has, such as tokenizers."""
+    """Return the settings that must be the same in both runs: the model, and those that decide the vocabulary."""
     plain = dump_config(config)
     return {name: plain[name] for name in ("model", *find_task(config.task).vocabulary_settings)}
 
@@ -118,7 +120,7 @@ def _may_change(name: str) -> bool:
 
 
 def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:
-    """Return the configuration for `fit`, which also takes settings by dotted names if there is a model to start from.
+    """Return the whole configuration for `fit`; if `config` is a mapping, the trained model's settings complete it.
 
     Raises:
         ConfigError: If the settings are wrong, or two models are named.
@@ -139,7 +141,7 @@ def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) ->
 
 
 def describe_start(start: StartFiles, config: RunConfig, notes: list[str]) -> str:
-    """Describe the model that a run starts from, and its learning rate, with notes."""
+    """Return the model that a run starts from and the run's learning rate as one line, followed by the notes."""
     rate, updates = config.training.learning_rate, start.origin.get("updates", 0)
     head = f"starting from the model in {start.folder} ({updates:,} updates), at a learning rate of up to {rate:g}"
     return "\n  ".join([head, *notes])
@@ -150,8 +152,8 @@ def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
 
     Args:
         model: A `Seq2Seq` or a `TextClassifier`.
-        vocabulary: Output of `fingerprint_vocabulary` for the run's data.
-        given: Whether the model is the user's own object.
+        vocabulary: Hash of the run's vocabulary, from `fingerprint_vocabulary`.
+        given: Whether the model is the user's own object; only then is it checked.
 
     Raises:
         ConfigError: If the model was trained with another vocabulary.
@@ -167,5 +169,5 @@ def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
 
 
 def custom_part(model: object, attention: object) -> Custom:
-    """Return which part of a model is the user's own object, as `Bundle.custom` names it."""
+    """Return which part of a model is the user's own object: `model`, `attention`, or an empty string for none."""
     return "model" if model is not None else "attention" if attention is not None else ""

@@ -18,7 +18,7 @@ from regard.training.recorded import CannotRecord, record_gradients
 from regard.training.run import Run
 
 _NOT_DETERMINISTIC = "does not have a deterministic implementation"
-"""Part of PyTorch's message about an operation."""
+"""Part of PyTorch's error message about an operation that has no deterministic form."""
 
 
 class _Loss(nn.Module):
@@ -57,7 +57,8 @@ class Updater:
         """Make one update.
 
         Raises:
-            TrainingError: If too many losses or gradients are not finite, or there is not enough memory for one example.
+            TrainingError: If too many losses or gradients are not finite, or there is not enough memory for one example (with
+                several processes: for one batch).
         """
         run = self._run
         step = run.progress.step + 1
@@ -92,14 +93,14 @@ class Updater:
         return None
 
     def _is_too_strict(self, error: BaseException) -> bool:
-        """Return whether an operation has no deterministic form, and such operations can be allowed."""
+        """Return whether the error means that an operation has no deterministic form, and the run can still allow it."""
         return _NOT_DETERMINISTIC in str(error) and self._strictly is strictly_deterministic
 
     def _adapt(self, error: BaseException, update: Update) -> None:
         """Change how gradients are computed from now on, after an error.
 
         Raises:
-            TrainingError: If there is not enough memory for one example.
+            TrainingError: If there is not enough memory for one example, or, with several processes, for one batch.
         """
         run = self._run
         if isinstance(error, CannotRecord):
@@ -120,7 +121,7 @@ class Updater:
             torch.cuda.empty_cache()
 
     def _add_gradients(self, batch: Any, weight: float, mean: float, step: int, *, last: bool) -> None:
-        """Add the gradients of a batch with a weight, divided by the number of losses of the update."""
+        """Add the gradients of a batch, times `weight` and divided by `mean`, the number of the update's losses per process."""
         run = self._run
         scale = 1.0 if run.loss_scale is None else run.loss_scale.factor
         if self._recorded is not None:
@@ -151,7 +152,7 @@ class Updater:
             self._recorded.zero()
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
-        """Return a context; if `kept`, it does not average gradients over processes, because more batches will add theirs."""
+        """Return a context; if `kept`, it does not average gradients over processes, because those of more batches follow."""
         return self._loss_of.no_sync() if kept and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _step(self, step: int, count: int) -> None:
@@ -221,7 +222,7 @@ class Updater:
 
 
 def _share_gradients(loss: _Loss, run: Run) -> DistributedDataParallel:
-    """Average gradients over processes, with NCCL between GPUs and gloo between CPUs.
+    """Wrap a loss so that its gradients are averaged over processes, with NCCL between GPUs and gloo between CPUs.
 
     Each update searches for unused parameters. So any model works, and gradients are summed in the same order from the first
     update on, as an exact resume needs (otherwise, PyTorch chooses another order after the first update).

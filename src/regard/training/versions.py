@@ -27,7 +27,7 @@ _MAY_DIFFER = {
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all packages that affect results, and a hash of regard's code."""
+    """Return the versions of regard (with a hash of its code), NumPy, Python and tokenizers; `Machine.to_dict` has torch's."""
     packages = {name: version(name) for name in ("tokenizers",)}
     return {
         "regard": f"{__version__} ({_code()})",
@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a line for each version or part of the machine that changed since the run began, with what may differ now."""
+    """Return a line for each version or machine setting that has changed since the run began, with the possible effects."""
     return [
         f"{name} was {before[name]} and is {now[name]}: {_MAY_DIFFER.get(name, 'results may differ')}"
         for name in now

@@ -1,1 +1,1 @@
-"""Pictures of records: files, pages, and text in a terminal. Only this package imports matplotlib, and only when it draws."""
+"""Pictures of records and of results: files, pages, and text in a terminal. Only this package imports matplotlib."""

@@ -42,7 +42,7 @@ def kind_of(record: AttentionRecord, site: str) -> Kind:
 def write(
     record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], head: int | None = None, *, grid: bool = False
 ) -> list[str]:
-    """Write the sentences below a picture.
+    """Return the sentences of the caption below a picture.
 
     Args:
         record: The record that is drawn.
@@ -79,7 +79,7 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
 
 
 def hides(views: Sequence[WordView]) -> list[str]:
-    """Return sentences that say how much weight is not drawn, and the sums of the rows if these differ from 1."""
+    """Return sentences that say how much weight is not drawn, and what the rows sum to if they do not sum to 1."""
     shares = np.concatenate([view.hidden[view.totals > 0] for view in views])
     totals = np.concatenate([view.totals[view.totals > 0] for view in views])
     if not len(shares):
@@ -115,6 +115,6 @@ def empty(record: AttentionRecord, site: str) -> str:
 
 
 def _is_causal(record: AttentionRecord, sites: Sequence[str]) -> bool:
-    """Return True if no token attends to a later one, unlike the tokens of a bidirectional encoder."""
+    """Return True if no token attends to a later one, unlike in a bidirectional encoder; False for one or two tokens."""
     matrices = [record.weights[site] for site in sites]
     return all(matrix.shape[-1] > 2 and not np.triu(matrix, 1).any() for matrix in matrices)

@@ -57,7 +57,7 @@ def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
 
 
 def ink(colour: Float[np.ndarray, " 3"]) -> str:
-    """Return black or white, whichever has the higher contrast: at least 4.58, where WCAG requires 4.5."""
+    """Return black or white, whichever has the higher contrast to `colour`: a ratio of at least 4.58 (WCAG requires 4.5)."""
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "#ffffff"
 
@@ -68,9 +68,10 @@ def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
 
 
 def full_scale(*matrices: np.ndarray) -> float:
-    """Return the weight that gets the darkest colour: the smallest of 1, 0.5, 0.2, 0.1, … that is not below any weight.
+    """Return the weight that gets the darkest colour: the smallest of …, 0.1, 0.2, 0.5, 1, 2, … that no weight exceeds.
 
-    This weight is a round number, so that pictures of similar sentences have similar colours; the colour bar shows it.
+    The signs of weights are ignored; if all weights are zero, the result is 1. It is a round number, so that pictures of
+    similar sentences have similar colours; the colour bar shows it.
     """
     top = max((float(np.abs(matrix).max()) for matrix in matrices if matrix.size), default=0.0)
     if top <= 0:

@@ -3,7 +3,7 @@
 Rows are true labels, columns are predicted labels, and colours show the shares of a row.
 
 With few labels, cells contain counts. With many labels, letters are smaller and counts are left out; with very many, names are
-left out, too. The most frequent confusions are always listed below.
+left out, too. The caption lists the most frequent confusions.
 """
 
 from collections.abc import Sequence
@@ -63,16 +63,17 @@ def draw(
     """Draw how often each true label (row) was predicted as each label (column).
 
     Args:
-        counts: (C,C) Whole numbers from 0.
+        counts: (C,C) Whole numbers, 0 or more.
         names: C labels, in the order of rows and columns.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        title: Text at the top; by default, the accuracy.
+        title: Text at the top; by default, the accuracy and the number of texts.
         caption: If False, the picture has no text below it.
         dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
         ShapeError: If the counts are not square, or do not match the names.
-        RequestError: If there are no labels, a count is not a whole number from 0, or the file has another ending.
+        RequestError: If there are no labels, a count is not a whole number from 0, the file has another ending, or `dpi` is not
+            from 10 to 2400.
         DataError: If the file cannot be written.
     """
     ending = picture.check("confusion matrix", path, dpi)

@@ -64,7 +64,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One score, and its line for each run."""
+    """One score or the loss, with the lines of all runs."""
 
     name: str
     """The column, or `loss` for the losses of training and dev."""
@@ -76,7 +76,7 @@ class Panel:
         return LABELS.get(self.name, self.name.replace("_", " "))
 
     def best(self, line: Series) -> int | None:
-        """Return the row of the best value; None for columns without better or worse values, such as the learning rate."""
+        """Return the row of the best value; None for the training loss, the learning rate, and the gold word's probability."""
         if self.name in ("learning_rate", "gold_probability") or line.column == "train_nll" or not len(line.y):
             return None
         return int(line.y.argmin() if self.name in _LESS_IS_BETTER else line.y.argmax())
@@ -106,8 +106,8 @@ def draw(
         The picture, which a notebook shows.
 
     Raises:
-        RequestError: If there is no run or no number to draw, a column is unknown or not as long as `step`, or the file has
-            another ending.
+        RequestError: If there is no run or no number to draw, a column is missing, unknown or not as long as `step`, `by` is
+            unknown, `dpi` is not from 10 to 2400, or the file has another ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("picture of curves", path, dpi)

@@ -25,21 +25,21 @@ def draw(
         record: The record.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
         site: Site to draw; by default `cross`, `pool`, or the only site. In a classification, sites of attention among the
-            words are drawn as heatmaps. A common prefix of several sites, such as `encoder` or `cross.*`, gives a grid of all
-            their heads; this is also the default if all sites share a prefix.
+            words are drawn as heatmaps. A common prefix of several sites, such as `encoder`, gives a grid of all their heads;
+            write `cross.*` if `cross` is also a site. The grid is the default if all sites share a prefix that is not a site.
         head: Head to draw, from 0; by default the mean over heads.
-        title: Text at the top; for a classification, the default is the label and its probability.
+        title: Text at the top; by default, none, or the label and its probability above coloured words.
         special: If True, special tokens such as [CLS] and the end of the sentence are drawn like words.
         caption: If False, the picture has no text below it.
 
     Raises:
-        RequestError: If there is no such site, head or ending.
+        RequestError: If there is no such site or head, or the file has another ending.
         DataError: If the file cannot be written.
     """
     site = _only_family(record) if site is None and head is None else site
     asked: dict[str, Any] = {"title": title, "special": special, "caption": caption}
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
-        return grid.draw(record, path, family=site, **asked)  # `cross` may also be a site: the mean of the others
+        return grid.draw(record, path, family=site, **asked)  # `cross` may also be a site, which summarises the others
     if record.is_classification and sides(record.site(site)) == ("target", "source"):
         return words.draw(record, path, site=site, head=head, **asked)
     return heatmap.draw(record, path, site=site, head=head, **asked)

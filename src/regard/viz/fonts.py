@@ -9,7 +9,7 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
 MAIN = "DejaVu Sans"
-"""Font that matplotlib includes, so it is always available: Latin, Greek, Cyrillic, Hebrew, Arabic and more."""
+"""Font that matplotlib includes, so it is always available. It has Latin, Greek, Cyrillic, Hebrew, Arabic and more."""
 
 _PREFERRED = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
@@ -33,7 +33,10 @@ def _characters(path: str, index: int) -> frozenset[int]:
 
 
 def _installed() -> dict[str, tuple[str, int]]:
-    """Return upright, regular faces by family; preferred families are first, the others are sorted by name."""
+    """Return the file and the face index of the upright, regular font of each family.
+
+    Preferred families are first; the others are sorted by name.
+    """
     found: dict[str, tuple[str, int]] = {}
     for entry in sorted(font_manager.fontManager.ttflist, key=lambda entry: (entry.name, entry.fname)):
         if entry.style == "normal" and entry.weight in (400, "normal", "regular") and "Last" not in entry.name:
@@ -44,7 +47,7 @@ def _installed() -> dict[str, tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def _add_new_fonts() -> None:
-    """Add fonts that were installed after Matplotlib built its list of fonts; only a new Matplotlib version rebuilds it."""
+    """Add fonts that Matplotlib's saved list lacks because they were installed later; only a new version renews this list."""
     known = {entry.fname for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(font_manager.findSystemFonts()) - known):
         with suppress(OSError, RuntimeError, ValueError, NotImplementedError):  # broken fonts, and unsupported formats

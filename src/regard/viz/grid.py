@@ -25,7 +25,7 @@ _SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084), 
 is written.
 """
 _LARGEST = 60.0
-"""Maximum length in inches of all maps in a row or column. If maps with words would be longer, no word is written."""
+"""Maximum total length in inches of the maps in a row or column. If maps with words would be longer, no word is written."""
 _WORDLESS_SIDE, _WORDLESS_ROW, _WORDLESS_CELL = 8.0, 40.0, 2 / 150
 """For maps without words, in inches: maximum length of a map, usual length of a row or column of maps, minimum cell side."""
 _TITLE, _TITLE_LINE = 11.0, 0.22
@@ -62,7 +62,10 @@ class _Layout:
 
 
 def sites_of(record: AttentionRecord, family: str) -> list[str]:
-    """Return the sites of a family, such as encoder.0 and encoder.1 of `encoder` or `encoder.*`, in the order of the record."""
+    """Return the sites of a family in the order of the record: `encoder.0`, `encoder.1`, … for `encoder` or `encoder.*`.
+
+    If there are none, but a site has exactly the name of the family, return this site.
+    """
     family = family.removesuffix(".*")
     return [site for site in record.sites if site.startswith(f"{family}.")] or [site for site in record.sites if site == family]
 
@@ -82,15 +85,15 @@ def draw(
     Args:
         record: The record.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        family: Prefix of the sites' names: `encoder`, `cross` or `decoder`. A site with exactly this name, which is a mean, is
-            drawn only if there are no others.
-        title: Text at the top.
+        family: Prefix of the sites' names, such as `encoder`, `cross` or `decoder`. A site with exactly this name, which
+            summarises the others, is drawn only if there are no others.
+        title: Text at the top; by default, none.
         special: If True, special tokens are rows and columns like words.
         caption: If False, the picture has no text below it.
         dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
-        RequestError: If there is no such family or ending.
+        RequestError: If there is no such family, the file has another ending, or `dpi` is not from 10 to 2400.
         DataError: If the file cannot be written.
     """
     ending = picture.check("grid", path, dpi)

@@ -75,12 +75,12 @@ def draw(
     Args:
         record: The record.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        site: Site to draw; by default `cross` or the only site.
+        site: Site to draw; by default `cross`, `pool`, or the only site.
         head: Head to draw, from 0; by default the mean over heads.
-        title: Text at the top.
+        title: Text at the top; by default, none.
         special: If True, special tokens are rows and columns like words.
         caption: If False, the picture has no text below it.
-        cell: Side of a cell in inches; by default, it depends on the number of words.
+        cell: Side of a cell in inches, from 0.05 to 5; by default, it depends on the number of words.
         dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Returns:
@@ -88,7 +88,8 @@ def draw(
         Columns run from right to left if their words do.
 
     Raises:
-        RequestError: If there is no such site, head or ending.
+        RequestError: If there is no such site or head, the file has another ending, or `cell` or `dpi` (10 to 2400) is out of
+            range.
         DataError: If the file cannot be written.
     """
     ending = picture.check("heatmap", path, dpi)

@@ -13,7 +13,8 @@ def label(word: str, limit: int = 48) -> str:
     """Return a word in the form in which it is shown.
 
     Control characters are written with a caret (escape is ^[), so that no word can move a terminal's cursor or break a file.
-    Direction marks are removed, lone surrogates become �, empty words and spaces become ␣, and long words end with an ellipsis.
+    Direction marks are removed, lone surrogates and other invalid characters become �, words without visible characters become
+    ␣, and long words end with an ellipsis.
 
     Args:
         word: Any string.

@@ -25,7 +25,8 @@ def draw(
     """Draw one group of bars for each way of removing words.
 
     Args:
-        losses: For each way of removing words, the loss of probability by the order of removal (at most three orders).
+        losses: For each way of removing words (title of the group), the loss of probability by the choice of words (name of the
+            bar). There are at most three choices, such as "most attention" and "random".
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
         title: Text above the bars.
         notes: Sentences below the bars.
@@ -33,7 +34,7 @@ def draw(
         dpi: Pixels per inch.
 
     Raises:
-        RequestError: If the file has another ending.
+        RequestError: If the file has another ending, or `dpi` is not from 10 to 2400.
         DataError: If the file cannot be written.
     """
     ending = picture.check("picture of faithfulness", path, dpi)

@@ -29,12 +29,12 @@ class Options:
 
 
 def text(words: str, limit: int = 5000) -> str:
-    """Escape a string for use as text or as the value of an attribute."""
+    """Return a string, shortened to `limit` characters and escaped, for use as text or as the value of an attribute."""
     return html.escape(label(words, limit), quote=True)
 
 
 def caption(shown: Sequence[str], rest: Sequence[str]) -> str:
-    """Return the text below a drawing: first sentences about the shown view, which the script updates, then about all views."""
+    """Return the HTML of a caption: sentences about the shown view, which the script updates, then those about all views."""
     return f'<p class="note"><span class="told">{_sentences(shown)}</span> {_sentences(rest)}</p>\n'
 
 
@@ -55,7 +55,7 @@ def facts(items: Iterable[tuple[str, str]]) -> str:
 
 
 def shade(share: float) -> str:
-    """Return the CSS class of a weight, given as a share of the full scale from −1 to 1."""
+    """Return the CSS class of a weight; the weight is given as a share of the full scale, from −1 to 1."""
     return f"{'b' if share < 0 else 'a'}{int(min(1.0, abs(share)) * LEVELS + 0.5)}"
 
 
@@ -80,7 +80,12 @@ def _colours(light: Float[np.ndarray, " 3"], dark: Float[np.ndarray, " 3"]) -> s
 
 
 def legend(top: str, negative: bool) -> str:
-    """Return the bar of shades from zero, or from the lowest value, to the full scale."""
+    """Return the HTML of the bar of shades, from zero to the full scale, or from −full scale if there are negative weights.
+
+    Args:
+        top: The full scale, as text.
+        negative: Whether there are negative weights.
+    """
     bar = "".join(f'<i class="a{level}"></i>' for level in range(LEVELS + 1))
     low = "0"
     if negative:

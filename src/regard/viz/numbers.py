@@ -5,11 +5,13 @@ import math
 import numpy as np
 
 FEWEST, MOST = 2, 12
-"""Minimum and maximum number of decimal places of weights: two if some weight is at least a tenth, more if all are smaller."""
+"""Minimum and maximum number of decimal places of weights below 100: two if one is at least 0.1, more if all are smaller."""
 
 
 def decimals(scale: float) -> int:
-    """Return the number of decimal places that shows the largest weight with at least two significant digits.
+    """Return the number of decimal places, from 2 to 12, that shows the first two significant digits of the largest weight.
+
+    It is 0 if the largest weight is 100 or more.
 
     Args:
         scale: The largest weight; 0 if there are no weights.
@@ -56,7 +58,7 @@ def percent(share: float) -> str:
 
 
 def tick(value: float) -> str:
-    """Return a round number on an axis or a colour bar, without zeros at the end."""
+    """Return a number for an axis or a colour bar as text: at most three significant digits, without zeros at the end."""
     return f"{value + 0.0:.3g}"
 
 

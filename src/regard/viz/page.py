@@ -1,8 +1,9 @@
 """Records as one self-contained HTML page. It makes no requests, and no text of a word can run as code.
 
-The page shows each translation as two lines of words, in which a selected word shades the words of the other side, and as a
-grid with a value in each cell. It shows each classification as words with the colours of their weights. This works without
-scripts; the script adds interaction. The content security policy allows only the page's own style and script, by their hashes.
+The page shows each translation as two lines of words and as a grid with a value in each cell, and each classification as words
+with the colours of their weights. All this is visible without scripts. The script adds interaction: for example, selecting a
+word shades the words of the other line. The content security policy allows only the page's own style and script, by their
+hashes.
 """
 
 import base64
@@ -27,7 +28,7 @@ _LONGEST_HEADING = 240
 
 
 def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True) -> str:
-    """Build the page.
+    """Build an HTML page of records.
 
     Args:
         records: One record, or several for one page.
@@ -46,7 +47,7 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
 def build_document(
     records: AttentionRecord | Iterable[AttentionRecord], options: Options, more_style: str = "", more_script: str = ""
 ) -> str:
-    """Build the page with additional style and script from regard itself.
+    """Build a page of records with additional style and script, which must come from this package.
 
     Args:
         records: One record, or several for one page.
@@ -102,7 +103,7 @@ def _contents(records: Sequence[AttentionRecord]) -> str:
 
 
 def heading(record: AttentionRecord) -> str:
-    """Return the text above a record: the input of the model, or its output if it needs no input."""
+    """Return the text above a record: the input of the model, or its output if there is no input."""
     return label(record.target_text if _is_unprompted(record) else record.source_text, _LONGEST_HEADING)
 
 

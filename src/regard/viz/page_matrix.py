@@ -50,7 +50,10 @@ def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, wit
 
 
 def _choose(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], str]:
-    """Return the pairs (site, head) that fit into the budget of cells, and a sentence on what was left out."""
+    """Return the pairs (site, head) whose matrices fit into the budget of cells, and a sentence about the other matrices.
+
+    The head is None for the mean over heads. The mean of the first site is always included.
+    """
     first = sites[0]
 
     def cells(site: str) -> int:

@@ -17,7 +17,7 @@ MOST_LABELS = 20
 
 
 def body(record: AttentionRecord, sites: Sequence[str], options: Options) -> str:
-    """Return the HTML of label, words and probabilities, followed by matrices of the attention among the words.
+    """Return the HTML of the label, the words and the probabilities, followed by matrices of the attention among the words.
 
     Args:
         record: A classification.
@@ -82,7 +82,7 @@ def _weight(view: dict[str, Any], cell: int) -> float:
 
 
 def value(view: dict[str, Any], cell: int) -> str:
-    """Return a weight as text, in the same format as the script."""
+    """Return the weight of a cell as text, in the same format as the script writes it."""
     return fixed(_weight(view, cell), view["places"])
 
 
@@ -95,7 +95,7 @@ def _probabilities(record: AttentionRecord) -> str:
 
 
 def _row(name: str, value: float) -> str:
-    bar = f'<rect width="{round(1000 * value)}" height="10"/>'  # no style, which the page's policy forbids
+    bar = f'<rect width="{round(1000 * value)}" height="10"/>'  # a width instead of a style, which the page's policy forbids
     return (
         f'<tr><th scope="row"><span dir="auto" title="{name}">{name}</span></th><td>{text(probability(value))}</td>'
         f'<td><svg viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true">{bar}</svg></td></tr>\n'

@@ -83,7 +83,7 @@ class Picture(Figure):
         self.set_dpi(min(dpi, _MAX_PIXELS / max(width, height)))
 
     def box(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
-        """Return a rectangle in inches from the top left corner, as `add_axes` expects it."""
+        """Convert a rectangle, in inches from the top left corner, into the fractions of the figure that `add_axes` expects."""
         whole, tall = self.get_size_inches()
         return left / whole, 1 - (top + height) / tall, width / whole, height / tall
 
@@ -148,10 +148,10 @@ class Picture(Figure):
 
 
 def check(what: str, path: str | Path | None, dpi: float) -> str:
-    """Return the ending of the file to write; "" for no file.
+    """Check the arguments of a picture, and return the ending of the file to write; "" for no file.
 
     Raises:
-        RequestError: If pictures cannot have this ending, or `dpi` is out of range.
+        RequestError: If pictures cannot have this ending, or `dpi` is not from 10 to 2400.
     """
     ending = "" if path is None else Path(path).suffix.lower()
     if path is not None and ending not in PICTURES:
@@ -162,7 +162,10 @@ def check(what: str, path: str | Path | None, dpi: float) -> str:
 
 
 def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str], list[str]]:
-    """Return the font families for the texts, and small print about missing characters; warn about these characters, too."""
+    """Return font families for the texts, and small print about characters that no font has; also warn about them.
+
+    For an SVG, there is no small print and no warning.
+    """
     families, missing = fonts.families(texts)
     if not missing or ending == ".svg":  # an SVG contains text, which is drawn with the viewer's fonts
         return families, []

@@ -45,22 +45,22 @@ def draw(
         expected calibration error = Σ_m counts_m / N · |accuracy_m − confidence_m|
 
     Args:
-        edges: (M + 1) edges of the bins, increasing, from 0 to 1.
+        edges: (M + 1) Edges of the bins, increasing from 0 to 1.
         confidence: (M) Mean probability of the predicted label in each bin; any number for an empty bin.
         accuracy: (M) Share of correct predictions in each bin; any number for an empty bin.
         counts: (M) Number of predictions in each bin.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
         title: Text before the calibration error.
         counted: Singular noun for a prediction: "text", or "decision" if there is one for each label of a text.
-        lowest: The lowest possible confidence, such as 0.5 for two labels, at which the axis begins. If None, it begins before
-            the first bin with predictions.
+        lowest: The lowest possible confidence, such as 0.5 for two labels. The axis begins there, or, if `lowest` is None,
+            at the left edge of the first bin with predictions; this number is rounded down to a multiple of 0.1.
         caption: If False, the picture has no text below it.
         dpi: Pixels per inch.
 
     Raises:
         ShapeError: If the numbers of bins differ.
-        RequestError: If the edges do not increase from 0 to 1, a share or `lowest` is out of range, or the file has another
-            ending.
+        RequestError: If the edges do not increase from 0 to 1, a share, a count, `lowest` or `dpi` (10 to 2400) is out of
+            range, or the file has another ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("reliability diagram", path, dpi)
@@ -92,7 +92,7 @@ def draw(
 
 
 def _axis_begin(edges: np.ndarray, counts: np.ndarray, lowest: float | None) -> float:
-    """Return the beginning of the confidence axis: a multiple of 0.1 below all predictions, to leave little empty space."""
+    """Return the beginning of the confidence axis: a multiple of 0.1, at most 0.9; see `lowest` in `draw`."""
     filled = np.flatnonzero(counts > 0)
     begin = float(edges[filled[0]]) if len(filled) else 0.0
     if lowest is not None and (not len(filled) or edges[filled[0] + 1] > lowest):

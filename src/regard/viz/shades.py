@@ -26,7 +26,7 @@ def can_encode(console: Console, letters: str) -> bool:
 
 
 def paint(share: float) -> Style:
-    """Return the style of a weight, given as a share of the full scale from −1 to 1."""
+    """Return the style of a weight; the weight is given as a share of the full scale, from −1 to 1."""
     back, ink = _BACKS[share < 0][round(min(1.0, abs(share)) * _STEPS)]
     return Style(color=Color.parse(ink), bgcolor=Color.parse(back))
 

@@ -13,7 +13,7 @@ _MOST_LABELS = 6
 
 
 def headline(record: AttentionRecord, *, with_probability: bool) -> str:
-    """Return the label, with the true label if it is known.
+    """Return the predicted label, with the true label if it is known.
 
     Args:
         record: A classification.
@@ -52,5 +52,5 @@ def other_labels(record: AttentionRecord) -> list[str]:
 
 
 def further_labels(number: int, before: str = "") -> str:
-    """Return a clause with the number of labels that a list leaves out, such as "and 3 less probable labels"; empty for 0."""
+    """Return `before` and a clause such as "and 3 less probable labels", for labels that a list leaves out; empty for 0."""
     return f"{before}and {counted(number, 'less probable label')}" if number > 0 else ""

@@ -22,7 +22,7 @@ from regard.viz.shades import can_encode, colourless, paint
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
 _SHADES = " ░▒▓█"
 _FEWEST_HUNDREDTHS = 0.1
-"""If the full scale is below this, digits are hundredths of the full scale instead of hundredths of 1."""
+"""If the full scale (the weight with the darkest colour) is below this or above 1, numbers are hundredths of it, not of 1."""
 
 
 def render(
@@ -38,7 +38,8 @@ def render(
 
     Args:
         record: The record.
-        console: Console to print to; by default, standard output. Its width and colours decide the form.
+        console: Console to print to; by default, standard output. Its width and its colours decide how the weights are
+            printed.
         site: Site to show; by default `cross`, `pool`, or the only site.
         head: Head to show, from 0; by default the mean over heads.
         special: If True, special tokens are shown like words.

@@ -51,7 +51,7 @@ def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 
 def _flow(chips: Sequence[Text], room: int) -> list[Text]:
-    """Return lines of words without splitting words; a word that is wider than a line is truncated."""
+    """Arrange words in lines of at most `room` columns; a word that is wider than a line is truncated."""
     lines = [Text()] if chips else [Text("The text has no words.", style="dim")]
     for chip in chips:
         chip.truncate(room, overflow="ellipsis")
@@ -62,7 +62,7 @@ def _flow(chips: Sequence[Text], room: int) -> list[Text]:
 
 
 def _probabilities(record: AttentionRecord, console: Console) -> list[Text]:
-    """Return a bar for each label, the most probable first."""
+    """Return a line with a bar for each of the most probable labels, and the number of further labels."""
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
     shown = [(label(name), value) for name, value in ranked[:_MOST_LABELS]]
     width = min(max(cell_len(name) for name, _ in shown), max(5, console.width // 3))

@@ -1,7 +1,7 @@
 """A text with words coloured by their attention weights, as PNG, SVG or PDF.
 
 The text is wrapped into lines, and the picture grows with it, so that a text of one or of four hundred words is readable. White
-is zero, and the darkest colour is the full scale, which the colour bar shows.
+is zero, and the darkest colour is the largest weight of the text, which the colour bar shows.
 """
 
 from collections.abc import Sequence
@@ -57,15 +57,15 @@ def draw(
     Args:
         record: The record.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        site: Site to draw; by default `pool` or the only site. If it has several rows, their mean is shown.
+        site: Site to draw; by default `cross`, `pool`, or the only site. If it has several rows, their mean is shown.
         head: Head to draw, from 0; by default the mean over heads.
-        title: Text at the top; by default, the label and its probability.
+        title: Text at the top; by default, the label with its probability, and the true label if it is known.
         special: If True, special tokens are drawn, too.
         caption: If False, the picture has no text below it.
         dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
-        RequestError: If there is no such site, head or ending.
+        RequestError: If there is no such site or head, the file has another ending, or `dpi` is not from 10 to 2400.
         DataError: If the file cannot be written.
     """
     ending = picture.check("picture of words", path, dpi)

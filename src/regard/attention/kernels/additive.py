@@ -13,10 +13,10 @@ and large inputs of opposite signs that cancel, give the same results as tanh. I
 `kernels.additive_compiled` computes large sizes.
 
 Speed-up over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 7 to 13 and 2.6 to 5 in float32, 3.2 to
-3.9 and 1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10, 10 and 6 (`benchmarks/log.md`).
+3.9 and 1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10 in float32, 10 and 6 in bfloat16 (`benchmarks/log.md`).
 
-For inputs of ordinary size, the error against float64 equals that of the plain form. It is an absolute error of about ε·|v|
-for each element, whereas tanh of a tiny input has a relative error.
+For inputs of ordinary size, the error against float64 equals that of the plain form. For tiny inputs, it is larger: the error
+of each element stays at about ε·|v| (ε is the precision of the type), while the error of tanh shrinks with its input.
 """
 
 import math
@@ -37,11 +37,13 @@ BLOCK = 1 << 18
 QUERIES = 64
 """Maximum number of queries in a block, large enough for efficient products that reduce over queries."""
 SMALL = 1 << 16
-"""Number of elements (B·Q·K·H) below which the plain form is as fast, because calls cost more than arithmetic."""
+"""Number of elements (B·Q·K·H) below which the plain form is as fast, because calls of operations cost more than arithmetic."""
 SMALL_WITH_GRADIENT = 1 << 19
-"""The same limit if a gradient is needed; it is larger, because gradients add calls."""
+"""As `SMALL`, if a gradient is needed. This number of elements is larger, because gradients need more calls."""
 FEW = 4
-"""Number of queries below which the exponentials of the keys cost as much as the tanh, unless they were computed before."""
+"""Number of queries below which the plain form is used, because computing the exponentials of the keys costs as much as the
+tanh. It does not apply if these exponentials were computed before.
+"""
 
 _Index = tuple[slice | int, ...]
 
@@ -52,7 +54,10 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return the same scores as the plain form, computed in blocks. Half types are computed in float32, also under autocast.
+    """Return the scores of the plain form, computed in blocks.
+
+    In a caller compiled by `torch.compile`, `additive_compiled` computes large inputs. Half types are computed in float32,
+    also under autocast; the result has the type that the plain form gives.
 
     Args:
         query: Projected queries.
@@ -83,8 +88,8 @@ def additive_scores_backward(
 
     Args:
         grad: g, the gradient for the scores.
-        query: As in the forward pass.
-        key: As in the forward pass.
+        query: Projected queries.
+        key: Projected keys.
         score_weight: v.
         key_exponential: `exponential(key)`, if it was computed before.
         needs: Which of the three gradients to compute; the others are empty tensors.
@@ -95,7 +100,7 @@ def additive_scores_backward(
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
     """Return whether the blocked form is used for these sizes and this device.
 
-    It is used on a CPU only: on a GPU, each block would wait for its range check.
+    It is used on a CPU only: on a GPU, the program would have to wait for the range check of each block.
     """
     (batch, queries, width), keys = query.shape, key.shape[1]
     enough = batch * queries * keys * width >= _small(query, key)
@@ -114,7 +119,8 @@ def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | N
     """Return `exponential(key)` for keys that are used by one query after another; None if it would not save time.
 
     Speed-up over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with
-    gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 and 1.5 to 1.9; with gradients, the steps use the plain form.
+    gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 in float32, 1.5 to 1.9 in bfloat16; with gradients, the
+    steps use the plain form.
     """
     pays = not torch.compiler.is_exporting() and key.device.type == "cpu" and key.numel() >= _small(key)
     return exponential(key) if pays else None
@@ -141,8 +147,9 @@ def _compute_type(dtype: torch.dtype) -> torch.dtype:
 def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index]]:
     """Yield the indices of query, key and scores, block by block.
 
-    A block is either one sentence with many queries and keys: (n,H), (1,k,H), (n,k); or one query and all keys of many
-    sentences: (n,H), (n,K,H), (n,K). The second form is faster for single steps of a decoder and for many short sentences.
+    A block is either one sentence with many queries and keys, or one query and all keys of many sentences. The shapes of query,
+    key and scores in a block are (n,H), (1,k,H), (n,k) in the first form and (n,H), (n,K,H), (n,K) in the second. The second
+    form is faster for single steps of a decoder and for many short sentences.
     """
     (batch, queries, width), keys = query.shape, key.shape[1]
     if not batch * queries * keys * width:

@@ -1,20 +1,21 @@
-"""The identity of `kernels.additive`, written for `torch.compile`, whose loops never store a (B,Q,K,H) tensor.
+"""Additive scores by the formula of `kernels.additive`, as loops for `torch.compile` that store no (B,Q,K,H) tensor.
 
 With E = e^{2q}, F = e^{2k} and d_h = 1 + E_h F_h,
 
     s = Σ_h v_h − 2 Σ_h v_h / d_h,    two fractions over one denominator: v₁/d₁ + v₂/d₂ = (v₁ d₂ + v₂ d₁) / (d₁ d₂),
 
 which halves the number of divisions. d is limited to 2³⁰, so that the product of two denominators stays finite; for larger d,
-tanh is ±1 in float32. With r = 1/d, all gradients follow from two sums over the keys, or, for the gradient of the keys, over
+tanh is 1 in float32. With r = 1/d, all gradients follow from two sums over the keys, or, for the gradient of the keys, over
 the queries:
 
     Σ_j g_ij r_ijh   and   Σ_j g_ij r_ijh (1 − r_ijh).
 
 Speed-up over the blocks of `kernels.additive` in a compiled caller, forward and with gradients, at B,Q,K,H = 32,30,30,256:
-2.5 to 3 and 2.8 to 3.2; at 4,512,512,256: 4.8 and 4.4. Over the formula with a tanh, compiled by PyTorch: 6 and 5, 16 and 20
-(`benchmarks/log.md`).
+2.5 to 3 and 2.8 to 3.2; at 4,512,512,256: 4.8 and 4.4. Speed-up over the formula with a tanh, compiled by PyTorch: 6 and 5 at
+the first size, 16 and 20 at the second (`benchmarks/log.md`).
 
-E and F overflow in float32 beyond |x| = 43. If `in_range` finds such an input, `kernels.additive` computes the scores.
+If |q| or |k| is above 43, E or F may overflow or lose digits in float32. `in_range` finds such inputs, and the scores are then
+computed by `kernels.additive`.
 """
 
 import math
@@ -32,19 +33,19 @@ from regard.private_torch import has_compiler
 LARGE = 1 << 20
 """Minimum number of elements (B·Q·K·H) for the compiled loops; `is_compiled` checks the other conditions."""
 RANGE = 43.0
-"""Largest |x|: e^{2·43} and its inverse are normal numbers in float32."""
+"""Limit of |q| and |k|: e^{2·43} and its inverse are normal numbers in float32."""
 _CEILING = 0x4E800000
 """The bits of 2³⁰. Positive floats have the same order as their bits, and comparing bits takes one instruction."""
 
 
 def is_compiled(query: Tensor, key: Tensor) -> bool:
-    """Return whether the compiled loops are used for these sizes on this machine."""
+    """Return whether the compiled loops support these sizes and types on this machine."""
     enough = query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2] >= LARGE
     return enough and query.device.type == "cpu" and query.dtype == key.dtype != torch.float64 and has_compiler()
 
 
 def in_range(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
-    """Return whether all exponentials are normal numbers in float32 (False if there is a NaN)."""
+    """Return whether the exponentials of all queries and keys are normal numbers in float32 (False if an input is NaN)."""
     if key_exponential is not None:  # NaN where a key is too large
         return _in_range(query) and math.isfinite(key_exponential.sum().item())
     return _in_range(query) and _in_range(key)

@@ -1,11 +1,11 @@
-"""Additive attention in one Triton kernel: from projected queries and keys to the context, with mask and softmax.
+"""Additive attention in Triton: one kernel computes the context from projected queries and keys, with mask and softmax.
 
     context_i = Σ_j w_ij value_j        w_i = softmax_j Σ_h v_h tanh(q_ih + k_jh)
 
 The forward pass never stores the (B,Q,K,H) tensor, and it stores the (B,Q,K) tensor only if weights are needed. The backward
-pass computes the weights again from q and k, for one slab of queries at a time. `SLAB` limits the size of a slab, so memory
-does not grow with Q·K. No atomic additions are used, so equal inputs give identical results. `additive_triton_kernels`
-contains the arithmetic; docs/explanation/kernels.md derives the minimum cost.
+pass computes the weights again from q and k, for one slab (group of neighbouring queries) at a time. `SLAB` limits the size of
+a slab, so memory does not grow with Q·K. No atomic additions are used, so equal inputs give identical results.
+`additive_triton_kernels` contains the arithmetic; docs/explanation/kernels.md derives the minimum cost.
 
 Scores and softmax are computed in float32 for all input types. The kernels ran on an NVIDIA H100, where tests compare them with
 the plain form; for compute capability 8.0 they were only compiled.
@@ -40,10 +40,10 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Return whether the kernels support this device, these types and these sizes, and are not turned off.
+    """Return whether the kernels support this device, these types and these sizes, work here, and are not turned off.
 
-    They support NVIDIA GPUs from compute capability 8.0 on, and float32 or half types. The environment variable REGARD_TRITON=0
-    turns them off.
+    They support NVIDIA GPUs from compute capability 8.0 on, and float32 or half types; `SMALL` and `FEW` are the lower limits
+    of the sizes. Triton must be able to compile a kernel. The environment variable REGARD_TRITON=0 turns the kernels off.
     """
     if not _INSTALLED or os.environ.get("REGARD_TRITON") == "0" or query.device.type != "cuda":
         return False
@@ -83,7 +83,7 @@ def fused_additive_attention(
     attn_mask: Tensor | None = None,
     need_weights: bool = True,
 ) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None]:
-    """Return the context, and the weights if they are needed.
+    """Return the context of additive attention and, if they are needed, the weights.
 
     Args:
         query: Projected queries.
@@ -116,11 +116,13 @@ class _Side:
     given: Tensor
     """The given rows (B,N,H)."""
     rows: Tensor
-    """e^{2·given} (B,N',H') float32, zero in the padding."""
+    """e^{2·given} (B,N',H') float32, where N' and H' are N and H with padding; zero in the padding."""
     pairs: Tensor
     """The numbers of `rows` as (B,H'/2,N',2): each pair holds two neighbouring features, which share a reciprocal."""
     highest: Tensor
-    """max_h 2·given (B,N') float32, −∞ in the padding. The kernels use it to check that exponentials stay in range."""
+    """max_h 2·given (B,N') float32, −∞ in the padding. The kernels use it to check that exponentials stay in range. For the
+    queries, `_Problem` adds log max(1, |v|).
+    """
     block: int
 
     @classmethod
@@ -146,7 +148,7 @@ class _Problem:
         self.key = _Side.of(key, _block(key.shape[1], 128))
         (self.batch, self.queries, self.width), self.keys = query.shape, key.shape[1]
         self.v = nn.functional.pad(score_weight.float(), (0, self.query.rows.shape[2] - self.width))
-        # v multiplies a denominator before the division, so large weights narrow the range.
+        # v multiplies a denominator before the division, so a large |v| leaves a smaller range for the exponents.
         self.query.highest.add_(self.v.abs().amax().clamp_min(1).log())
         self.key_mask = None if key_mask is None else key_mask.contiguous().view(torch.uint8)
         self.attn_mask = None if attn_mask is None else _rows_contiguous(attn_mask).view(torch.uint8)

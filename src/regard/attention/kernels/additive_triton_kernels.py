@@ -1,4 +1,4 @@
-"""The Triton kernels of `additive_triton`, which imports this module only when it runs a kernel, because it needs triton.
+"""The Triton kernels of `additive_triton`. It imports them only to run a kernel, because this module needs the package triton.
 
 With r_ijh = 1 / (1 + e^{2 q_ih} e^{2 k_jh}), tanh(q_ih + k_jh) = 1 − 2 r_ijh. A score needs only −2 Σ_h v_h r_ijh, because the
 rest, Σ_h v_h, is the same for every key and cancels in the softmax.
@@ -17,12 +17,12 @@ import triton
 import triton.language as tl
 
 PAIR_LIMIT = tl.constexpr(43.0)
-"""Largest exponent x with (1 + e^x)² below 2^126. Then the product of two denominators does not overflow, and its reciprocal
-is not a subnormal number, which the hardware rounds to zero.
+"""Largest whole exponent x with (1 + e^x)² below 2^126. Then the product of two denominators does not overflow, and its
+reciprocal is not a subnormal number, which the hardware rounds to zero.
 """
 SIDE_LIMIT = tl.constexpr(69.0)
-"""Largest exponent of one side. If the other side's exponential is rounded to zero (below e^{−87}), E·F would have been
-too small to change 1 + E·F.
+"""Largest exponent of one side (queries or keys). If the other side's exponential is rounded to zero (below e^{−87}), E·F would
+have been too small to change 1 + E·F.
 """
 
 
@@ -40,7 +40,7 @@ def _reciprocal(x, NATIVE: tl.constexpr):
 @triton.jit
 @no_type_check
 def _in_range(highest, other_highest):
-    """Return whether no product of two denominators of a block overflows in float32; False if one of them is NaN."""
+    """Return whether no product of two denominators of a block overflows in float32; False if an exponent is NaN."""
     return (highest + other_highest <= PAIR_LIMIT) & (highest <= SIDE_LIMIT) & (other_highest <= SIDE_LIMIT)
 
 
@@ -169,7 +169,7 @@ def recompute_weights(
     HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Compute the weights (B,count,K) of queries from `start`, a multiple of BLOCK_Q, in the same blocks as `attend`."""
+    """Compute the weights (B,count,K) of `count` queries in the same blocks as `attend`; `start` is a multiple of BLOCK_Q."""
     q_blocks, k_blocks = tl.cdiv(count, BLOCK_Q), PADDED_K // BLOCK_K
     program = tl.program_id(0)
     b = (program // (q_blocks * k_blocks)).to(tl.int64)
@@ -190,7 +190,7 @@ def recompute_weights(
 @triton.jit
 @no_type_check
 def _add_exactly(sums, weight_sums, own_tile, given_at, g_at, count, own_count, H, n_ok, width_ok):
-    """Add both sums of `gradient` over `count` rows, computed from the inputs, because their exponentials may overflow."""
+    """Add `count` rows to the two sums of `gradient`, computed from the inputs, because products of e^{2x} may overflow."""
     for _ in range(count):
         g = tl.load(g_at, mask=n_ok, other=0.0)
         other_row = tl.load(given_at, mask=width_ok, other=0.0).to(tl.float32)
@@ -209,7 +209,7 @@ def gradient(
     own_start, other_start, own_count, other_count, OWN, OTHER, H, PADDED_OWN, PADDED_OTHER, PADDED_H,
     WITH_WEIGHT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_H: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Add 4 v_h Σ_m g_mn r (1 − r) to grad_own_nh, and store −2 Σ_nm g_mn r of each block, for the gradient of v.
+    """Add 4 v_h Σ_m g_mn r (1 − r) to grad_own_nh; if WITH_WEIGHT, store −2 Σ_nm g_mn r of each block, for the gradient of v.
 
     Query and key are symmetric in r, so one kernel computes both gradients: "own" is the side whose gradient is computed,
     "other" is the side that is summed over, and g (B,other,own) is the gradient of the scores. Each program writes its own part

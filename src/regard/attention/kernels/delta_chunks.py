@@ -1,6 +1,7 @@
 """The gated delta rule by chunks: products of matrices and one triangular system within each chunk, and a loop over chunks.
 
-For a chunk with keys K, values V and rates β, the matrix S before it, and c_t = log (α_1 … α_t) from its first position on:
+For a chunk of C positions with queries Q, keys K, values V and rates β, the matrix S before the chunk, and c_t = log (α_1 …
+α_t), where position 1 is the first position of the chunk:
 
     L_ti = β_t exp(c_t − c_i) k_t·k_i (i < t),    U = (I + L)⁻¹ diag(β) (V − diag(exp c) K S)
     found = diag(exp c) Q S + (exp(c_t − c_i) q_t·k_i)_{i ≤ t} U,    S ← exp(c_C) S + (diag(exp(c_C − c)) K)ᵀ U
@@ -22,7 +23,7 @@ CHUNK = 64
 
 
 def strictly_lower(faded: Float[Tensor, "*any T"]) -> Float[Tensor, "*any T T"]:
-    """Return exp(c_t − c_i) for i < t, and zero elsewhere."""
+    """Return exp(c_t − c_i) for i < t, and zero elsewhere; c is `faded`."""
     ones = torch.ones(faded.shape[-1], faded.shape[-1], dtype=torch.bool, device=faded.device)
     return (faded[..., None] - faded[..., None, :]).where(ones.tril(-1), -math.inf).exp()
 

@@ -1,4 +1,4 @@
-"""Compute weights and context of several heads without gradients; the weights are the only large tensor.
+"""Weights and context of several heads, computed without gradients and with the weights as the only large tensor.
 
     weights = softmax(scale · q kᵀ + bias) over the allowed keys,    context = weights v
 
@@ -7,8 +7,8 @@ over batch and heads at once would copy them first), scores become weights in pl
 from the cache.
 
 Speed-up of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
-1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights, this form is not faster, and in bfloat16 it is slower
-(`benchmarks/log.md`).
+1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights, and in bfloat16, it is mostly between 0.9 and 1.2, so this form is
+not used (`benchmarks/log.md`).
 """
 
 from itertools import product
@@ -23,13 +23,18 @@ from regard.private_torch import is_transformed
 SMALL = 1 << 23
 """Number of weights (B·H·Q·K) below which one product for the whole batch is as fast."""
 LARGE = 1 << 21
-"""Number of weights (B·H·Q·K) up to which two products are faster than a fused kernel, which stores no weights."""
+"""Number of weights (B·H·Q·K) up to which, in half types, two products are faster than a fused kernel, which stores no
+weights.
+"""
 BLOCK = 1 << 20
 """Number of weights computed at a time (4 MB of float32), unless a single head has more."""
 
 
 def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> bool:
-    """Return whether this path is faster: on a CPU, without gradients or a compiler, for many float32 or float64 weights."""
+    """Return whether `heads_attention` is used: on a CPU, for at least SMALL weights in float32 or float64.
+
+    It is not used if a gradient is needed, in compiled code, or under transforms of `torch.func`.
+    """
     if torch.compiler.is_compiling() or is_transformed():
         return False
     given = [query, key, value] if bias is None else [query, key, value, bias]
@@ -61,7 +66,10 @@ def heads_attention(
     *,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the context (B,H,Q,Dv) and weights (B,H,Q,K). Bias and mask broadcast to the weights; each may be None."""
+    """Return the context (B,H,Q,Dv) and weights (B,H,Q,K).
+
+    Bias and mask broadcast to the weights; each may be None.
+    """
     return torch.ops.regard.heads_attention(query, key, value, bias, mask, scale)
 
 

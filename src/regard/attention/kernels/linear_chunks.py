@@ -1,10 +1,11 @@
 """Causal linear attention by chunks: products of matrices within and between chunks, in place of a loop over positions.
 
-For a chunk c with queries Q_c, keys K_c and values V_c, and the sum S_{c−1} of all earlier chunks,
+For a chunk c with queries Q_c, keys K_c and values V_c, and the sum S_{c−1} of k vᵀ over the positions of all earlier chunks,
 
     found_c = Q_c S_{c−1} + (Q_c K_cᵀ ⊙ causal) V_c,    S_c = S_{c−1} + K_cᵀ V_c
 
-One cumulative sum computes S for all chunks. Time and memory grow with the number of positions, not with its square.
+"causal" is a matrix with 1 for keys up to the query's position and 0 for later keys. One cumulative sum computes S for all
+chunks. Time and memory grow with the number of positions, not with its square.
 
 Reference: Hua et al. 2022, "Transformer quality in linear time", section 3.2; Yang et al. 2024, "Gated linear attention
 transformers", eqs. 2 and 3.
@@ -19,7 +20,7 @@ CHUNK = 64
 
 
 def with_ones(value: Float[Tensor, "B H T Ev"]) -> Float[Tensor, "B H T Es"]:
-    """Return [v_t; 1]."""
+    """Return the values with a 1 appended to each: [v_t; 1]."""
     return nn.functional.pad(value, (0, 1), value=1.0)
 
 
@@ -46,5 +47,5 @@ def scan_chunks(
 
 
 def in_chunks(x: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
-    """Return N chunks of C positions, with zeros after the last position."""
+    """Split the positions into N chunks of C = `size` positions; zeros fill the last chunk."""
     return nn.functional.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))

@@ -1,4 +1,4 @@
-"""Softmax over few keys. On a CPU, PyTorch's own takes ten times as long per weight if a row is shorter than a SIMD vector.
+"""Softmax over few keys. On a CPU, PyTorch's softmax takes ten times as long per weight if a row is shorter than a SIMD vector.
 
 Speed-up in float32, forward and with gradients: 4.2 to 5.2 and 2.8 for 32·30 rows of 10 keys, 1.6 to 1.9 and 1.1 for 128 rows
 of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16, padding is slower with gradients (a speed-up of 0.6
@@ -11,11 +11,14 @@ from torch import Tensor
 from torch.nn import functional
 
 LANES = 16
-"""Number of values in a SIMD vector."""
+"""Number of float32 values in a SIMD vector of 512 bits."""
 
 
 def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None) -> Float[Tensor, "*batch K"]:
-    """Return exp(s_k) / Σ_j exp(s_j) over the last axis. Short rows are padded with −∞ to the length of a SIMD vector.
+    """Return exp(s_k) / Σ_j exp(s_j) over the last axis.
+
+    On a CPU, in float32 and float64, short rows are padded with −∞ to the length of a SIMD vector, unless PyTorch traces or
+    compiles the call.
 
     Args:
         scores: Any real numbers, in any floating type.

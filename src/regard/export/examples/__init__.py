@@ -1,1 +1,1 @@
-"""Programs that are written into an export's folder, one for each task. They are copied, not imported."""
+"""Programs that are copied into an export's folder, never imported: one for each task with ONNX, and one for CTranslate2."""

@@ -2,8 +2,8 @@
 
     python example.py a man in a
 
-Words that are not in the vocabulary are split into the longest parts that are in it. If the package `tokenizers` is installed,
-text is split exactly as in training.
+If the package `tokenizers` is installed, text is split exactly as in training. Otherwise, words that are not in the vocabulary
+are split into the longest parts that are in it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The living page: a trained model with everything that runs it, in one HTML file that opens without a server or a network."""
+"""The living page: one HTML file with trained models and all code that runs them. It needs no server and no network."""
 
 from regard.export.page.write import Page, write_page
 

@@ -23,20 +23,21 @@ class Contents:
     """The data of one model on a page."""
 
     settings: dict[str, Any]
-    """Plain data: names, tokenizers, labels, and settings of the search."""
+    """Plain data for the page's JavaScript, such as names, tokenizers, labels, scores, and settings of the search."""
     graphs: dict[str, bytes]
-    """ONNX graphs by name."""
+    """Content of each ONNX file, by the name of its graph, such as `encoder`."""
 
 
 def read_contents(predictor: Any, name: str) -> Contents:
-    """Export a model, and collect what a page needs to run it.
+    """Export a model, and collect the data that a page needs to run it.
 
     Args:
         predictor: A loaded `Translator`, `LanguageModel` or `Classifier`.
         name: Name of the model on the page.
 
     Raises:
-        RequestError: If a page cannot show this kind of model, or its text cannot be split in a browser.
+        RequestError: If a page cannot show this kind of model, its tokenizer cannot run in a browser, or the model cannot be
+            exported to ONNX.
     """
     model, bundle = predictor.model, predictor.bundle
     if isinstance(model, TextClassifier):
@@ -130,7 +131,8 @@ def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
 
     Args:
         tokenizer: The tokenizer.
-        read: Name of the text that the page splits with this tokenizer, for errors; empty if the page only joins words.
+        read: Name of the text that the page splits with this tokenizer, such as `source`, for the error message; empty if the
+            page uses it only to join tokens.
 
     Raises:
         RequestError: If the tokenizer splits text by spaCy's rules, which don't run in a browser.

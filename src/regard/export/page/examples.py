@@ -36,7 +36,10 @@ _MOST = 6
 
 
 def choose_examples(predictors: Sequence[Any]) -> list[str]:
-    """Return built-in English texts whose words the models know, and for translators the tutorial's sentence.
+    """Return at most six built-in English texts whose words all models know.
+
+    For translators, the last text is `TUTORIAL`, even if it has unknown words; but if a translator's source is not English, the
+    list is empty.
 
     Args:
         predictors: Translators, language models or classifiers.
@@ -54,7 +57,10 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
 
 
 def _reads_english(translator: Any) -> bool:
-    """Return whether the source is English, judged by the language's name, else by the file's name, else by the vocabulary."""
+    """Return whether the source is English.
+
+    The name of the language decides. If it is unknown, the ending of the training file decides, or else the vocabulary.
+    """
     data, bundle = translator.config.data, translator.bundle
     if named := find_language(data.source):
         return named == "en"

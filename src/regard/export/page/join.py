@@ -1,4 +1,4 @@
-"""Join the files of a page to one HTML document.
+"""Join the files of a page into one HTML document.
 
 The modules in `js/` also run in a browser without this step. For a page that opens without a server, they are joined into one
 script, each after the modules that it imports, without `import` and `export`. So two modules must not define the same top-level
@@ -27,12 +27,12 @@ _LIBRARY_EXPORT = re.compile(r"export\{([^{}]*)\};")
 
 @cache
 def read_file(name: str) -> bytes:
-    """Return a file of this package by its path."""
+    """Return the content of a file of this package, given its path relative to the package, such as `js/main.js`."""
     return resources.files("regard.export.page").joinpath(*PurePosixPath(name).parts).read_bytes()
 
 
 def join_modules(name: str = MAIN) -> str:
-    """Return one script with a module and all modules that it imports."""
+    """Return one script with a module and all modules that it imports, directly or through other modules."""
     done: dict[str, str] = {}
 
     def add(module: str) -> None:
@@ -51,7 +51,7 @@ def join_modules(name: str = MAIN) -> str:
 
 @cache
 def read_library() -> tuple[str, bytes, dict[str, Any]]:
-    """Return onnxruntime-web: its script, which sets `globalThis.ort`; its gzipped WebAssembly; and the facts about both.
+    """Return onnxruntime-web: its script, which sets `globalThis.ort`, its gzipped WebAssembly, and the data of `files.json`.
 
     Raises:
         RegardError: If a file does not match its hash in `files.json`.
@@ -77,12 +77,12 @@ def build_document(data: Mapping[str, Any], blobs: Mapping[str, bytes], *, title
 
     Args:
         data: Plain data for the script.
-        blobs: Further binary data by name.
+        blobs: Binary data by name, such as graphs; onnxruntime's WebAssembly is added to it.
         title: Title of the document.
 
     Returns:
-        An HTML document that connects to nothing. Its security policy allows its own style and its own two scripts, by their
-        hashes, and WebAssembly.
+        An HTML document that makes no network requests. Its content security policy allows only its own style and its own
+        two scripts (by their hashes), WebAssembly, and images that the page itself contains or makes.
     """
     library, binary, facts = read_library()
     style, script = read_file("page.css").decode(), join_modules()

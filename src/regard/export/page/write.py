@@ -30,26 +30,30 @@ class Page:
 
 
 def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), title: str = "", overwrite: bool = False) -> Page:
-    """Write a page on which anyone can use a trained model, inspect its attention and change it.
+    """Write a page on which anyone can use a trained model, and inspect and change its attention.
 
-    The page is one HTML file of about 5 MB plus 1.3 times the size of the model. It contains the model and a runtime, opens in
-    a browser with a double click, and makes no network requests. With several models, the page compares them on the same text.
+    The page is one HTML file of about 5 MB plus 1.3 times the size of the models. It contains the models and a runtime, opens
+    in a browser with a double click, and makes no network requests. With several models, the page compares them on the same
+    text.
 
     Args:
-        runs: A trained model's folder, a loaded `Translator`, `Classifier` or `LanguageModel`, or up to four of them, all of
-            one task.
-        path: File to write; its name ends in `.html`.
-        examples: Example texts; the page opens with the first. If empty, the page has built-in English texts whose
-            words the model knows.
-        title: Title of the page; empty for a title from the models' names.
+        runs: A trained model's folder, a loaded `Translator`, `Classifier` or `LanguageModel`, or a list of up to four of
+            them, all for the same task.
+        path: File to write; its name must end in `.html` or `.htm`.
+        examples: Example texts of at most 1,000 characters; the page opens with the first. If empty, the page has built-in
+            English texts whose words the models know.
+        title: Title of the page; if empty, the title consists of the models' names.
         overwrite: Whether to replace a file that is already there.
 
     Returns:
         The path, the size and the names of the models.
 
     Raises:
-        RequestError: If a model cannot be exported or shown, models of several tasks are mixed, or the packages of the extra
-            `onnx` are missing.
+        RequestError: If `path` has another ending or exists without `overwrite`, there are no models or too many, their tasks
+            differ, an example is empty or too long, a model cannot be exported or shown, or the packages of the extra `onnx`
+            are missing.
+        BundleError: If a folder is not a trained model.
+        DataError: If the file cannot be written.
 
     Example:
         regard.write_page("runs/deu", "playground.html")
@@ -93,7 +97,7 @@ def _check(path: Path, runs: Sequence[Any], examples: Sequence[str], *, overwrit
 
 
 def _names(runs: Sequence[Any]) -> list[str]:
-    """Return a name for each model: the name of its folder, with a number if two names are equal."""
+    """Return a name for each model: the name of its folder, or `model N` for a loaded model; equal names get a number."""
     plain = [Path(run).resolve().name if isinstance(run, str | Path) else f"model {n}" for n, run in enumerate(runs, 1)]
     return [name if plain.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(plain, 1)]
 

@@ -23,10 +23,10 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
-_MULTIPLIERS = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))  # odd numbers, from xxHash and the golden ratio
+_MULTIPLIERS = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))  # odd numbers, from the golden ratio and xxHash
 _INITIAL_NORM = 0.5
 _COUNTED_NORM = 0.05  # small compared with log-count ratios, whose magnitude is about 1
-_COUNTED_SCALE = 3.0  # scale of the initial logits, which are averages of ratios; few ratios are large
+_COUNTED_SCALE = 3.0  # factor of the initial logits; they are averages of ratios, of which few are large
 
 
 class BagClassifier(PooledClassifier):
@@ -54,7 +54,7 @@ class BagClassifier(PooledClassifier):
         with torch.no_grad():
             self.embedding.weight.mul_(_INITIAL_NORM / math.sqrt(width))
         self.max_ngram = config.max_ngram
-        self.count_smoothing = 0 if embedding_size else config.count_smoothing  # word vectors replace this initialisation
+        self.count_smoothing = 0 if embedding_size else config.count_smoothing  # pretrained vectors replace this initialisation
         if config.max_ngram > 1:
             self.ngram_embedding = nn.Embedding(config.num_buckets, width)
             nn.init.zeros_(self.ngram_embedding.weight)  # an unseen n-gram does not change its words
@@ -96,9 +96,13 @@ class BagClassifier(PooledClassifier):
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Initialise with the log-count ratios of words and n-grams in the training texts, as used by naive Bayes.
 
-        r_ic = log((α + n_ic) / Σ_j (α + n_jc)) − log((α + n_i − n_ic) / Σ_j (α + n_j − n_jc)), with sums over the words and
-        n-grams that occur: i occurs in n_ic texts of label c and in n_i texts in all. With an orthogonal P (C,D), the vectors
-        are r P and the output weights a multiple of P, so that the initial logits are averages of the ratios.
+        r_ic = log((α + n_ic) / Σ_j (α + n_jc)) − log((α + n_i − n_ic) / Σ_j (α + n_j − n_jc)), where α is `count_smoothing`, i
+        occurs in n_ic texts of label c, and n_i = Σ_c n_ic. The sums are over all words that occur if i is a word, and over all
+        n-grams that occur if i is an n-gram. With an orthogonal P (C,D), the vectors are r P (for words, small random vectors
+        are added) and the output weights a multiple of P, so that the initial logits are averages of the ratios, times a
+        constant.
+
+        If α is 0, or pretrained word vectors are used, nothing happens.
 
         Reference: Wang, Manning 2012, eqs. 1–3, where r scales the features of a linear classifier.
         Differs from the paper: r is only the initial value.
@@ -126,14 +130,21 @@ class BagClassifier(PooledClassifier):
 def count_texts(
     counts: Float[Tensor, "R C"], rows: Int[Tensor, "B K"], real: Bool[Tensor, "B K"], gold: Float[Tensor, "B C"]
 ) -> None:
-    """Add the labels of the texts in which a row occurs to this row's counts; a row counts once per text."""
+    """Add to the counts of each row of a table the number of texts of each label in which the row occurs.
+
+    Args:
+        counts: The counts, which change in place.
+        rows: The rows of the words or n-grams of each text. A row that occurs several times in a text counts once.
+        real: True where a row counts, False for padding.
+        gold: 1 for each label of a text, else 0.
+    """
     text = torch.arange(len(rows), device=rows.device)[:, None].expand_as(rows)
     once = torch.stack((text[real], rows[real])).unique(dim=1)
     counts.index_add_(0, once[1], gold[once[0]])
 
 
 def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, "R C"]:
-    """Return the log-count ratios of each row and label; zero for rows that do not occur."""
+    """Return the log-count ratio of each row and label (see `BagClassifier.prime`); zero for rows that do not occur."""
     total = counts.sum(dim=1, keepdim=True)
     seen = total > 0
     shares = [(side + smoothing).where(seen, 0) for side in (counts, total - counts)]
@@ -142,12 +153,12 @@ def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, 
 
 
 def ngram_rows(ngrams: Int[Tensor, "B S N"], *, num_rows: int) -> Int[Tensor, "B S"]:
-    """Return the row of each n-gram in the table."""
+    """Return the row of each n-gram in a table with `num_rows` rows."""
     return hash_ngrams(ngrams).remainder(num_rows)
 
 
 def hash_ngrams(ngrams: Int[Tensor, "B S N"]) -> Int[Tensor, "B S"]:
-    """Return a hash of the sequence of words and its length.
+    """Return a hash of each n-gram, from its words, their order and their number.
 
     Integer products overflow 64 bits in the same way on every device.
     """

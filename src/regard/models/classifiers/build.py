@@ -33,18 +33,18 @@ def build_classifier(
     embedding_size: int = 0,
     pooling: Pooling | None = None,
 ) -> TextClassifier:
-    """Build the model, with weights drawn from torch's generator.
+    """Build the model, with initial weights from PyTorch's random generator.
 
     Args:
         config: Settings of the model.
         vocabulary_size: Number of words, including special symbols.
         num_labels: Number of labels.
         sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
-        embedding_size: Width of the word vectors, if there are any; 0 for the configured width.
+        embedding_size: Width of pretrained word vectors, if some will be loaded; 0 for the configured width.
         pooling: The user's own pooling, which replaces the configured one.
 
     Raises:
-        ConfigError: If widths do not match.
+        ConfigError: If sizes do not match, or `pooling` is given for a model that does not have exactly one pooling.
     """
     model = _build(config, vocabulary_size, num_labels, sentence_ends, embedding_size)
     if pooling is not None:

@@ -61,14 +61,14 @@ class CombinedClassifier(TextClassifier):
     def reweighted(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reweight: Reweight, *, times: int
     ) -> Float[Tensor, "N C"]:
-        """Return the mean of the members' logits, each with several pooling weights."""
+        """Return the mean of the members' logits with several pooling weights; see `TextClassifier.reweighted`."""
         return self._mean([member.reweighted(tokens, mask, reweight, times=times) for member in self._members()])
 
     def _mean(self, found: Sequence[Tensor]) -> Tensor:
         return torch.stack([share * one for share, one in zip(self.shares, found, strict=True)]).sum(dim=0)
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """Return the logits of each trained member; members that `prime` fits are not trained."""
+        """Return the logits of each member that has parameters; other members are fitted only by `prime`, not by training."""
         return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:

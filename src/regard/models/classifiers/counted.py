@@ -1,7 +1,7 @@
 """A linear classifier of words and n-grams, fitted to all training texts before training begins.
 
-With few texts, it is more accurate than a bag of the same features trained in batches (`benchmarks/log.md`). It is not trained
-further, and is a member of a combined classifier.
+With few texts, it is more accurate than a `BagClassifier` of the same words and n-grams, which is trained in batches
+(`benchmarks/log.md`). Training does not change it further. It is used as a member of a combined classifier.
 """
 
 import itertools
@@ -44,20 +44,21 @@ class CountedClassifier(TextClassifier):
 
     Only the first occurrence of a word or n-gram has evidence, because presence is more informative than frequency.
 
-    T = g∘r, with log-count ratios r (see `BagClassifier.prime`) and gains g that minimise the mean of −log p(label) and
-    λ/2N Σ (g − 1)² over the N training texts. So features with little data keep the ratios of naive Bayes.
+    T = g∘r, with log-count ratios r (see `BagClassifier.prime`) and factors g, called gains. The gains minimise the mean of
+    −log p(label) over the N training texts plus λ/2N Σ (g − 1)², where λ is the setting `shrinkage`. So words and n-grams with
+    little data keep the ratios of naive Bayes.
 
     The sum is written as attention, with directions weighted by magnitude, weight_s = |e_s| / Σ_j |e_j|:
     Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So the weight of a word is its share of all evidence, for any label.
 
     N-grams are hashed into the buckets of T. Each bucket belongs to one n-gram; the other n-grams that fall into it have
-    no evidence. (If n-grams shared buckets, with as many buckets as n-grams, the accuracy would be one point lower.)
+    no evidence. (If n-grams shared buckets, with as many buckets as n-grams, the accuracy would be one percentage point lower.)
 
     Shapes: T (V + buckets, C), b (C,).
 
     Reference: Wang, Manning 2012, eqs. 1–3.
-    Differs from the paper: gains shrink towards 1, while the paper interpolates with their mean; logistic loss;
-    division by √(4F).
+    Differs from the paper: the gains shrink towards 1, while the paper interpolates them with their mean; the loss is the
+    logistic one; and the sum is divided by √(4F).
 
     Args:
         config: Settings of the model.
@@ -108,7 +109,7 @@ class CountedClassifier(TextClassifier):
         return Classified(context[:, :-1] + self.bias, {"pool": weights} if "pool" in record else {})
 
     def _rows(self, tokens: Int[Tensor, "B S"]) -> tuple[Int[Tensor, "B S N"], Bool[Tensor, "B S N"]]:
-        """Return the table rows of the n-grams that end at each token, and a mask of those that have evidence."""
+        """Return the table rows of each token and of the n-grams that end at it, and a mask of those that have evidence."""
         rows, real = [tokens], [tokens != PAD]
         for size, hashes, whole in self._ngrams(tokens):
             buckets, before = hashes.remainder(self.num_buckets), (size - 1, 0)
@@ -124,7 +125,7 @@ class CountedClassifier(TextClassifier):
             yield size, hash_ngrams(windows), (windows != PAD).all(dim=2)
 
     def _scale(self, lengths: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-        """Return 1/√(4F) for texts with these numbers of words."""
+        """Return 1/√(4F) for texts with the given numbers of words, where F is the number of their words and n-grams."""
         shorter = torch.arange(self.max_ngram, device=lengths.device)
         features = (lengths.unsqueeze(-1) - shorter).clamp(min=0).sum(dim=-1)
         return (4.0 * features).clamp(min=4).rsqrt()
@@ -133,10 +134,10 @@ class CountedClassifier(TextClassifier):
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Count words and n-grams, and fit the gains and b with L-BFGS.
 
-        If there are more than 2¹⁸ texts, only every second, fourth, … text is read.
+        If there are more than 2¹⁸ texts, only every second text is used, or every fourth, and so on, until at most 2¹⁸ remain.
 
         A model that was fitted before keeps its evidence T₀: T = T₀ + g∘r with gains that shrink towards 0, and b shrinks
-        towards its old value. So features with little new data hardly change.
+        towards its old value. So words and n-grams with little new data hardly change.
         """
         kept = _spread(examples, _MOST)
         self._give_out_buckets(kept)
@@ -189,7 +190,7 @@ class CountedClassifier(TextClassifier):
         self.keys.copy_(torch.from_numpy(np.where(before == 0, keys, before)))
 
     def _read(self, examples: Iterable[Example]) -> "tuple[_Texts, Int[Tensor, ' R']]":
-        """Return the texts, and the rows of the table that occur in them."""
+        """Return the texts, and the numbers of the table rows that occur in them."""
         counts = torch.zeros_like(self.evidence)
         rows, sizes, scales, labels = [], [], [], []
         for tokens, mask, label in examples:
@@ -210,7 +211,7 @@ class CountedClassifier(TextClassifier):
 
 
 def _spread(examples: Iterable[Example], most: int) -> list[Example]:
-    """Return every 2ⁿ-th text, with the smallest n for which at most `most` texts remain; n = 0 returns all texts."""
+    """Return every 2ⁿ-th text, with the smallest n for which at most `most` texts remain; for n = 0 these are all texts."""
     kept: list[Example] = []
     seen, count, step = 0, 0, 1
     for example in examples:
@@ -232,7 +233,7 @@ def _every(example: Example, start: int, step: int) -> Example:
 
 
 def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
-    """Return True where a number occurs for the first time in its column."""
+    """Return a mask that is True where a number occurs for the first time along axis 1, for each index of the other axes."""
     if torch.compiler.is_exporting():  # ONNX has no stable sort; comparing all pairs needs S² numbers per text
         earlier = torch.ones(rows.shape[1], rows.shape[1], dtype=torch.bool, device=rows.device).tril(-1)
         return ~((rows[:, :, None] == rows[:, None]) & earlier[:, :, None]).any(2)
@@ -242,11 +243,14 @@ def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
 
 
 class _Texts(NamedTuple):
-    """All training texts; `rows` concatenates the table rows that occur in each text."""
+    """All training texts. The R table rows that occur in them are numbered from 0 to R − 1."""
 
     rows: Tensor
+    """Numbers of the rows that occur in each text, for all texts concatenated."""
     starts: Tensor
+    """Index in `rows` at which each text begins."""
     scale: Tensor
+    """1/√(4F) of each text; see `CountedClassifier`."""
     label: Tensor
     counts: Tensor
     """Number of texts of each label in which each row occurs, (R, C)."""

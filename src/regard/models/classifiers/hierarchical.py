@@ -20,12 +20,13 @@ from regard.shapes import check_shape
 class HierarchicalClassifier(TextClassifier):
     """s_i = pool_t GRU(embed(w_it)), d = pool_i GRU(s_i), logits = W d + b.
 
-    Both GRUs are bidirectional, and both poolings use attention.
+    w_it is word t of sentence i, and d is the document. Both recurrent layers are bidirectional (GRUs, or LSTMs if configured),
+    and both poolings are the configured one.
 
-    A sentence ends after one or more tokens that end sentences, or when it has `max_sentence` tokens. Each site has one
-    value for each token: `"word"` is its weight in its sentence, `"sentence"` is the weight of its sentence, and `"pool"` is
-    the product of both, its weight in the document. If the pooling has heads, `"pool"` uses the mean of the word heads, because
-    each sentence head reads the outputs of all word heads.
+    A sentence ends after one or more tokens that end sentences, or when it has `max_sentence` tokens. Each site has a weight
+    for each token: in `"word"`, the weight of the token in its sentence; in `"sentence"`, the weight of the token's sentence in
+    the document; in `"pool"`, the product of these two weights. If the pooling has heads, `"pool"` uses the mean of the word
+    heads, because each sentence head reads the outputs of all word heads.
 
     Reference: Yang et al. 2016, eqs. 1–11.
     Differs from the paper: sentences are found by tokens, and dropout is added.
@@ -83,7 +84,7 @@ class HierarchicalClassifier(TextClassifier):
     ) -> Classified:
         """Compute the scores of the labels; see `TextClassifier.forward`.
 
-        In `reweight`, a function for `pool` applies to words and to sentences.
+        In `reweight`, a function for `pool` applies to `word` and to `sentence`, unless they have a function of their own.
         """
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
@@ -109,8 +110,9 @@ class HierarchicalClassifier(TextClassifier):
 
 @dataclass(frozen=True)
 class SentenceLayout:
-    """Positions of the M sentences of a batch. W is the number of words of the longest sentence, N the largest number of
-    sentences in a document.
+    """Positions of the M sentences in a batch of B texts.
+
+    W is the number of words in the longest sentence, and N the largest number of sentences in a text.
     """
 
     token: Tensor
@@ -118,7 +120,7 @@ class SentenceLayout:
     word_mask: Tensor
     """True at words, (M,W)."""
     sentence: Tensor
-    """Number of each sentence, (B,N), from 0 to M − 1; undefined for padding."""
+    """Number of each sentence of each text, (B,N), from 0 to M − 1: its row in `token`; undefined for padding."""
     sentence_mask: Tensor
     """True at sentences, (B,N)."""
 
@@ -140,7 +142,7 @@ class SentenceLayout:
 
 
 def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_sentence: int) -> SentenceLayout:
-    """Split texts after each run of tokens that end sentences, and longer sentences after every `max_sentence` tokens.
+    """Split texts into sentences: after each run of tokens that end sentences, and at the latest after `max_sentence` tokens.
 
     Args:
         ends: True at tokens that end sentences.

@@ -1,4 +1,4 @@
-"""Classifiers that pool the states of a text once."""
+"""Base of classifiers that have a single pooling of the states of a text."""
 
 from collections.abc import Collection
 

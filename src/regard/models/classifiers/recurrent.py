@@ -19,7 +19,8 @@ from regard.shapes import check_shape
 class RecurrentClassifier(PooledClassifier):
     """h = BiLSTM(embed(tokens)), logits = W Σ_s weight_s h_s + b, with sums over tokens, not padding.
 
-    The recurrent layers do not read padding in either direction (see `RecurrentLayer`), so sequences need no packing.
+    The configuration can replace the BiLSTM with GRUs, a single direction, or several layers. The recurrent layers do not read
+    padding in either direction (see `RecurrentLayer`), so sequences need no packing.
 
     Reference: Zhou et al. 2016; Lin et al. 2017, with several heads.
 
@@ -67,7 +68,7 @@ class RecurrentClassifier(PooledClassifier):
     def reweighted(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reweight: Reweight, *, times: int
     ) -> Float[Tensor, "N C"]:
-        """Return the logits of each text with several pooling weights; the recurrent layers run once."""
+        """Return the logits of each text with several pooling weights; the recurrent layers read each text once."""
         states, mask = (part.repeat_interleave(times, dim=0) for part in (self._encode(tokens, mask, None), mask))
         return self.score(states, mask, reweight, ()).logits
 

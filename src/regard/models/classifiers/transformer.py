@@ -19,17 +19,17 @@ from regard.shapes import check_shape
 
 
 class TransformerClassifier(TextClassifier):
-    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, where M is the identity if no word vectors are given.
+    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, where M is the identity without pretrained word vectors.
 
     Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
 
     Args:
         embedding: Embedding of the tokens.
         mapping: M, the map from the embeddings' width to the encoder's.
-        positions: Adds positions; see `regard.layers.positions`.
+        positions: Module that adds positions; see `regard.layers.positions`.
         encoder: Encoder of the whole text.
         pooling: Pooling of the encoder's states.
-        num_labels: C, ≥ 1.
+        num_labels: C, number of labels, ≥ 1.
         scale: The factor s.
         word_dropout: Share of the tokens that training replaces by the unknown symbol.
         embedding_dropout: Dropout on the input of the encoder.
@@ -82,7 +82,10 @@ class TransformerClassifier(TextClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Compute the scores of the labels; see `TextClassifier.forward`. Sites `encoder.0`, … are (B,H,S,S)."""
+        """Compute the scores of the labels; see `TextClassifier.forward`.
+
+        The weights of the sites `encoder.0`, `encoder.1`, … are (B,H,S,S).
+        """
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))
@@ -101,17 +104,17 @@ class TransformerClassifier(TextClassifier):
 def build_transformer_classifier(
     config: TransformerClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0
 ) -> TransformerClassifier:
-    """Build the model, with weights drawn from torch's generator.
+    """Build the model, with initial weights from PyTorch's random generator.
 
     Args:
         config: Settings of the model.
-        vocabulary_size: V, ≥ 1.
-        num_labels: C, ≥ 1.
-        embedding_size: Width of the word vectors, which a linear map converts to the model's width; 0 for the model's width,
-            without a map.
+        vocabulary_size: V, number of words, ≥ 1.
+        num_labels: C, number of labels, ≥ 1.
+        embedding_size: Width of pretrained word vectors, which a linear map converts to the model's width. If 0, embeddings
+            have the model's width, and there is no map.
 
     Raises:
-        ConfigError: If widths do not match.
+        ConfigError: If sizes do not match.
     """
     size = config.embedding_size
     blueprint = Blueprint(
@@ -130,7 +133,7 @@ def build_transformer_classifier(
     )
     mapping: nn.Module = nn.Identity()
     if embedding_size:
-        # Values of word vectors are about 0.4, so after a map with this deviation they are about as large as positions.
+        # Values of word vectors are about 0.4, so a map with this standard deviation makes them about as large as positions.
         mapping = nn.Linear(embedding_size, size, bias=False)
         nn.init.normal_(mapping.weight, std=2 * embedding_size**-0.5)
     return TransformerClassifier(

@@ -11,11 +11,11 @@ from regard.models.transformer.build import build_blueprint, initial_std
 
 
 def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
-    """Build the model, with weights drawn from torch's generator.
+    """Build the model, with initial weights from PyTorch's random generator.
 
     Args:
         config: Settings of the model.
-        vocabulary_size: V, ≥ 1.
+        vocabulary_size: V, number of words, ≥ 1.
 
     Raises:
         ConfigError: If widths do not match.

@@ -22,13 +22,13 @@ from regard.shapes import check_shape
 class TransformerLanguageModel(TransformerModel):
     """p(text) = ∏_t p(word t | earlier words), computed by a decoder that attends to the earlier words.
 
-    It is a `Seq2Seq` that ignores its source, except for the number of rows. So the code that searches, samples,
-    trains and scores translators also works for language models.
+    It is a `Seq2Seq` that ignores the words of its source; only the number of source rows matters, as the number of texts. So
+    the code that searches, samples, trains and scores translators also works for language models.
 
-    Sites: `decoder.i` (B,H,T,T) for each layer from 0. Row t belongs to the step that predicts word t, and column t to the word
-    that this step reads, which is word t − 1.
+    Sites: `decoder.i` (B,H,T,T) for each layer i, from 0. Row t belongs to the step that predicts word t. This step reads word
+    t − 1, or the start symbol for t = 0, and column t belongs to the word that it reads.
 
-    Reference: Radford et al. 2018; embeddings times √D, and tied, as in Press and Wolf 2017.
+    Reference: Radford et al. 2018. Embeddings are multiplied by √D, and can be tied to the output layer (Press and Wolf 2017).
     """
 
     decoder: CausalDecoder
@@ -42,11 +42,11 @@ class TransformerLanguageModel(TransformerModel):
         output: nn.Linear,
         embedding_dropout: float = 0.0,
     ) -> None:
-        """Compose the parts; the caller ties weights.
+        """Compose the parts; if weights are shared, the caller must give parts that already share them.
 
         Args:
             embedding: Embedding of width D.
-            positions: Adds positions; see `regard.layers.positions`.
+            positions: Module that adds positions; see `regard.layers.positions`.
             decoder: Decoder of width D.
             output: Linear map from D to the words.
             embedding_dropout: Dropout on the sum of embeddings and positions.
@@ -70,7 +70,7 @@ class TransformerLanguageModel(TransformerModel):
         """Return the scores of the next word at each position.
 
         Args:
-            tokens: Ids of the start symbol and the text, shifted right.
+            tokens: Ids of the start symbol, then of the words of the text.
             reweight: Functions that replace weights, by site; see `regard.reweight`.
         """
         return super().forward(tokens[:, :1], tokens, reweight=reweight)

@@ -16,16 +16,16 @@ from regard.text.symbols import PAD
 def build_recurrent(
     config: RecurrentConfig, *, source_size: int, target_size: int, attention: Attention | None = None
 ) -> RecurrentTranslator:
-    """Build the model, with weights drawn from torch's generator.
+    """Build the model, with initial weights from PyTorch's random generator.
 
     Args:
         config: Settings of the model.
-        source_size: Number of words of the source.
-        target_size: Number of words of the target.
+        source_size: Number of words in the source's vocabulary.
+        target_size: Number of words in the target's vocabulary.
         attention: The caller's own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If widths do not match.
+        ConfigError: If sizes do not match.
     """
     encoder = RecurrentEncoder(config.encoder, embedding_size=config.embedding_size)
     decoder_config = config.decoder
@@ -86,7 +86,8 @@ def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size
 def build_readout(config: DecoderConfig, *, embedding_size: int, context_size: int) -> Readout:
     """Return the configured readout.
 
-    Readouts with their own map have the width of the embedding, so that weights can be tied.
+    Readouts with maps of their own (`attentional` and `deep`) have the width of the embedding, so that the output layer can
+    share the weight of the embedding.
     """
     hidden = config.hidden_size
     match config.readout:
@@ -104,7 +105,7 @@ def build_bridge(config: RecurrentConfig, encoder: RecurrentEncoder) -> Bridge:
     """Return the configured bridge.
 
     Raises:
-        ConfigError: If `copy` is chosen and the widths differ.
+        ConfigError: If `copy` is chosen, and the states of encoder and decoder differ in width.
     """
     hidden, layers, lstm = config.decoder.hidden_size, config.decoder.num_layers, config.decoder.cell == "lstm"
     match config.bridge:

@@ -23,10 +23,10 @@ from regard.reweight import for_steps, per_hypothesis
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """Decoding state of B sentences with N hypotheses each."""
+    """Decoding state of B sentences with N hypotheses each; L is the number of layers."""
 
     memory: Memory
-    """The prepared source, shared by all hypotheses of a sentence."""
+    """Keys and values of the source, shared by all hypotheses of a sentence."""
     hidden: Float[Tensor, "L B N H"]
     cell: Float[Tensor, "L B N H"] | None = None
     feed: Float[Tensor, "B N R"] | None = None
@@ -40,7 +40,7 @@ class RecurrentState:
     """A decoder with packed weights that runs the steps; None for the model's own decoder."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
-        """Return the state in which each new hypothesis continues the old one with the given index."""
+        """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
         before = self.hidden.shape[2]
         rows = (torch.arange(len(beam), device=beam.device)[:, None] * before + beam).flatten()
 
@@ -56,7 +56,7 @@ class RecurrentState:
         )
 
     def keep(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
-        """Keep these sentences only."""
+        """Return the state of the sentences with the indices `rows` only, in this order."""
         count = self.hidden.shape[2]
         each = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
         return replace(
@@ -76,11 +76,11 @@ class Decoded(NamedTuple):
     weights: Tensor | None
     """Weights (B,T,S), or (B,H,T,S) with heads; None if they were not requested."""
     loss: Tensor | None
-    """The mechanism's own loss, averaged over the target's words; None for a mechanism without a loss."""
+    """The attention's own loss, averaged over the words of the targets; None for an attention without a loss."""
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """A stack of recurrent layers with attention."""
+    """Base of recurrent decoders: a stack of recurrent layers with attention to the source."""
 
     feeds_back: bool
     """Whether a step needs the attention or the readout of the previous step."""
@@ -126,7 +126,7 @@ class RecurrentDecoder(nn.Module, ABC):
         Args:
             embedded: Embeddings of the words.
             state: Initial state, or the state of the previous step.
-            real: False at padding of the target, which losses leave out; None if there is no padding.
+            real: False at padding of the target, which the attention's own loss ignores; None if there is no padding.
             reweight: Function that replaces the attention weights; see `Attention.attend`.
             need_weights: Whether to return the weights.
 
@@ -145,9 +145,8 @@ class RecurrentDecoder(nn.Module, ABC):
     ) -> Decoded:
         """Read a whole target, one step at a time.
 
-        A faster override must give the same results. The arguments are those of `step`.
-
-        `reweight` may depend on the step.
+        The arguments are those of `step`; `reweight` may also be a `StepReweight`, which depends on the step. A faster override
+        must give the same results.
         """
         features, outputs = [], []
         for position in range(embedded.shape[1]):
@@ -211,7 +210,11 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None,
         need_weights: bool,
     ) -> tuple[AttentionOutput, RecurrentState]:
-        """Compute the attention of each hypothesis. All are queries of one call, unless the attention is stateful."""
+        """Compute the attention of each hypothesis, in one call.
+
+        The hypotheses of a sentence are queries in the same row of the batch. If the attention is stateful, each hypothesis is
+        in a row of its own, because it has a state of its own.
+        """
         batch, count, _ = query.shape
         memory, mask = state.memory, self._loss_mask(real, state.memory)
         if not self.attention.stateful:
@@ -231,22 +234,26 @@ class RecurrentDecoder(nn.Module, ABC):
         return AttentionOutput(out.context.view(batch, count, -1), weights, out.loss), replace(state, attention=carried)
 
     def _loss_mask(self, real: Tensor | None, memory: Memory) -> Tensor | None:
-        """Return a mask (B,Q,S) in which padding attends to nothing, so that no loss includes it; None if there is no loss."""
+        """Return a mask (B,Q,S) that is False in the rows of the target's padding, so that the attention's loss ignores them.
+
+        The result is None if there is no such loss, or `real` is None.
+        """
         if real is None or not self.attention.has_loss:
             return None
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
     def _loop_scores(self, state: RecurrentState, reweight: Reweight | None) -> LinearScore | None:
-        """Return the weights of the score if the hand-written loop (`regard.layers.feedback`) can be used, else None.
+        """Return the parameters of the attention's score if the loop of `regard.layers.feedback` can be used, else None.
 
-        The loop can be used for one layer and one hypothesis if no weights are observed or replaced.
+        The loop can be used for a single layer and a single hypothesis, if no weights are observed or replaced, and if the
+        attention has a `linear_score`.
         """
         if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None or self.attention.observed:
             return None
         return self.attention.linear_score()
 
     def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: LinearScore) -> FeedbackInputs:
-        """Return the inputs of the hand-written loop."""
+        """Return the inputs of the loop of `regard.layers.feedback`."""
         layer = self._layer(0)
         embedding_weight = layer.weight_ih[0, :, : embedded.shape[2]]
         return FeedbackInputs(
@@ -263,9 +270,13 @@ class RecurrentDecoder(nn.Module, ABC):
 
 
 class BahdanauDecoder(RecurrentDecoder):
-    """Attend with the previous state, then run the cell over [embedding; context] (Bahdanau et al. 2015, appendix A.2.2).
+    """A decoder that attends with the previous state, and then runs the cell over the embedding and the context.
 
     c_t = attend(h_{t−1})    h_t = cell([y_{t−1}; c_t], h_{t−1})    features_t = readout(h_t, c_t, y_{t−1})
+
+    y_{t−1} is the embedding of the word that step t reads.
+
+    Reference: Bahdanau et al. 2015, appendix A.2.2.
     """
 
     feeds_back = True
@@ -309,9 +320,13 @@ class BahdanauDecoder(RecurrentDecoder):
 
 
 class LuongDecoder(RecurrentDecoder):
-    """Run the cell over the embedding, then attend with its output (Luong et al. 2015, section 3).
+    """A decoder that runs the cell over the embedding, and then attends with the cell's output.
 
     h_t = cell(y_{t−1}, h_{t−1})    c_t = attend(h_t)    features_t = readout(h_t, c_t, y_{t−1})
+
+    y_{t−1} is the embedding of the word that step t reads.
+
+    Reference: Luong et al. 2015, section 3.
     """
 
     feeds_back = False
@@ -364,6 +379,8 @@ class InputFeedingDecoder(RecurrentDecoder):
     """Luong's decoder whose cell also reads the readout of the previous step (Luong et al. 2015, section 3.3).
 
     h_t = cell([y_{t−1}; a_{t−1}], h_{t−1})    c_t = attend(h_t)    features_t = a_t = readout(h_t, c_t, y_{t−1})
+
+    y_{t−1} is the embedding of the word that step t reads.
     """
 
     feeds_back = True
@@ -416,7 +433,7 @@ class InputFeedingDecoder(RecurrentDecoder):
 
 
 def _mean_loss(outputs: Sequence[AttentionOutput], real: Tensor | None) -> Tensor | None:
-    """Return the mean loss over all words, computed from the mean losses of the steps."""
+    """Return the mean loss over all words, computed from the mean losses of the steps; None if there is no loss."""
     losses = [output.loss for output in outputs if output.loss is not None]
     if not losses:
         return None

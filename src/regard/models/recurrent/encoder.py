@@ -1,4 +1,4 @@
-"""The encoder, and the bridge that computes the decoder's first state."""
+"""The encoder of a recurrent translator, and the bridge that computes the decoder's first state."""
 
 from abc import ABC, abstractmethod
 
@@ -16,7 +16,7 @@ class RecurrentEncoder(nn.Module):
     def __init__(self, config: EncoderConfig, *, embedding_size: int) -> None:
         super().__init__()
         self.size = config.states_size
-        """Width of the states, and of the last state."""
+        """Width of the states, including the last state of each layer."""
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.layer_dropout = nn.Dropout(config.layer_dropout)
         self.output_dropout = nn.Dropout(config.output_dropout)
@@ -64,7 +64,8 @@ class ZerosBridge(Bridge):
 class CopyBridge(Bridge):
     """A bridge that starts each layer of the decoder with the last state of the same layer of the encoder.
 
-    If the numbers of layers differ, all layers start with the last state of the encoder's top layer.
+    If the numbers of layers differ, all layers start with the last state of the encoder's top layer. If the decoder is an LSTM
+    and the encoder a GRU, the cell state is a copy of the state.
     """
 
     def __init__(self, *, num_layers: int, lstm: bool) -> None:
@@ -80,7 +81,10 @@ class CopyBridge(Bridge):
 
 
 class LinearBridge(Bridge):
-    """tanh(W s + b) of the encoder's last state s, with separate rows of W for each layer's state and cell state."""
+    """A bridge that computes tanh(W s + b) from the last state s of the encoder's top layer.
+
+    W has separate rows for the state and the cell state of each layer of the decoder.
+    """
 
     def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
         super().__init__()
@@ -98,7 +102,7 @@ class LinearBridge(Bridge):
 
 
 class MeanBridge(LinearBridge):
-    """tanh(W s̄ + b) of the mean s̄ of the encoder's states."""
+    """A bridge that computes tanh(W s̄ + b) from the mean s̄ of the encoder's states, without padding."""
 
     def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
         kept = states.masked_fill(~mask[..., None], 0)

@@ -35,7 +35,10 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
     ) -> None:
-        """Compose the parts; the caller ties weights. The two dropouts apply to the decoder's embeddings and its features."""
+        """Compose the parts; if weights are shared, the caller must give parts that already share them.
+
+        `embedding_dropout` applies to the embeddings of the target, and `readout_dropout` to the features of the decoder.
+        """
         super().__init__()
         self.source_embedding, self.encoder, self.bridge = source_embedding, encoder, bridge
         self.target_embedding, self.decoder, self.output = target_embedding, decoder, output
@@ -104,10 +107,11 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:
-    """Raise an error for embeddings that cannot be shared.
+    """Raise an error if embeddings cannot be shared as the setting `tie_embeddings` says.
 
     Raises:
-        ConfigError: If widths or vocabularies differ.
+        ConfigError: If the target embedding is also the output layer, and the readout has another width; or if all embeddings
+            are shared, and the vocabularies differ in size.
     """
     if tie != "none" and readout_size != target.embedding_dim:
         raise ConfigError(

@@ -13,15 +13,15 @@ from regard.models.transformer.translator import TransformerTranslator
 
 
 def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> TransformerTranslator:
-    """Build the model, with weights drawn from torch's generator.
+    """Build the model, with initial weights from PyTorch's random generator.
 
     Args:
         config: Settings of the model.
-        source_size: Number of words of the source.
-        target_size: Number of words of the target.
+        source_size: Number of words in the source's vocabulary.
+        target_size: Number of words in the target's vocabulary.
 
     Raises:
-        ConfigError: If widths do not match.
+        ConfigError: If sizes do not match, or the decoder does not have the alignment layer or head.
     """
     size = config.hidden_size
     across = config.cross_attention.within(num_heads=config.num_heads, dropout=config.attention_dropout)

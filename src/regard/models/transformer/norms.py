@@ -1,4 +1,4 @@
-"""Norm-weighted attention: the length of the vector that heads take from each key."""
+"""Norm-weighted attention: the length of the vector that each key contributes to the output of all heads."""
 
 import torch
 from jaxtyping import Float
@@ -9,14 +9,14 @@ from regard.attention.multihead import MultiHead
 
 
 def norm_weights(attention: MultiHead, memory: HeadMemory, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B Q K"]:
-    """Return ‖Σ_h α_h,qk f_h(x_k)‖ divided by its sum over k,    f_h(x) = W_o,h (W_v,h x + b_v,h)
+    """Return ‖Σ_h α_h,qk f_h(x_k)‖ divided by its sum over the keys k, where f_h(x) = W_o,h (W_v,h x + b_v,h).
 
     A key with a large weight contributes little if its vector is short, as is common for punctuation and the end symbol.
 
     Args:
         attention: The attention that computed the weights.
-        memory: Its keys and values.
-        weights: α, the weights of its heads.
+        memory: Keys and values of that attention.
+        weights: α, the weights of the heads h for queries q and keys k.
 
     Returns:
         Norms whose rows sum to one, or to zero if all weights of a row are zero.

@@ -30,11 +30,11 @@ class SteppedDecoder(Protocol):
 
 
 class TransformerState(Protocol):
-    """The contract of a decoding state, which either has caches or belongs to a packed decoder."""
+    """The contract of the decoding state of a Transformer: a `CachedState`, or the state of a packed decoder."""
 
     @property
     def encoder(self) -> AttentionMaps:
-        """The weights recorded in the encoder, (B,H,S,S)."""
+        """The attention weights recorded in the encoder, (B,H,S,S), by site."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class TransformerState(Protocol):
         ...
 
     def memory(self, number: int) -> Memory:
-        """Return the keys and values of the source that a layer attends to."""
+        """Return the keys and values of the source to which the layer `number` attends."""
         ...
 
     def advance(
@@ -54,16 +54,16 @@ class TransformerState(Protocol):
         Args:
             decoder: The decoder of the model.
             x: Embeddings with their positions.
-            request: Weights to record or to replace, by layer.
+            request: Weights to return or to replace, by layer.
         """
         ...
 
     def select(self, beam: Int[Tensor, "B N"]) -> Self:
-        """Return the state in which each new hypothesis continues the old one with the given index."""
+        """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
         ...
 
     def keep(self, rows: Int[Tensor, " M"]) -> Self:
-        """Keep these sentences only."""
+        """Return the state of the sentences with the indices `rows` only, in this order."""
         ...
 
 
@@ -74,7 +74,7 @@ class CachedState:
     memories: tuple[Memory, ...]
     """The source, prepared once for each layer; shared by all hypotheses of a sentence."""
     encoder: AttentionMaps
-    """The weights recorded in the encoder, (B,H,S,S)."""
+    """The attention weights recorded in the encoder, (B,H,S,S), by site."""
     caches: tuple[KeyValueCache, ...] | None = None
     """Each layer's cache of the words so far, with B·N rows; None before the first word."""
     count: int = 1
@@ -90,7 +90,7 @@ class CachedState:
         return self.caches[0].length if self.caches else 0
 
     def memory(self, number: int) -> Memory:
-        """Return the keys and values of the source that a layer attends to."""
+        """Return the keys and values of the source to which the layer `number` attends."""
         return self.memories[number]
 
     def advance(
@@ -101,12 +101,12 @@ class CachedState:
         return features, weights, replace(self, caches=caches, count=x.shape[1], moves=None)
 
     def select(self, beam: Int[Tensor, "B N"]) -> "CachedState":
-        """Return the state in which each new hypothesis continues the one with the given index; the source is not copied."""
+        """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
         return replace(self, moves=self._moved((first + beam).flatten()), count=beam.shape[1])
 
     def keep(self, rows: Int[Tensor, " M"]) -> "CachedState":
-        """Keep these sentences only."""
+        """Return the state of the sentences with the indices `rows` only, in this order."""
         each = rows[:, None] * self.count + torch.arange(self.count, device=rows.device)
         return replace(
             self,
@@ -131,8 +131,8 @@ def decoder_request(
     """Build the request for a decoder.
 
     Args:
-        own: Layers whose self-attention is recorded.
-        across: Layers whose attention to the source is recorded.
+        own: Numbers of the layers whose self-attention is recorded.
+        across: Numbers of the layers whose attention to the source is recorded.
         reweight: Functions that replace weights, by site.
         num_layers: Number of layers.
         steps: Steps of the target that the decoder computes.

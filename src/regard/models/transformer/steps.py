@@ -29,7 +29,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
         """Feed one word to each hypothesis, and return the features for the next word: `step` without the output layer."""
         self.check_reweight(reweight)
-        # The axis of hypotheses takes the place of the target's positions; all hypotheses are at the same position.
+        # All hypotheses are at the same position, so each word is embedded as a sequence of length 1.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
         request = self._request(record, reweight, state.length, 1)
         features, weights, state = state.advance(self.decoder, embedded, request)
@@ -39,7 +39,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     def _request(
         self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
     ) -> DecoderRequest:
-        """Return the request that names the weights to record and to replace at the given steps."""
+        """Return the request that names the weights to record and to replace in `num_steps` steps from `first_step` on."""
 
     @abstractmethod
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
@@ -47,4 +47,4 @@ class TransformerModel(LinearOutputModel[TransformerState]):
 
     @abstractmethod
     def _maps(self, found: LayerWeights, state: TransformerState, record: Collection[str]) -> AttentionMaps:
-        """Return the weights by site."""
+        """Return the weights of the sites in `record`, from the weights by layer."""

@@ -25,13 +25,15 @@ from regard.shapes import check_shape
 class TransformerTranslator(TransformerModel):
     """p(target | source), computed by a decoder that attends to its earlier words and, in every layer, to the encoder's states.
 
-    Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S) for each layer from 0, and `cross` (B,T,S), the
-    mean of the heads of one layer, or one of its heads. The default is the mean of the heads of the last layer but one, whose
-    weights are closest to an alignment (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) is layer i's attention to the source,
-    weighted by the norms of the values (see `norms.norm_weights`). Row t belongs to the step that predicts word t, and column t
-    of `decoder.i` to the word that this step reads.
+    Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S), or (B,T,S) without heads, for each layer i,
+    from 0. `cross` (B,T,S) is the attention of one decoder layer to the source: one of its heads, or the mean of its heads. The
+    default is the mean of the heads of the last layer but one (or of a single layer), whose weights are closest to an alignment
+    (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) exists if layer i attends to the source with a `MultiHead`: it is this
+    attention, weighted by the norms of the values (see `norms.norm_weights`). Row t belongs to the step that predicts word t.
+    In `decoder.i`, column t belongs to the word that this step reads.
 
-    Reference: Vaswani et al. 2017; embeddings times √D, and tied, as in its section 3.4 and in Press and Wolf 2017.
+    Reference: Vaswani et al. 2017. Embeddings are multiplied by √D (section 3.4), and can be tied to the output layer (Press
+    and Wolf 2017).
     """
 
     decoder: TransformerDecoder
@@ -50,18 +52,18 @@ class TransformerTranslator(TransformerModel):
         alignment_layer: int | None = None,
         alignment_head: int | None = None,
     ) -> None:
-        """Compose the parts; the caller ties weights.
+        """Compose the parts; if weights are shared, the caller must give parts that already share them.
 
         Args:
             source_embedding: Source embedding of width D.
             target_embedding: Target embedding of width D.
-            source_positions: Module that adds positions; see `regard.layers.positions`.
-            target_positions: The same for the target.
+            source_positions: Module that adds positions to the source; see `regard.layers.positions`.
+            target_positions: Module that adds positions to the target.
             encoder: Encoder of width D.
             decoder: Decoder of width D.
             output: Linear map from D to the target's words.
             embedding_dropout: Dropout on the sum of embeddings and positions.
-            alignment_layer: Decoder layer whose attention is the site `cross`, from 0; None for the last but one.
+            alignment_layer: Number of the decoder layer whose attention is the site `cross`, from 0; None for the last but one.
             alignment_head: Head of this layer, from 0; None for the mean of its heads.
 
         Raises:

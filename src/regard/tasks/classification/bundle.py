@@ -1,4 +1,4 @@
-"""A trained classifier on disk: model, tokenizer, labels and temperature, and the text of its card."""
+"""A trained classifier on disk: model, tokenizer, labels, temperature, and the text of its model card."""
 
 import json
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ class ClassificationBundle(Bundle):
     tokenizer: Tokenizer
     labels: Labels
     temperature: float = 1.0
-    """Divisor of the scores before they become probabilities (Guo et al. 2017)."""
+    """Number by which the scores of the labels are divided before they become probabilities (Guo et al. 2017)."""
     faithfulness: str = ""
     """Sentence on how well the attention can be trusted; empty if it was not measured."""
 
     def __post_init__(self) -> None:
-        if wrong := _wrong_temperature(self.temperature):  # it may come from the scores in a forged checkpoint
+        if wrong := _wrong_temperature(self.temperature):  # the temperature may come from the scores in a forged checkpoint
             raise BundleError(wrong)
 
 
@@ -69,7 +69,7 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
         return ClassifierParts(tokenizer, *_read_labels(files.content[LABELS], files.path(LABELS)))
 
     def build_model(self, config: ClassificationConfig, parts: ClassifierParts, attention: Any = None) -> TextClassifier:
-        """Build the configured classifier; `attention` is the user's own pooling."""
+        """Build the configured classifier. If `attention` is given, it replaces the configured pooling."""
         return build_classifier(
             config.model,
             vocabulary_size=parts.tokenizer.size,
@@ -142,14 +142,14 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
 
 
 def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
-    """Save a measurement of a model's attention in the model's folder.
+    """Save a measurement of the faithfulness of a model's attention in the model's folder.
 
-    The measurement is valid for these weights only. It becomes invalid when a run replaces the model.
+    The file also contains the checksum of the weights, so that it is ignored after a run has replaced the model.
 
     Args:
         folder: The model's folder.
-        found: Plain data with a `sentence`.
-        weights: Checksum of the weights that were measured, as in the model's signature.
+        found: The measurement as plain data; its key `sentence` has a sentence that sums it up.
+        weights: Checksum of the measured model's weights, as in its signature.
 
     Raises:
         BundleError: If there is no model, its weights differ, or the file cannot be written. Nothing has changed then.
@@ -175,7 +175,7 @@ def _wrong_temperature(value: Any) -> str:
 
 
 def _read_faithfulness(files: BundleFiles) -> str:
-    """Return the sentence of the measurement; empty if it is missing, damaged, or belongs to other weights."""
+    """Return the sentence of a saved measurement; empty if there is none, or it is damaged or belongs to other weights."""
     data = files.unsigned(FAITHFULNESS, 1 << 20)
     try:
         found = json.loads(data or b"")

@@ -1,8 +1,8 @@
 """Settings for a classifier, chosen from the labelled texts.
 
-The kind of model depends on the amount of text. Each kind starts from its preset, whose settings were chosen by
-cross-validation. Runs with few updates get a shorter warm-up and a shorter moving average, because those of the preset could
-last longer than the run.
+The kind of model depends on the amount of text and on whether there are word vectors, unless the user's settings decide it.
+Each kind starts from its preset, whose settings were chosen by cross-validation. Runs with few updates get a shorter warm-up
+and a shorter moving average, because those of the preset could last longer than the run.
 """
 
 from collections.abc import Mapping
@@ -30,25 +30,25 @@ _MODELS: Mapping[str, type] = {
     "hierarchical": HierarchicalClassifierConfig,
 }
 _PRESETS = {"recurrent": "bilstm"}
-"""Presets by kind of model, if the two names differ."""
+"""Name of the preset for a kind of model, if it differs from the kind."""
 _EPOCHS = {"combined": 5, "bag": 8, "recurrent": 8, "transformer": 8, "hierarchical": 8}
 _BATCHES = {"recurrent": 32}
-"""Texts per batch, for kinds of model that do not use 64."""
+"""Number of texts per batch, for kinds of models that do not use 64."""
 _MOST_WARMUP, _LONGEST_AVERAGE = 50, 0.99
 _COMBINED_UP_TO = 2_000_000
-"""Number of words up to which the recurrent members of a combined classifier train within minutes; with more words, only a bag
-of n-grams does."""
+"""Number of words in all texts up to which a combined classifier is chosen, whose recurrent members then train within minutes.
+With more words, only a bag of n-grams does."""
 
 _SCORE_FOLDS = ((2_000, 5), (20_000, 3))
-"""Pairs of a number of texts and a number of folds. Up to this number of texts, a combined classifier is trained on all texts,
-and a cross-validation with these folds estimates its scores. Accuracy on SST-2's test set after training on 6,919 sentences,
-one seed: 82.7%, and 81.0% if a twentieth is held out."""
+"""Pairs of a maximum number of texts and a number of folds, of which the first that fits is used. A combined classifier for so
+few texts holds no text out; a cross-validation with these folds estimates its scores. Accuracy on SST-2's test set after
+training on 6,919 sentences, one seed: 82.7%, but only 81.0% if a twentieth of the sentences is held out."""
 _DEV_SIZE = 1_000
-"""Number of texts that are held out if there are more texts than in `_SCORE_FOLDS`."""
+"""Number of texts that are held out for a combined classifier if there are more texts than in `_SCORE_FOLDS`."""
 
 
 def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given: UserSettings) -> Choice:
-    """Choose the settings of a classifier from a survey of its texts."""
+    """Choose the settings of a classifier from a survey of its texts and from the settings that the user set."""
     words = survey.texts * survey.text.units
     preferred = "recurrent" if data.vectors else "combined" if words <= _COMBINED_UP_TO else "bag"
     kind = given.kind("model", _MODELS, preferred)
@@ -60,7 +60,7 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
     if kind == "combined" and not any(map(given.find, ("data.dev", "data.dev_size", "data.folds"))):
         folds = next((folds for most, folds in _SCORE_FOLDS if survey.texts <= most), 0)
         settings |= {"training.score_folds": folds} if folds else {"data.dev_size": _DEV_SIZE}
-    if data.vectors:  # they are vectors of whole words
+    if data.vectors:  # the file has vectors of whole words
         settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
     labels = count(survey.labels, "label")
     found = f"{count(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
@@ -68,7 +68,7 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
 
 
 class ClassificationTable(SettingsTable[ClassificationConfig, LabelledDataConfig]):
-    """Settings of classifiers."""
+    """The `SettingsTable` of classifiers."""
 
     def draft(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
         """Choose settings without reading the data, for an early check of the user's settings."""

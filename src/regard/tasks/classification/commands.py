@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.text.files.report import ReadingReport
 
 TEXT_LAYOUT = ("format", "text", "label", "label_separator", "header", "encoding", "allow_skipped")
-"""Layout options of commands that read labelled texts."""
+"""Settings under `data` that are options of the commands that read labelled texts."""
 _PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -37,7 +37,7 @@ class ClassificationCommands(Commands["Classifier"]):
     layout: ClassVar[Sequence[str]] = TEXT_LAYOUT
 
     def look(self, predictor: Classifier, options: Namespace, sites: list[str] | None) -> Look:
-        """Return the label of a text with its attention."""
+        """Classify a text, and return its label with the attention of the model."""
         record = None if sites is None else list(dict.fromkeys(["pool", *sites]))
         [result] = predictor.classify([options.sentence], record=record)
         return Look(result.text, result.attention)  # the probabilities are printed below the words
@@ -91,7 +91,7 @@ def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: s
 
     bins = found.calibration.bins
     num_labels = len(classifier.labels.names)
-    several = classifier.labels.multiple  # each label is a separate decision
+    several = classifier.labels.multiple  # then each label of each text is a separate decision
     num_texts = sum(one.count for one in bins) // (num_labels if several else 1)
     draw(
         np.array([bins[0].low, *(one.high for one in bins)]),
@@ -114,7 +114,7 @@ def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[s
         classifier: The model.
 
     Returns:
-        The texts, the labels of each, and the report.
+        The texts, a tuple of labels for each text, and the report on the files.
 
     Raises:
         DataError: If the texts cannot be read, or a label is unknown to the model.

@@ -23,7 +23,7 @@ class ClassifierComparison:
     accuracy: Bootstrap
     macro_f1: Bootstrap
     mcnemar: McNemar
-    """Test of the texts that only one classifier labels correctly."""
+    """McNemar's exact test, from the texts that only one of the two classifiers labels correctly."""
 
     @property
     def conclusion(self) -> str:
@@ -80,7 +80,7 @@ def compare_classifiers(
     Args:
         first: A classifier.
         second: Another classifier with the same labels.
-        texts: Texts that neither was trained on.
+        texts: Texts that neither classifier was trained on.
         labels: The label of each text, or a list of labels if texts have several.
         names: Names of the two classifiers.
         resamples: Number of samples of the bootstrap.
@@ -88,8 +88,8 @@ def compare_classifiers(
         progress: Whether to show bars on standard error.
 
     Raises:
-        RequestError: If there are no texts, the number of labels differs, or the models have different labels.
-        DataError: If a label did not occur in training.
+        RequestError: If there are no texts, the numbers of texts and labels differ, or the models have different labels.
+        DataError: If the models do not know a label, or need one label per text and a text has none or several.
     """
     if not texts or len(texts) != len(labels):
         raise RequestError(

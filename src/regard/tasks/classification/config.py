@@ -21,18 +21,18 @@ class ClassificationTrainingConfig(TrainingConfig):
     """Training of a classifier: length, batches, optimizer and checkpoints."""
 
     class_weights: Literal["none", "balanced"] = "none"
-    """Weights of the labels in the loss; `balanced` uses the inverse of each label's frequency, so that rare labels are
-    learned.
+    """Weights of the labels in the loss; `balanced` gives each label a weight that is inverse to its frequency, so that rare
+    labels are learned too.
     """
     score_folds: int = 0
-    """Number of folds of the cross-validation that estimates the scores before training, if no text is held out; 0 for no
+    """Number of folds of a cross-validation that estimates the scores before training, if no texts are held out; 0 for no
     estimate. The model itself is trained on all texts.
     """
     monitor: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
     """Score that decides which checkpoint is the best."""
     calibrate: bool = True
-    """Whether to fit the temperature of the probabilities to the dev texts at the end (Guo et al. 2017); labels do not
-    change.
+    """Whether to fit a temperature on the dev texts, so that probabilities match the accuracy (Guo et al. 2017). Predicted
+    labels do not change.
     """
 
 

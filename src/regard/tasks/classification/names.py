@@ -2,4 +2,4 @@
 
 LABELS = "labels.json"
 FAITHFULNESS = "faithfulness.json"
-"""File with a measurement after training. It is not signed and may be missing."""
+"""File with a measurement of the attention, made after training. It is not signed, and may be missing."""

@@ -28,7 +28,7 @@ from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BLOCK = 4096
-"""Number of lines of a stream that are classified together."""
+"""Maximum number of lines of a stream that are classified together."""
 _BATCH_TOKENS = 8192
 _SHOWN_LABELS = 6
 
@@ -79,7 +79,7 @@ class Classifier:
 
     @property
     def temperature(self) -> float:
-        """Temperature, by which scores are divided before the softmax."""
+        """Number by which scores are divided before they become probabilities."""
         return self.bundle.temperature
 
     @property
@@ -98,14 +98,14 @@ class Classifier:
         """Label texts, and return the results in the same order.
 
         Args:
-            texts: The texts. A text without words is labelled too. If a text is too long, only its beginning is read
-                (see `cut_at`).
-            reweight: Function that replaces the pooling weights, or functions by site; see `regard.reweight`.
+            texts: The texts. A text without words gets a label too. Of a text with more than `data.max_tokens` tokens, only the
+                beginning is read (see `Classification.cut_at`).
+            reweight: Function that computes new pooling weights, or functions by site; see `regard.reweight`.
             record: Attention sites to record, `pool` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If there is no such site.
+            RequestError: If the model does not have a site, or its scores are not finite.
         """
         texts = check_texts("classify", texts)
         sites = self._sites(record)
@@ -143,12 +143,12 @@ class Classifier:
 
         Args:
             texts: The texts.
-            labels: The label of each text, or the labels of each if texts have several.
+            labels: The label of each text, or a list of labels if texts have several.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If there are no texts, or the number of labels differs.
-            DataError: If a label did not occur in training.
+            RequestError: If there are no texts, the numbers of texts and labels differ, or the model's scores are not finite.
+            DataError: If the model does not know a label, or needs one label per text and a text has none or several.
         """
         if not texts or len(texts) != len(labels):
             raise RequestError(
@@ -168,19 +168,19 @@ class Classifier:
         return self._run(self.encode(check_texts("scores", texts)), [], progress=progress)[0]
 
     def probabilities(self, scores: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
-        """Return the probabilities of the labels from `scores`."""
+        """Convert the output of `scores` to probabilities of the labels."""
         scaled = scores.astype(np.float64) / self.temperature
         return sigmoid(scaled) if self.labels.multiple else softmax(scaled)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return the model's input for each text: the ids of its tokens, between one and `data.max_tokens`."""
+        """Return the model's input for each text: the ids of its first tokens, at least one and at most `data.max_tokens`."""
         return self._encode(texts)[0]
 
     def save(self, folder: str | Path) -> None:
         """Save the model to a folder, from which `regard.load` loads it.
 
         Raises:
-            BundleError: If it cannot be written.
+            BundleError: If the model cannot be written.
         """
         save_bundle(folder, self.bundle)
 
@@ -198,7 +198,7 @@ class Classifier:
         reweight: Reweight | ReweightBySite | None = None,
         progress: bool,
     ) -> tuple[Float[np.ndarray, "N C"], list[dict[str, np.ndarray]]]:
-        """Compute the scores and the attention of each text, in batches of texts of similar length."""
+        """Return the scores and the attention of each text, computed in batches of texts of similar length."""
         scores = np.empty((len(ids), len(self.labels.names)), np.float32)
         attention: list[dict[str, np.ndarray]] = [{}] * len(ids)
         lengths = np.array([len(own) for own in ids], dtype=np.int64)
@@ -226,7 +226,10 @@ class Classifier:
 
 
 def _rows(maps: dict[str, Tensor], lengths: list[int]) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the attention of each text in a batch without padding: (…,S) as one row for the label, (…,S,S) as it is."""
+    """Yield the attention of each text in a batch by site, without padding.
+
+    An encoder's weights are (…,S,S) for S tokens. Other weights (…,S) get a row axis for the label: (…,1,S).
+    """
     arrays = {site: weights.float().cpu().numpy() for site, weights in maps.items()}
     for row, length in enumerate(lengths):
         own = {}

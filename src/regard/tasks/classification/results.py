@@ -23,16 +23,16 @@ class Classification:
     probability: float
     """Probability of `label`."""
     labels: tuple[str, ...]
-    """The label; if texts have several, all labels with a probability above ½, the most probable first."""
+    """The label; if texts may have several, all labels with a probability above ½, the most probable first, or none."""
     _names: tuple[str, ...] = field(repr=False, compare=False)
     _values: np.ndarray = field(repr=False, compare=False)
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
     cut_at: int | None = None
-    """Number of tokens that the model read if it truncated the text; None if it read the whole text."""
+    """Number of tokens that the model read of a text that was too long; None if it read the whole text."""
 
     @cached_property
     def probabilities(self) -> dict[str, float]:
-        """Probability of every label, the most probable first. They sum to one, unless texts have several labels."""
+        """Probability of every label, the most probable first. The sum is one, unless texts may have several labels."""
         order = np.argsort(-self._values, kind="stable").tolist()
         return {self._names[place]: float(self._values[place]) for place in order}
 
@@ -54,18 +54,18 @@ class Classification:
 
 @dataclass(frozen=True)
 class Origin:
-    """Data from which the record of a classification is made."""
+    """Data from which the attention record of a classification is built."""
 
     tokenizer: Tokenizer
     num_tokens: int
-    """Number of tokens that the model read; long texts are truncated."""
+    """Number of tokens that the model read, which is smaller than that of the text if the text was truncated."""
     attention: Mapping[str, np.ndarray]
-    """Attention by site, with a row for the label or, for an encoder, for each token."""
+    """Attention weights by site, with one row for the label, or at sites of an encoder, one row for each token."""
     note: str
     """Sentence on how well the attention can be trusted; empty if it was not measured."""
 
     def record(self, found: Classification) -> AttentionRecord:
-        """Build the record, whose only output word is the label."""
+        """Build the attention record, whose only output word is the label."""
         encoding = self.tokenizer.encode(found.text)
         tokens, word_of = list(encoding.tokens[: self.num_tokens]), list(encoding.word_of[: self.num_tokens])
         if not tokens:  # the model gets one unknown word for an empty text

@@ -28,7 +28,7 @@ from regard.text.symbols import PAD, SPECIAL_TOKENS
 from regard.training.contexts import fitting_into_memory
 from regard.training.starting import check_vocabulary, custom_part
 
-_PRIMING = 512  # texts per batch in the pass before training
+_PRIMING = 512  # number of texts per batch when the model reads all training texts before training
 
 OwnClassifier = TextClassifier | Callable[[int, int], TextClassifier]
 
@@ -45,7 +45,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         self._label_weight = _label_weight(config, data)
 
     def sampler(self) -> BucketBatchSampler:
-        """Return the sampler of batches of labelled texts, grouped by length."""
+        """Return the sampler of batches of labelled texts with similar lengths."""
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
@@ -53,7 +53,11 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return len(indices)
 
     def loss(self, batch: LabelledBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Return the loss with label smoothing and class weights, and without them."""
+        """Return the loss to differentiate, and the loss to report.
+
+        The first is the sum of the losses of the model's parts, with label smoothing and class weights. The second is the loss
+        of the mean of the parts' scores, without smoothing and weights.
+        """
         parts = [logits.float() for logits in self.model.parts(batch.tokens, batch.mask)]
         with torch.no_grad():
             plain = label_loss(torch.stack(parts).mean(dim=0), batch.label)
@@ -63,7 +67,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return torch.stack(losses).sum(), plain
 
     def validator(self, machine: Machine) -> "ClassificationValidator | None":
-        """Return the validator of loss, accuracy, macro F1 and calibration on all dev texts."""
+        """Return an object that computes the scores on all dev texts; None if there are no dev texts."""
         if not len(self.data.dev):
             return None
         training = self.config.training
@@ -72,7 +76,11 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         )
 
     def scoring_runs(self) -> Sequence[ClassificationConfig]:
-        """Return the runs of a cross-validation; none if texts are held out, or if the folds would be too small."""
+        """Return the runs of a cross-validation with `training.score_folds` folds.
+
+        There are none if this setting is 0, if texts are held out, if the run is itself a fold (`data.folds`), or if there are
+        fewer texts than folds.
+        """
         folds, data = self.config.training.score_folds, self.config.data
         if not folds or len(self.data.dev) or data.folds or len(self.data.train) < folds:
             return ()
@@ -80,7 +88,11 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return [replace(whole, data=replace(data, folds=folds, fold=fold)) for fold in range(1, folds + 1)]
 
     def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Combine the scores of all folds: means over texts, but for macro F1 over folds. Each text was held out once."""
+        """Combine the scores of all folds, in which each text was held out once.
+
+        Loss and accuracy are means over texts, and macro F1 is the mean over folds. `accuracy_sd` is the standard deviation of
+        the folds' accuracy.
+        """
         sizes = np.array([fold["texts"] for fold in scores])
         answers: dict[str, float] = {}
         for fold in scores:
@@ -105,7 +117,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe loss, accuracy (and the accuracy of always answering the most frequent label), and macro F1."""
         baseline = ""
-        if "majority_label" in scores:  # missing if the run began with an older regard
+        if "majority_label" in scores:  # it is missing if the run began with an older version of regard
             baseline = f" (always answering '{scores['majority_label']:.60}' gives {scores['majority_share']:.1%})"
         spread = f" ± {100 * scores['accuracy_sd']:.1f} points" if "folds" in scores else ""
         shown = (
@@ -116,7 +128,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return f"estimate by cross-validation in {scores['folds']} folds (± standard deviation of the folds): {shown}"
 
     def describe_start(self, start: Start[ClassifierParts]) -> list[str]:
-        """Describe which labels are new to the trained model, and which of its labels are missing."""
+        """Describe which labels the trained model does not have, and which of its labels are missing in the new data."""
         labels, old = self.data.labels, start.parts.labels.names
         if labels.names == old:
             return []
@@ -126,7 +138,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return [f"labels: {len(labels) - len(new):,} kept (matched by name); {'; '.join(parts)}"]
 
     def warn(self, scores: dict[str, Any]) -> str:
-        """Return a warning if the model gives (almost) all texts the same label; else an empty string."""
+        """Return a warning if the model gives (almost) all held-out texts the same label; else an empty text."""
         if "majority_label" not in scores:
             return ""
         return warn_of_one_answer(
@@ -185,7 +197,10 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
         start: Start[ClassifierParts] | None,
         progress: bool,
     ) -> TrainableClassifier:
-        """Read the texts and the word vectors, if any, and build the model, from the weights of `start` if it is given."""
+        """Read the texts and build the model, with word vectors if there are any.
+
+        If there is a `start`, the model gets its vocabulary and weights; labels that `start` does not have get random weights.
+        """
         learned = (start.parts.tokenizer, start.parts.labels) if start else None
         data = prepare_labelled(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
         config = replace(config, tokenizer=data.tokenizer_config)
@@ -209,7 +224,11 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
 
 
 def _label_weight(config: ClassificationConfig, data: LabelledData) -> Tensor | None:
-    """Return the weights N / (C · n_c) of all labels c; their mean over texts is 1. None if labels have equal weights."""
+    """Return the weight N / (C · n_c) of each label c in the loss; None if labels have equal weights.
+
+    n_c is the number of training texts with label c (at least 1), N is the sum of these numbers, and C is the number of labels.
+    So the mean weight over the labels of all training texts is 1.
+    """
     if config.training.class_weights == "none":
         return None
     counts = torch.tensor(data.labels.counts, dtype=torch.float32).clamp(min=1)
@@ -235,7 +254,7 @@ def _build_model(
 def _load_start(
     start: Start[ClassifierParts], model: TextClassifier, labels: Labels, build: Callable[[Labels], TextClassifier]
 ) -> None:
-    """Load the weights of a trained classifier; in the output layer, only those of labels that both models have."""
+    """Load the weights of a trained classifier; weights that belong to a label only if both models have this label."""
     old = start.parts.labels.names
     if old == labels.names:
         start.load_into(model)
@@ -245,7 +264,7 @@ def _load_start(
             f"the labels here are {show_names(labels.names)}, but those of the model in '{start.folder}' are "
             f"{show_names(old)}; a model of your own can only start from one with the same labels"
         )
-    # An axis is an axis of labels if its size grows by one in a model with one more label.
+    # To find the axes of labels, compare the model with one that has one more label: these axes are longer by one.
     more = Labels((*labels.names, *_another(labels.names)), labels.multiple, (*labels.counts, 0))
     with torch.device("meta"):
         shapes, wider = ({name: tensor.shape for name, tensor in build(one).state_dict().items()} for one in (labels, more))
@@ -253,7 +272,7 @@ def _load_start(
         name: axis
         for name, shape in shapes.items()
         for axis, size in enumerate(shape)
-        if wider[name][axis] == size + 1  # with many labels, another axis may become smaller
+        if wider[name][axis] == size + 1  # an axis of another kind may become shorter with one more label
     }
     start.load_into(model, lambda tensors: _match_labels(tensors, model, axes, old, labels.names))
 
@@ -261,12 +280,12 @@ def _load_start(
 def _match_labels(
     tensors: dict[str, Tensor], model: TextClassifier, axes: Mapping[str, int], old: Sequence[str], names: Sequence[str]
 ) -> None:
-    """Convert the tensors of a trained classifier to the shapes of one with other labels, matched by name.
+    """Convert the tensors of a trained classifier to the shapes of a new one with other labels, which are matched by name.
 
     Labels that the trained model does not have keep the weights of the new model.
 
     Args:
-        tensors: Tensors of the trained model; those with an axis of labels are replaced.
+        tensors: Tensors of the trained model by name. Those with an axis of labels are replaced in this dictionary.
         model: The new model.
         axes: Names of the tensors that have an axis of labels, with the number of that axis.
         old: Labels of the trained model.
@@ -282,7 +301,7 @@ def _match_labels(
 
 
 def _another(names: Sequence[str]) -> tuple[str]:
-    """Return a label that does not exist yet."""
+    """Return a label that is not among `names`, in a tuple."""
     return ("_".join((*names, "another")),)
 
 
@@ -299,7 +318,10 @@ def _describe(vectors: Vectors) -> str:
 
 
 def _put_in(vectors: Vectors, model: TextClassifier) -> None:
-    """Initialise the embedding with word vectors. Words without a vector keep random values of the same scale."""
+    """Initialise the embeddings of words with word vectors.
+
+    Words without a vector keep their random values, rescaled to the standard deviation of the vectors.
+    """
     width = vectors.matrix.shape[1]
     words = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.padding_idx == PAD]
     if not words or any(embedding.embedding_dim != width for embedding in words):

@@ -27,12 +27,12 @@ from regard.training.data import to_device
 def label_loss(
     logits: Float[Tensor, "B C"], label: Tensor, *, weight: Tensor | None = None, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Return Σ −log p(label), with a softmax for one label per text (B,), or a sigmoid for each of several labels (B,C).
+    """Return Σ −log p(label): from a softmax if each text has one label, or from a sigmoid per label if texts have several.
 
     Args:
         logits: Scores of the labels.
-        label: Numbers of the labels, or ones and zeros.
-        weight: Weight (C,) of each label's loss.
+        label: Number of each text's label (B,), or if texts have several labels, ones and zeros (B,C).
+        weight: Weight (C,) of each label's loss; None for equal weights.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/C; for several labels, (1 − ε)·gold + ε/2.
     """
     if label.ndim == 1:
@@ -43,19 +43,19 @@ def label_loss(
 
 @dataclass(frozen=True)
 class ClassificationScores(LikelihoodScores):
-    """Scores of one validation; `nll` is the mean per text, without the temperature."""
+    """Scores of one validation; `nll` is the mean loss per text, at temperature 1."""
 
     accuracy: float
-    """Accuracy from 0 to 1; for several labels, the share of texts whose labels are all correct."""
+    """Accuracy from 0 to 1; if texts have several labels, the share of texts whose labels are all predicted correctly."""
     macro_f1: float
     """Mean F1 over the labels, from 0 to 1."""
     majority: Share
-    """The most frequent label; its share is the accuracy of always predicting it."""
+    """The most frequent label, or set of labels, of the dev texts; its share is the accuracy of always predicting it."""
     predicted: Share
-    """The label that the model predicts most often, and its share of the predictions."""
+    """The label, or set of labels, that the model predicts most often, and its share of the predictions."""
     num_texts: int
     temperature: float
-    """Temperature that minimises the loss on the dev texts; 1 if it was not fitted."""
+    """Temperature that was fitted on the dev texts (`fit_temperature`); 1 if none was fitted."""
     calibration_error: float
     """Expected calibration error of the probabilities at this temperature, over 15 bins."""
 
@@ -79,7 +79,7 @@ class ClassificationScores(LikelihoodScores):
         return {"dev_nll": self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Describe the scores."""
+        """Return a line with the scores, and no further lines."""
         return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}, macro F1 {self.macro_f1:.3f}", []
 
 
@@ -97,7 +97,7 @@ class ClassificationValidator(Validator[TextClassifier]):
         return len(self._batches)
 
     def validate(self, model: TextClassifier, *, after_batch: Callable[[], None] = lambda: None) -> ClassificationScores:
-        """Score a model on all dev texts; its mode (training or evaluation) is the same afterwards."""
+        """Score a model on all dev texts; the model's mode (training or evaluation) is the same afterwards."""
         logits, labels = [], []
         with evaluating(model):
             for indices in self._batches:

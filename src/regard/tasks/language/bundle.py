@@ -1,4 +1,4 @@
-"""A trained language model on disk: model, tokenizer, and the text of its card."""
+"""A trained language model on disk: the model, its tokenizer, and the text of its model card."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class LanguageBundle(Bundle):
 
     config: LanguageConfig
     model: Seq2Seq
-    """A decoder that ignores its source."""
+    """A model whose output does not depend on its source."""
     tokenizer: Tokenizer
 
 
@@ -52,7 +52,7 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
         return LanguageBundle(config=config, model=model, tokenizer=parts, **facts)
 
     def inventory(self, parts: Tokenizer) -> Inventory:
-        """Return the tokenizer."""
+        """Return the tokenizer under the name `text`."""
         return Inventory({"text": parts})
 
     def packages(self, config: LanguageConfig) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Settings for a language model, chosen from the texts.
 
-The number of characters selects a row of `_ROWS`. `docs/explanation/choosing.md` has the measurements behind the rows.
+The number of characters in the texts selects a row of `_ROWS`. `docs/explanation/choosing.md` has the measurements behind the
+rows.
 """
 
 import math
@@ -14,7 +15,7 @@ from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.tasks.language.config import LanguageConfig
 
 _CHARACTERS_PER_PIECE = 3.5
-"""Approximate number of characters per subword; in scripts without spaces it is 1."""
+"""Approximate number of characters per subword, for scripts with spaces between words; for the others, 1 is used."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class _Row:
 
     characters: float
     pieces: int
-    """Size of the vocabulary."""
+    """Minimum size of the vocabulary; it is larger if the texts have many different characters."""
     width: int
     layers: int
     dropout: float
@@ -41,7 +42,7 @@ _ROWS = (
 
 
 def choose_for_texts(survey: PlainSurvey, given: UserSettings) -> Choice:
-    """Choose the settings of a language model from a survey of its texts."""
+    """Choose the settings of a language model from a survey of its texts and from the settings that the user set."""
     row = next(row for row in _ROWS if survey.characters <= row.characters)
     tokens = survey.characters / (1 if survey.text.unspaced else _CHARACTERS_PER_PIECE)
     settings = {
@@ -59,7 +60,7 @@ def choose_for_texts(survey: PlainSurvey, given: UserSettings) -> Choice:
 
 
 class LanguageTable(SettingsTable[LanguageConfig, TextDataConfig]):
-    """Settings of language models."""
+    """The `SettingsTable` of language models."""
 
     def draft(self, data: TextDataConfig, given: UserSettings) -> Choice:
         """Choose settings without reading the data, for an early check of the user's settings."""

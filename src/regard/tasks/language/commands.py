@@ -25,7 +25,7 @@ class LanguageCommands(Commands["LanguageModel"]):
     layout: ClassVar[Sequence[str]] = ("encoding", "allow_skipped")
 
     def look(self, predictor: LanguageModel, options: Namespace, sites: list[str] | None) -> Look:
-        """Score a text with all sites recorded; the last layer is shown."""
+        """Score a text, and record its attention at all sites; `regard look` shows the last layer."""
         [result] = predictor.score([options.sentence], record=predictor.model.sites)
         headline = f"{result.text}   (log probability {result.log_probability:.2f}, perplexity {result.perplexity:,.2f})"
         site = result.attention.sites[-1] if result.attention is not None else None
@@ -39,11 +39,14 @@ class LanguageCommands(Commands["LanguageModel"]):
 
 
 def read_plain_texts(options: Namespace, config: LanguageConfig) -> tuple[list[str], ReadingReport]:
-    """Read texts in the same way as the training data.
+    """Read texts in the layout of the training data, unless the user's options define another.
 
     Args:
         options: Options with `files` (`FILE` or `FILE,FILE`) and the layout options.
         config: The run's configuration.
+
+    Returns:
+        The texts, and the report on the files.
 
     Raises:
         DataError: If the texts cannot be read.

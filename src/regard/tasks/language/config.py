@@ -1,4 +1,4 @@
-"""Settings of the run of a language model."""
+"""Settings of a run that trains a language model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class LanguageTrainingConfig(TrainingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageConfig(RunConfig):
-    """A language model's run: data, tokenizer, model, training, generation."""
+    """A run that trains a language model: data, tokenizer, model, training, generation."""
 
     task: Literal["language"] = "language"
     data: TextDataConfig = field(default_factory=TextDataConfig)
@@ -35,7 +35,7 @@ class LanguageConfig(RunConfig):
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
     """Trained models to learn from, in addition to the gold words."""
     generation: GenerationConfig = field(default_factory=GenerationConfig)
-    """Settings of generation."""
+    """Default settings for generating texts."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""

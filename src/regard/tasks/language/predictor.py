@@ -32,11 +32,11 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
 _TEXTS_AT_ONCE = 64
-"""Number of texts that are generated together, including all samples."""
+"""Number of texts that are generated together, counting each sample of a prompt. One prompt may have more samples."""
 
 
 class LanguageModel:
-    """A trained model that continues texts and computes the probability of given ones.
+    """A trained model that continues texts and computes the probability of given texts.
 
     Args:
         bundle: The model and its tokenizer. The model is put into evaluation mode and stays on its device.
@@ -96,33 +96,35 @@ class LanguageModel:
     ) -> list[list[Generation]]:
         """Continue prompts.
 
-        If an argument is None, the setting of the model's configuration (`generation`) is used.
+        Settings that are None have the values of the model's configuration (`generation`).
 
         Args:
-            prompts: Beginnings of texts; an empty one for a text without a given beginning.
-            samples: Number of texts for each prompt.
+            prompts: Beginnings of texts; an empty prompt for a text without a given beginning.
+            samples: Number of texts to generate for each prompt.
             temperature: Divisor of the scores before words are drawn; 0 for the most probable word at each step.
             top_k: Draw from the k most probable words only; 0 for all.
-            top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1.
+            top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1; 1 for all.
             max_length: Maximum number of tokens that are added to a prompt, including the end symbol; 0 for `data.max_tokens`.
-            no_repeat_ngrams: Length of token sequences that must not occur twice in a text and its prompt; 0 for no limit.
-            repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the text or
-                its prompt; 1 for no penalty.
-            seed: Seed, which is combined with the number of each prompt.
-            first: Number of the first prompt, so that a file can be processed in parts.
-            numbers: Numbers of the prompts, counted from `first`; None for 0, 1, …
-            reweight: Function that replaces the attention weights in all layers, or functions by site; see `regard.reweight`.
-                The tokens of a prompt are steps too.
+            no_repeat_ngrams: Length of token sequences that must not occur twice in a text, including its prompt; 0 for no
+                restriction.
+            repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the text,
+                including its prompt; 1 for no penalty.
+            seed: Seed of the random draws. It is combined with the number of each prompt.
+            first: Number of the first prompt. For a part of a file, give the number of prompts before it; then the samples are
+                the same as if the whole file were processed at once.
+            numbers: Numbers of the prompts, to which `first` is added; None for 0, 1, …
+            reweight: Function that computes new attention weights in all layers, or functions by site; see `regard.reweight`.
+                It also changes the attention at the steps that read the prompt.
             record: Attention sites to record, such as `decoder.0`.
             progress: Whether to show a bar on standard error.
-            follow: Function that is called after each word with the index of the prompt, the index of the sample, and the text
-                so far, to show a text while it is generated.
+            follow: Function that is called after each token that is added to a prompt, to show a text while it is generated.
+                Its arguments are the index of the prompt, the index of the sample, and the text so far.
 
         Returns:
             A list of samples for each prompt, in the order drawn. The samples of a prompt do not depend on the other prompts.
 
         Raises:
-            RequestError: If an argument is out of range.
+            RequestError: If an argument is out of range, or the model's scores are not finite.
         """
         prompts, sites = check_texts("generate", prompts), self._sites(record)
         settings = self._settings(
@@ -175,16 +177,18 @@ class LanguageModel:
         record: Collection[str] = (),
         progress: bool = False,
     ) -> list[ScoredText]:
-        """Return the log probability of each token of given texts.
+        """Compute the log probability of each token of given texts, and record the attention at the given sites.
 
         Args:
-            texts: The texts; a text of more than `data.max_tokens` tokens is read in blocks, as in training.
+            texts: The texts. A text of more than `data.max_tokens` tokens, including its end symbol, is read in blocks, as in
+                training.
             reweight: As for `generate`.
-            record: Attention sites to record, such as `decoder.0`. If a text is read in blocks, attention stays within a block.
+            record: Attention sites to record, such as `decoder.0`. If a text is read in blocks, tokens attend only to tokens of
+                the same block.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If there is no such site.
+            RequestError: If the model does not have a site, or a probability is NaN.
         """
         texts, sites = check_texts("score", texts), self._sites(record)
         ids, offsets = self.tokenizer.encode_batch(texts)
@@ -215,14 +219,14 @@ class LanguageModel:
         ]
 
     def evaluate(self, texts: Sequence[str], *, progress: bool = False) -> LanguageEvaluation:
-        """Score the model on texts: loss, perplexity of tokens and of words, bits per character.
+        """Score the model on texts: loss, perplexity per token and per word, and bits per character.
 
         Args:
             texts: The texts.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If there are no texts.
+            RequestError: If there are no texts, or a probability is NaN.
         """
         texts = check_texts("evaluate", texts)
         scored = self.score(texts, progress=progress)
@@ -237,14 +241,14 @@ class LanguageModel:
         """Write the model into a folder, from which `regard.load` reads it.
 
         Raises:
-            BundleError: If it cannot be written.
+            BundleError: If the model cannot be written.
         """
         save_bundle(folder, self.bundle)
 
     def _follower(
         self, places: list[int], prompts: Sequence[str], rows: Sequence[np.ndarray], follow: Callable[[int, int, str], None]
     ) -> Callable[[Tensor, Tensor], None]:
-        """Return a function that collects the words of these prompts and calls `follow` with the texts."""
+        """Return a function that collects the new words after each step, and calls `follow` with the texts so far."""
         written: dict[tuple[int, int], list[int]] = {}
 
         def step(going: Tensor, tokens: Tensor) -> None:
@@ -261,7 +265,7 @@ class LanguageModel:
         return step
 
     def _draw(self, rows: list[np.ndarray], numbers: list[int], request: "_Request") -> list[list[Hypothesis]]:
-        """Continue prompts of equal length; the decoder generates targets that begin with the prompts."""
+        """Continue prompts of equal length: generate targets that must begin with the prompts."""
         source = torch.full((len(rows), 1), END, device=self.device)
         mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
         settings = request.settings
@@ -289,7 +293,8 @@ class LanguageModel:
     def _joined(self, prompt: str, row: np.ndarray, tokens: Sequence[int]) -> str:
         """Return the original prompt followed by the added text.
 
-        The model may not know all words of the prompt, or may read it in lower case.
+        The prompt is not decoded from its tokens, because the model may not know all its words, or may read it in lower case.
+        But if the added tokens change the spelling of the decoded prompt, the whole text is decoded.
         """
         known, whole = self.tokenizer.decode(row.tolist()), self.tokenizer.decode(tokens)
         return prompt.rstrip() + whole[len(known) :] if whole.startswith(known) else whole
@@ -305,7 +310,7 @@ class LanguageModel:
         )
 
     def _settings(self, **given: Any) -> GenerationConfig:
-        """Return the generation settings of the configuration, with the given values in place of its own."""
+        """Return the settings of `generation` in the configuration, except for the given values that are not None."""
         settings = replace(self.config.generation, **{name: value for name, value in given.items() if value is not None})
         try:
             check_config(settings)
@@ -336,7 +341,10 @@ class _Request:
 
 
 def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
-    """Yield groups of indices of rows with equal length, because the length limit of a text includes its prompt."""
+    """Yield groups of at most `most` indices of rows with equal length.
+
+    The lengths must be equal, because a search has one length limit for all texts, and it includes the prompt.
+    """
     by_length: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         by_length.setdefault(len(row), []).append(place)
@@ -346,7 +354,7 @@ def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
 
 
 def _in_blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Join square maps (…,T,T) to one block-diagonal map."""
+    """Join square attention maps (…,T,T), whose T may differ, to one block-diagonal map."""
     if len(parts) == 1:
         return parts[0]
     size = sum(part.shape[-1] for part in parts)

@@ -18,13 +18,13 @@ class Generation:
     prompt: str
     """The original prompt."""
     text: str
-    """The prompt with the added text."""
+    """The prompt, followed by the added text."""
     log_probability: float
-    """log p(added text | prompt) under the model, regardless of the settings of sampling, including the end symbol if
-    `finished`.
+    """log p(added text | prompt), natural logarithm, including the end symbol if `finished`. It is the probability in the model
+    itself, without temperature and other settings of sampling.
     """
     num_tokens: int
-    """Number of tokens that were added, without the end symbol."""
+    """Number of tokens that were added to the prompt, without the end symbol."""
     finished: bool
     """Whether the model ended the text; False if the length limit cut it off."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
@@ -50,14 +50,14 @@ class ScoredText:
 
     text: str
     log_probability: float
-    """log p(text), including the end symbol."""
+    """log p(text), natural logarithm, including the end symbol."""
     token_log_probabilities: np.ndarray
-    """Log probability of each token, (T + 1), in float32; the last is that of the end symbol."""
+    """Log probabilities of the T tokens of the text and of the end symbol, (T + 1), in float32."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
     @property
     def perplexity(self) -> float:
-        """exp(−log p / (T + 1))."""
+        """Perplexity per token: exp(−log p / (T + 1)) for T tokens and the end symbol."""
         return float(np.exp(min(-self.log_probability / len(self.token_log_probabilities), 700.0)))
 
     @cached_property
@@ -68,18 +68,22 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class Origin:
-    """Data from which the record of a text is made."""
+    """Data from which the attention record of a text is built."""
 
     tokenizer: Tokenizer
     fed: Sequence[int]
-    """Input of the model: the start symbol and the tokens, without the last token if no word follows it."""
+    """Tokens that the model read: the start symbol and the tokens of the text, except the last one if the length limit cut
+    the text off.
+    """
     attention: Mapping[str, np.ndarray]
-    """Attention by site, with a row and a column for each token of `fed`."""
+    """Attention weights by site, with a row and a column for each token of `fed`."""
     given: str | None = None
-    """The text if it was given and not generated. Its original words are shown, even unknown ones."""
+    """The text if the caller gave it; None if it was generated. The record shows the original words of this text, even if the
+    model does not know them.
+    """
 
     def record(self, before: str, text: str, log_probability: float) -> AttentionRecord:
-        """Build the record of the words that the model read; special symbols belong to no word."""
+        """Build the attention record of the tokens that the model read. Special symbols belong to no word."""
         read = self.tokenizer.describe(self.fed)
         words, word_of = read.words, read.word_of
         if self.given is not None:

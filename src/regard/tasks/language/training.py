@@ -27,12 +27,12 @@ OwnLanguageModel = Seq2Seq | Callable[[int], Seq2Seq]
 
 
 class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageBundle]):
-    """A language model and its data. The loss is −log p(text), summed over tokens including end symbols."""
+    """A language model and its data. The loss is −log p, summed over the tokens of the texts and their end symbols."""
 
     unit: ClassVar[str] = "tokens"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
     taught: TaughtWords | None = None
-    """Probabilities of the teachers, if there are any."""
+    """The teachers' most probable words for each token; None without teachers."""
     data: TextData
 
     def sampler(self) -> BucketBatchSampler:
@@ -40,7 +40,7 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
-        """Return the number of tokens."""
+        """Return the number of tokens, including end symbols."""
         return int(self.data.train.lengths[indices].sum())
 
     def batch(self, indices: np.ndarray) -> Batch:
@@ -49,16 +49,16 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
         return self.taught.add_to(batch) if self.taught else batch
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Return the loss with label smoothing and teachers, and −log p of the gold tokens alone."""
+        """Return the loss to differentiate, with label smoothing and teachers, and −log p of the gold tokens, to report."""
         soft = self.taught.targets(batch) if self.taught else None
         return objective(self.model, batch, label_smoothing=self.config.training.label_smoothing, soft=soft)
 
     def is_repeatable(self) -> bool:
-        """Return True: the loss depends on the batch alone."""
+        """Return True, because the loss depends only on the batch and the model; see `Trainable.is_repeatable`."""
         return True
 
     def validator(self, machine: Machine) -> "LanguageValidator | None":
-        """Return the validator of loss and perplexity on all dev texts."""
+        """Return an object that computes loss and perplexity on all dev texts; None if there are no dev texts."""
         if not len(self.data.dev):
             return None
         return LanguageValidator(self.data.dev, machine, batch_tokens=self.config.training.batch_tokens)
@@ -81,7 +81,7 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
 
 @dataclass(frozen=True)
 class LanguageScores(LikelihoodScores):
-    """Scores of one validation; `nll` is per token, over all dev texts."""
+    """Scores of one validation; `nll` is the mean of −log p per token over all dev texts."""
 
     num_tokens: int
     """Number of tokens, including end symbols."""
@@ -95,7 +95,7 @@ class LanguageScores(LikelihoodScores):
         return {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Describe the scores."""
+        """Return a line with the scores, and no further lines."""
         return f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})", []
 
 
@@ -112,7 +112,7 @@ class LanguageValidator(Validator[Seq2Seq]):
         return len(self._batches)
 
     def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> LanguageScores:
-        """Score a model on all dev texts; its mode (training or evaluation) is the same afterwards."""
+        """Score a model on all dev texts; the model's mode (training or evaluation) is the same afterwards."""
         with evaluating(model):
             nll = mean_nll(model, self._corpus, self._batches, self._machine, after_batch)
         return LanguageScores(nll, int(self._corpus.lengths.sum()))
@@ -140,7 +140,10 @@ class LanguageTraining(Training[LanguageConfig, Tokenizer, LanguageBundle]):
         start: Start[Tokenizer] | None,
         progress: bool,
     ) -> TrainableLanguageModel:
-        """Read the texts and build the model, with the vocabulary and the weights of `start` if there is one."""
+        """Read the texts and build the model.
+
+        If there is a `start`, the model gets its vocabulary and weights; else, if there are teachers, their vocabulary.
+        """
         learned = start.parts if start else None
         teachers = load_teachers(config.distillation, config.task, LanguageBundle)
         if teachers:

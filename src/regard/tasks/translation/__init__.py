@@ -79,7 +79,7 @@ class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle",
         return Translator(bundle)
 
     def ensemble(self, predictors: Sequence[Translator]) -> Translator:
-        """Return a translator that averages the probabilities of several."""
+        """Return a translator that averages the word probabilities of several translators."""
         from regard.tasks.translation.predictor import ensemble
 
         return ensemble(predictors)

@@ -40,7 +40,7 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
     """The `BundleFormat` of translators."""
 
     def write_parts(self, bundle: TranslationBundle, folder: Path) -> None:
-        """Write one tokenizer, or one for each side."""
+        """Write one tokenizer if the vocabulary is joint, otherwise one for each side."""
         if bundle.source_tokenizer is bundle.target_tokenizer:
             bundle.source_tokenizer.save(folder / TOKENIZER)
         else:

@@ -1,7 +1,8 @@
 """Settings for a translator, chosen from the sentence pairs.
 
-The number of target words selects a row of `_ROWS`, because with more words, a model can learn more before it memorises its
-examples. `docs/explanation/choosing.md` has the measurements behind the rows.
+The number of target words decides the kind of model, unless the user's settings do: a recurrent model within
+`_RECURRENT_BETWEEN`, otherwise a Transformer with the sizes of a row of `_ROWS`. With more words, a larger model can learn more
+before it memorises its examples. `docs/explanation/choosing.md` has the measurements behind the rows.
 """
 
 import math
@@ -28,7 +29,7 @@ class _Row:
 
     words: float
     pieces: int
-    """Size of a joint vocabulary."""
+    """Minimum size of a joint vocabulary, or of each side's vocabulary if they are separate."""
     layers: int
     """Number of layers in the encoder, and also in the decoder."""
     width: int
@@ -47,23 +48,24 @@ _ROWS = (
 _RECURRENT_BETWEEN = (10_000, 100_000)
 """Range of the number of target words in which a recurrent model translates better than a Transformer."""
 _TOKENS_TO_TRAIN_ON = 9_200_000
-"""Number of target tokens in all epochs together: about 10 to 17 minutes on two cores for the smaller rows."""
+"""Number of target tokens to train on, in all epochs together. This takes about 10 to 17 minutes on two cores with the smaller
+models of `_ROWS`."""
 _LENGTH_REWARD = 0.5
-"""Reward per target token in beam search: label smoothing makes short translations too probable."""
+"""Reward per target token in beam search. Without it, translations are too short, because of label smoothing."""
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
-"""Pairs of log10 of the number of target words, and the number of epochs of a recurrent model."""
+"""Table of the epochs of a recurrent model: pairs of (log10 of the number of target words, number of epochs), interpolated."""
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
 _CHARACTERS_BELOW = 2_000_000
-"""Number of target words below which a side without spaces is split into characters; with more words, subwords have enough
-examples."""
+"""Number of target words below which text without spaces between words is split into characters. With more words, there are
+enough examples to learn subwords."""
 
 
 def choose_for_pairs(survey: PairSurvey, given: UserSettings) -> Choice:
-    """Choose the settings of a translator from a survey of its pairs."""
+    """Choose the settings of a translator from a survey of its pairs and from the settings that the user set."""
     words = survey.pairs * survey.target.units
     held_out = {"data.dev_size": max(min(survey.pairs // 20, 1000), 1)}
     found = (
@@ -82,7 +84,7 @@ def choose_for_pairs(survey: PairSurvey, given: UserSettings) -> Choice:
 
 
 def _transformer(row: _Row, pairs: int, words: float, given: UserSettings) -> dict[str, Any]:
-    tokens = words * _TOKENS_PER_WORD + pairs  # each target ends with a symbol
+    tokens = words * _TOKENS_PER_WORD + pairs  # each target also has an end symbol
     epochs = round(min(max(_TOKENS_TO_TRAIN_ON / max(tokens, 1), _FEWEST_EPOCHS), _MOST_EPOCHS))
     return {
         **transformer_settings(row.width, row.dropout, feed_forward=2),
@@ -123,7 +125,7 @@ def _optimizer(given: UserSettings) -> dict[str, Any]:
 
 
 def _tokenizers(survey: PairSurvey, pieces: int, words: float, given: UserSettings) -> dict[str, Any]:
-    """Choose the tokenizers, and whether one vocabulary serves both sides."""
+    """Choose the tokenizers, unless the user set them, and whether both sides share one vocabulary."""
     if given.find("tokenizers") is not None:
         return _joint(str(given.find("tokenizers.joint")).lower() == "true")
     if survey.related and not any(text.unspaced for text in survey.sides.values()):
@@ -143,12 +145,12 @@ def _joint(joint: bool) -> dict[str, Any]:
 
 
 def _size(pieces: int, *texts: TextSurvey) -> int:
-    """Return the size of a vocabulary that can hold all characters."""
+    """Return `pieces`, or a larger size if a vocabulary of all characters and 500 further symbols needs it."""
     return max(pieces, 500 + max(text.num_characters for text in texts))
 
 
 class TranslationTable(SettingsTable[TranslationConfig, DataConfig]):
-    """Settings of translators."""
+    """The `SettingsTable` of translators."""
 
     def draft(self, data: DataConfig, given: UserSettings) -> Choice:
         """Choose settings without reading the data, for an early check of the user's settings."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.text.pairs.readers import PairChunk
 
 PAIR_LAYOUT = ("format", "columns", "header", "encoding", "allow_skipped")
-"""Layout options of commands that read pairs."""
+"""Settings under `data` that are options of the commands that read pairs."""
 BEAM = Option("--beam", "beam size; 1 is greedy (default: the run's setting)", "N", {"type": positive_number})
 LENGTH_PENALTY = Option(
     "--length-penalty",
@@ -104,7 +104,7 @@ class TranslationCommands(Commands["Translator"]):
 
 
 def read_all_pairs(options: Namespace, config: TranslationConfig) -> tuple[list[str], list[str]]:
-    """Read pairs as `read_given_pairs` does, and write the report to standard error.
+    """Read all pairs into memory as `read_given_pairs` does, and write the report to standard error.
 
     Returns:
         Sources and targets.
@@ -133,7 +133,7 @@ def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Ite
 
     report = ReadingReport()
     paths = split_files(options.files)
-    # Columns and header are those of the training file; another file may have another layout.
+    # The settings of columns and header describe the training file; a file of another kind may have another layout.
     same = len(paths) == len(config.data.train) == 1 and file_ending(paths[0]) == file_ending(config.data.train[0])
     data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
     data = replace(data, encoding=trained_encoding(paths, data.encoding))

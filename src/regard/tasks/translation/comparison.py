@@ -37,11 +37,11 @@ class TranslatorComparison:
     pairs: int
     scores: tuple[TranslationScore, ...]
     decoding: tuple[str, str] = ("", "")
-    """Search of each translator: `greedy`, or the beam size and how it ranks translations."""
+    """Description of each translator's search: `greedy` or the beam size, then the other settings that matter."""
 
     @property
     def conclusion(self) -> str:
-        """One sentence; a translator is better if one score is significantly higher and none is significantly lower."""
+        """One sentence on which translator is better: a score is significantly higher, and none is significantly lower."""
         sure = [score for score in self.scores if score.p < CERTAIN and score.first != score.second]
         told = ", ".join(f"{score.second - score.first:+.2f} {score.name}, {describe_p(score.p)}" for score in self.scores)
         if not sure:
@@ -89,7 +89,7 @@ def compare_translators(
 
     Args:
         first: A translator.
-        second: Another translator. If one of the two has lower-case output, case is ignored.
+        second: Another translator. If either of the two produces lower-case text, the scores ignore case.
         sources: Sources that are not in the training data of either translator.
         targets: A reference translation of each source.
         names: Names of the two translators.
@@ -128,7 +128,7 @@ def compare_translators(
 
 
 def _score(name: str, signature: str, first: Any, second: Any) -> TranslationScore:
-    """Return one metric of sacrebleu's results, in which chrF is called chrF2, after its β."""
+    """Convert the results of one metric; sacrebleu calls chrF `chrF2`, because β is 2."""
     return TranslationScore(
         name=name.rstrip("2"),
         first=float(first.score),

@@ -16,15 +16,15 @@ class TranslationTrainingConfig(TrainingConfig):
     """Training of a translator: length, batches, optimizer and checkpoints."""
 
     teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
-    """Probability that the gold word is fed to the decoder."""
+    """Probability that the decoder is fed the gold word instead of its own word."""
     alignment_weight: float = 0.05
-    """λ of the loss for attention that differs from the links of `data.alignments` (Garg et al. 2019); no effect if no file
-    is set there.
+    """Weight λ of the loss that pulls the attention to the links of `data.alignments` (Garg et al. 2019); no effect if
+    `data.alignments` is empty.
     """
     attention_loss_weight: float = 1.0
-    """λ of the attention's own loss, which only kind `coverage` has (See et al. 2017); 0 to leave it out."""
+    """Weight λ of the loss that attention of kind `coverage` adds (See et al. 2017); 0 for none. Other kinds add no loss."""
     validation_pairs: int = 500
-    """Number of dev pairs that are translated for BLEU and chrF at each validation (the loss is computed on all of them)."""
+    """Number of dev pairs that are translated for BLEU and chrF at each validation; the loss is computed on all dev pairs."""
     monitor: Literal["bleu", "chrf", "loss"] = "bleu"
     """Score that decides which checkpoint is the best."""
 
@@ -45,7 +45,7 @@ class TranslationConfig(RunConfig):
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
     """Trained models to learn from, in addition to the gold words."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    """Settings of the search."""
+    """Settings of the search for translations."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""

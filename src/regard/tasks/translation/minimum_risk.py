@@ -15,12 +15,12 @@ _CHARACTERS, _WORDS, _BETA = 6, 4, 2
 
 
 def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized: bool = False) -> Float[np.ndarray, " N"]:
-    """Compute the expected utility of each candidate: (1/N) Σ_j u(candidate_i, candidate_j).
+    """Compute the expected utility of each of N candidates, its mean similarity to all: (1/N) Σ_j u(candidate_i, candidate_j).
 
     Args:
-        candidates: Translations of one source. Each also serves as a reference; duplicates count several times.
+        candidates: Translations of one source. Each is compared with all of them as references; duplicates count several times.
         utility: `chrf` (Popović 2015; β = 2, up to 6 characters) or `bleu` (smoothed, of a sentence), both as in sacrebleu.
-        tokenized: If True, BLEU splits words at spaces instead of by the rules of `13a`.
+        tokenized: If True, BLEU splits words at spaces; otherwise, it uses WMT's rules `13a`.
 
     Returns:
         Values from 0 to 100.
@@ -39,8 +39,8 @@ def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized
 def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
     """Return chrF of each text (rows) against each text (columns), equal to `sacrebleu.sentence_chrf`.
 
-    chrF = 100·(1 + β²)·P·R / (β²·P + R), with the means P and R of precision and recall over the n-gram orders that both texts
-    have.
+    chrF = 100·(1 + β²)·P·R / (β²·P + R), where P and R are the means of precision and recall over those n-gram orders (1 to 6)
+    of which both texts have n-grams.
     """
     precision, recall, orders = (np.zeros((len(texts), len(texts))) for _ in range(3))
     each = [extract_all_char_ngrams(text, _CHARACTERS, False) for text in texts]
@@ -72,7 +72,8 @@ def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.
 def _matches(grams: Sequence[Counter[object]]) -> tuple[Float[np.ndarray, "N N"], Float[np.ndarray, " N"]]:
     """Count the n-grams that each pair of texts shares, and the n-grams of each text.
 
-    Because min(a, b) = Σ_t [a ≥ t][b ≥ t], one matrix product of zeros and ones counts the shared n-grams of all pairs.
+    An n-gram that occurs a times in one text and b times in another is shared min(a, b) = Σ_t [a ≥ t][b ≥ t] times. So one
+    matrix product of zeros and ones counts the shared n-grams of all pairs.
     """
     number: dict[tuple[object, int], int] = {}
     rows = [

@@ -1,4 +1,4 @@
-"""The number format of the matrix products of a search."""
+"""Number formats of the matrix products in a search for translations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,11 +23,11 @@ class SearchModel:
     def __init__(self, model: Seq2Seq) -> None:
         self._model = model
         self._lowered: Seq2Seq | None = None
-        """A copy in bfloat16, made when it is first needed."""
+        """A copy of the model in bfloat16; None until it is first needed."""
 
     @contextmanager
     def running(self, precision: SearchPrecision, device: torch.device) -> Iterator[Seq2Seq]:
-        """Yield the model, prepared for matrix products in this format on its device while the context is open."""
+        """Yield the model, or a copy of it, whose matrix products use this format while the context is open."""
         if precision == "float32":
             yield self._model
         elif precision == "int8":
@@ -41,7 +41,7 @@ class SearchModel:
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Check the name of a number format, and that the device has it.
+    """Check that a number format exists, and that the device supports it.
 
     Raises:
         RequestError: If the name is unknown, or the format needs a CPU and the model is on another device.

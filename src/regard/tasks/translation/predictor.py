@@ -34,7 +34,7 @@ from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
 _BLOCK = 2048
-"""Number of lines of a stream that are translated together."""
+"""Maximum number of lines of a stream that are translated together."""
 
 
 class Translator:
@@ -104,21 +104,25 @@ class Translator:
     ) -> list[Translation]:
         """Translate texts, and return one translation of each in the same order.
 
-        If an argument is None, the setting of the model's configuration (`decoding`) is used.
+        Settings of the search that are None have the values of the model's configuration (`decoding`).
 
         Args:
-            texts: Texts of one sentence each. An empty text has an empty translation; a very long one is translated in parts.
+            texts: Texts of one sentence each. Without a prefix or constraints, an empty text has an empty translation. A text
+                of more than `data.max_tokens` tokens is translated in parts; limits of length and repetition apply to each
+                part, but the prefix and the constraints only to the first.
             beam_size: Number of hypotheses kept at each step; 1 is greedy.
-            n_best: Number of translations of each text, at most the beam size; all except the best are its `alternatives`.
-            length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α.
-            length_reward: r ≥ 0 of the score; higher values favour longer translations.
-            max_length: Maximum number of tokens of a translation, including the end symbol; 0 for twice the source plus 20.
-            min_length: Minimum number of tokens of a translation.
+            n_best: Number of translations of each text, at most the beam size. The others are `alternatives` of the best.
+            length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α; 0 for none.
+            length_reward: r ≥ 0 of the score that `length_penalty` defines; higher values favour longer translations.
+            max_length: Maximum number of tokens of a translation, including the end symbol; 0 for 2·(source tokens) + 20, at
+                most 500, plus the tokens of the prefix and the constraints.
+            min_length: Minimum number of tokens of a translation, without the end symbol.
             no_repeat_ngrams: Length of token sequences that must not occur twice in a translation; 0 for no restriction.
             repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the
-                translation.
+                translation; 1 for no penalty.
             suppress_unknown: If True, the unknown symbol is never produced.
-            groups: Number of groups of a diverse beam search, a divisor of the beam size (Vijayakumar et al. 2018).
+            groups: Number of groups of a diverse beam search, a divisor of the beam size (Vijayakumar et al. 2018); 1 for an
+                ordinary search.
             diversity: Penalty, in nats, for each earlier group that chose the same token.
             replace_unknown: Whether to replace an unknown symbol by the source word most attended to.
             precision: Number format of matrix products. For many texts, `bfloat16` is faster on processors with AMX or
@@ -128,17 +132,17 @@ class Translator:
             constraints: For each text a list of words and phrases that its translation must contain; a phrase listed twice
                 must occur twice. Use a beam size above the total number of their tokens; with a smaller beam, the phrases
                 are placed at the beginning of the translation.
-            sampling: Settings to sample translations instead of searching for the best; all except the first are its
-                `alternatives`.
+            sampling: Settings for drawing random translations instead of searching for the best. The first sample is returned,
+                and the other samples are its `alternatives`.
             minimum_risk: Measure of similarity. If given, the sample (or `n_best` translation) that is most similar to all
-                others comes first, and its `alternatives` by decreasing similarity (Eikema and Aziz 2020).
-            reweight: Function that replaces the attention weights to the source in every layer, or functions by site; see
-                `regard.reweight`.
+                others is returned, with the others as `alternatives` by decreasing similarity (Eikema and Aziz 2020).
+            reweight: Function that computes new weights for the attention to the source in every layer, or functions by site;
+                see `regard.reweight`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If an argument is out of range, or two cannot be combined.
+            RequestError: If an argument is out of range, two arguments conflict, or the model's scores are not finite.
         """
         texts = check_texts("translate", texts)
         if minimum_risk not in (None, "chrf", "bleu"):
@@ -192,7 +196,7 @@ class Translator:
 
         Args:
             lines: Iterable of lines, such as an open file; their line ends are removed.
-            options: As for `translate`; prefixes and constraints of the lines may be iterables too.
+            options: As for `translate`. `prefix` and `constraints` may be iterables with one item for each line.
         """
         done = 0
         guides = {name: options[name] for name in ("prefix", "constraints") if not isinstance(options.get(name), str | None)}
@@ -224,7 +228,7 @@ class Translator:
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If the numbers of sources and targets differ.
+            RequestError: If the numbers of sources and targets differ, the model does not have a site, or a probability is NaN.
         """
         sources, targets = check_texts("force", sources), check_texts("force", targets)
         changes = reweight_by_site(reweight, "cross")
@@ -243,7 +247,7 @@ class Translator:
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If the numbers of sources and targets differ.
+            RequestError: If the numbers of sources and targets differ, or a probability is NaN.
         """
         sources, targets = check_texts("score", sources), check_texts("score", targets)
         found = self._force("score", sources, targets, [], None, progress=progress)
@@ -263,7 +267,7 @@ class Translator:
         precision: SearchPrecision | None = None,
         progress: bool = False,
     ) -> Evaluation:
-        """Score the translator on pairs: loss of the given targets, BLEU and chrF of its own translations.
+        """Score the translator on pairs: the loss of the given targets, and BLEU and chrF of its own translations.
 
         Args:
             sources: The sources.
@@ -273,7 +277,7 @@ class Translator:
             progress: Whether to show bars on standard error.
 
         Raises:
-            RequestError: If there are no pairs, or the numbers of sources and targets differ.
+            RequestError: If there are no pairs, or the numbers of sources and targets differ; also as for `translate`.
         """
         if not sources:
             raise RequestError("evaluate: there are no pairs, expected at least one")
@@ -297,7 +301,7 @@ class Translator:
         )
 
     def decoding(self, **given: Any) -> DecodingConfig:
-        """Return the settings of a search: those of the configuration, replaced by arguments that are not None.
+        """Return the settings of a search: those of the configuration, except for the arguments that are not None.
 
         Raises:
             RequestError: If the precision is unknown, or needs a CPU and the model is on another device.
@@ -310,8 +314,8 @@ class Translator:
         """Save the model to a folder, from which `regard.load` loads it.
 
         Raises:
-            BundleError: If it cannot be written.
-            RequestError: If it is an ensemble.
+            BundleError: If the model cannot be written.
+            RequestError: If the translator is an ensemble.
         """
         if isinstance(self.model, Ensemble):
             raise RequestError("save: this is an ensemble of saved models; load their folders together again instead")
@@ -327,7 +331,7 @@ class Translator:
         *,
         progress: bool,
     ) -> list[tuple[np.ndarray, Hypothesis]]:
-        """Score the given targets, and return the ids of each source with its hypothesis."""
+        """Score the given targets, and return for each source its ids and the scored target as a hypothesis."""
         if len(sources) != len(targets):
             raise RequestError(
                 f"{caller}: got {len(sources)} sources and {len(targets)} targets, expected the same number of each"
@@ -360,7 +364,7 @@ class Translator:
         return [(own, found[number]) for number, own in enumerate(ids[0])]
 
     def _search(self, sources: list[Source], request: SearchRequest, *, progress: bool) -> list[list[Hypothesis]]:
-        """Search for the parts of each source in batches of similar length, and join the results."""
+        """Translate the parts of all sources in batches of similar length, and join the results for each source."""
         pieces = [piece for source in sources for piece in source.pieces]
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
         found: list[list[Hypothesis]] = [[]] * len(pieces)
@@ -368,7 +372,7 @@ class Translator:
         budget = max(1, decoding.batch_tokens // request.width)
         running = self._search_model.running(decoding.precision, self.device)
         with counting_bar("translating", len(pieces), shown=progress) as advance, running as model:
-            with torch.inference_mode():  # packed once for all batches
+            with torch.inference_mode():  # pack the weights once for all batches
                 model = pack(model, len(pieces))
             for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
                 ids, mask = pad([pieces[number] for number in numbers], self.device)
@@ -386,7 +390,7 @@ class Translator:
         return joined
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
-        """Return the translation that is most similar to all others, with the others by decreasing similarity."""
+        """Return the translation most similar to all others, which become its alternatives by decreasing similarity."""
         from regard.tasks.translation.minimum_risk import expected_utilities
 
         candidates = [translation, *translation.alternatives]
@@ -413,10 +417,10 @@ class Translator:
 def ensemble(translators: Sequence[Translator]) -> Translator:
     """Return an ensemble of translators, which averages their probabilities at each step.
 
-    Its other settings are those of the first translator.
+    The ensemble has the settings of the first translator.
 
     Args:
-        translators: One or more translators with the same vocabularies, on the same device.
+        translators: One or more translators with the same vocabularies. Their models are moved to the device of the first.
 
     Raises:
         RequestError: If no translator is given, or vocabularies differ.

@@ -1,4 +1,4 @@
-"""Requests for translations: their constraints, and the settings of search or sampling."""
+"""Requests for translations: texts that they must begin with or contain, and the settings of search or sampling."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 
 class TargetConstraints:
-    """Prefixes and constraints of several translations.
+    """Texts that several translations must begin with (prefixes), and words and phrases that they must contain (constraints).
 
     Args:
         count: Number of translations.
@@ -55,20 +55,24 @@ class TargetConstraints:
         self._continues = _continuing(tokenizer)
 
     def holds(self, number: int) -> bool:
-        """Return whether a translation has a prefix or constraints."""
+        """Return whether the translation with this number has a prefix or constraints."""
         return bool(self._prefixes[number].ids or self._phrases[number])
 
     def take(self, numbers: Iterable[int | None]) -> Guidance:
-        """Return the constraints of translations, given their numbers; a number may be None for a translation without any."""
+        """Return the prefixes and constraints of the translations with these numbers; None means a translation without any."""
         chosen = list(numbers)
         prefixes = [[] if number is None else self._prefixes[number].ids for number in chosen]
         phrases = [[] if number is None else [each.ids for each in self._phrases[number]] for number in chosen]
         return Guidance(prefixes, phrases, self._continues)
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
-        """Return the required words that contain unknown symbols, by the position of their first symbol in a translation.
+        """Return the required words that contain unknown symbols, by the position of their symbols in a translation.
 
-        Further symbols of the same word have an empty text.
+        The position of a word's first symbol has the word, and the positions of its other symbols have an empty text.
+
+        Args:
+            number: Number of the translation.
+            tokens: Tokens of the translation.
         """
         replaced = _unknown_at(self._tokenizer, self._prefixes[number], 0)
         for phrase in self._phrases[number]:
@@ -80,9 +84,14 @@ class TargetConstraints:
 
 
 def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[int, str]:
-    """Return the words that are unknown in part or whole, by the position of the first symbol.
+    """Return the words of a text that contain unknown symbols, by the position of their symbols.
 
-    Further symbols of the same word have an empty text.
+    The position of a word's first symbol has the word, and the positions of its other symbols have an empty text.
+
+    Args:
+        tokenizer: The tokenizer.
+        encoding: The text, encoded.
+        start: Position of the text's first symbol.
     """
     # A space that is a separate symbol is not replaced.
     space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space
@@ -95,9 +104,9 @@ def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[in
 
 
 def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
-    """Return a tensor that is True for symbols that continue a word: letters and digits without a mark for a space.
+    """Return a tensor that is True for symbols that continue a word: they begin with a letter or digit, not with a space mark.
 
-    Return None if the tokenizer has no such mark at the beginning of words.
+    Return None if the tokenizer does not mark the space before every word.
     """
     if not tokenizer.scheme.leading_space:
         return None
@@ -107,7 +116,7 @@ def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """Settings of one search for translations, or of sampling."""
+    """Settings of one search for translations, or of one sampling."""
 
     decoding: DecodingConfig
     n_best: int
@@ -118,7 +127,7 @@ class SearchRequest:
 
     @property
     def width(self) -> int:
-        """Number of hypotheses of a sentence."""
+        """Number of hypotheses per sentence: samples, or the beam size."""
         return max(1, self.sampling.count if self.sampling else self.decoding.beam_size)
 
     def run(self, model: Seq2Seq, ids: Tensor, mask: Tensor, places: list[tuple[int, int]]) -> list[list[Hypothesis]]:
@@ -126,12 +135,12 @@ class SearchRequest:
 
         Args:
             model: The model.
-            ids: Ids of parts of texts.
+            ids: Ids of parts of texts, a row for each part.
             mask: True at the ids, False at padding.
-            places: For each part, the number of its text and the number of the part within this text.
+            places: For each part, the number of its text and the number of the part within this text, from 0.
         """
         guidance = None
-        if self.guide is not None:  # constraints of a long text apply to its first part
+        if self.guide is not None:  # prefix and constraints of a long text apply to its first part
             guidance = self.guide.take(None if later else number for number, later in places)
         common: dict[str, Any] = {"guidance": guidance, "record": self.sites, "reweight": self.reweight}
         if self.sampling is None:

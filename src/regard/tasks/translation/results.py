@@ -25,13 +25,17 @@ class Translation:
     text: str
     """The translation."""
     score: float
-    """Score that ranks hypotheses: (`log_probability` + r·length) over the length penalty; see `regard.decoding.score_of`."""
+    """Score that ranks hypotheses: (`log_probability` + `length_reward` · length), divided by a length penalty; see
+    `regard.decoding.score_of`.
+    """
     log_probability: float
-    """log p(translation | source)."""
+    """log p(translation | source), natural logarithm, including the end symbol if `finished`."""
     finished: bool = True
     """Whether the model ended the translation; False if the length limit cut it off."""
     alternatives: list["Translation"] = field(default_factory=list, repr=False)
-    """The other translations: those of `n_best` by decreasing score, samples in the order drawn."""
+    """The other translations: those of `n_best` by decreasing score, samples in the order drawn, and with `minimum_risk` by
+    decreasing similarity to all.
+    """
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -58,11 +62,11 @@ class ScoredPair:
     source: str
     target: str
     score: float
-    """(`log_probability` + r·length) over the length penalty; see `regard.decoding.score_of`."""
+    """(`log_probability` + `length_reward` · length), divided by a length penalty; see `regard.decoding.score_of`."""
     log_probability: float
     """log p(target | source), natural logarithm."""
     token_log_probabilities: np.ndarray
-    """Log probability of each token of the target, (T + 1); the last is that of the end symbol."""
+    """Log probabilities of the T tokens of the target and of the end symbol, (T + 1)."""
 
     @property
     def num_tokens(self) -> int:
@@ -72,18 +76,22 @@ class ScoredPair:
 
 @dataclass(frozen=True)
 class Origin:
-    """Data from which the record of a translation is made."""
+    """Data from which the attention record of a translation is built."""
 
     hypothesis: Hypothesis
     source: Source
     tokenizers: tuple[Tokenizer, Tokenizer]
     replaced: dict[int, str]
-    """Words that replace the symbols at these positions; an empty text for further symbols of the same word."""
+    """Position of a symbol in the output → the word shown instead of it. If a word consists of several symbols, its first
+    position has the word, and the others have an empty text.
+    """
     given: str | None = None
-    """The text of the target if it was given and not searched for. Its original words are shown, even unknown ones."""
+    """Text of the target if the caller gave it; None if the model produced it. The record shows the original words of this
+    text, even if the model does not know them.
+    """
 
     def record(self, translation: Translation) -> AttentionRecord:
-        """Build the record. The end symbols are tokens, but belong to no word."""
+        """Build the attention record. End symbols are among its tokens, but belong to no word."""
         source_tokens, source_words, source_word_of = self.source.describe(self.tokenizers[0])
         tokens = self.hypothesis.tokens
         ended = len(self.hypothesis.token_log_probabilities) > len(tokens)
@@ -123,11 +131,12 @@ def translation_of(
 
     Args:
         source: The source.
-        hypotheses: The hypotheses, the best first.
+        hypotheses: The hypotheses. The first one becomes the translation, and the others become its alternatives.
         tokenizers: Tokenizers of source and target.
-        replace_unknown: Attention site that chooses the source word for an unknown symbol; None for no replacement.
-        text: The text of the target if it was given and not searched for.
-        held: Function that returns the required words for unknown symbols in a translation's tokens, by position.
+        replace_unknown: Site whose attention chooses the source word that replaces an unknown symbol; None for no replacement.
+        text: Text of the target if the caller gave it; None if the model produced it.
+        held: Function from the tokens of a translation to the words that replace its symbols, for required words that the
+            vocabulary does not contain; see `TargetConstraints.unknown`.
     """
     made = []
     for hypothesis in hypotheses:
@@ -148,7 +157,10 @@ def translation_of(
 
 
 def _replacements(hypothesis: Hypothesis, source: Source, tokenizer: Tokenizer, site: str) -> dict[int, str]:
-    """Return for each unknown symbol the source word most attended to when it was predicted (Luong et al. 2015b)."""
+    """Return the source word for each unknown symbol, by the symbol's position (Luong et al. 2015b).
+
+    It is the word that got the most attention when the symbol was predicted.
+    """
     unknown = [position for position, token in enumerate(hypothesis.tokens) if token == UNKNOWN]
     if not unknown:
         return {}

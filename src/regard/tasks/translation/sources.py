@@ -1,8 +1,8 @@
 """Prepare sources for the model: encode them, split long ones, and build batches.
 
-A source with more tokens than the sources in training is split into parts, at ends of sentences if there are any, else between
-words. The parts are translated separately and joined, so no part of a line is lost. The attention of each part is a block of
-the joined record.
+A source with more tokens than `data.max_tokens`, the limit in training, is split into parts: at ends of sentences if there are
+any, otherwise between words. The parts are translated separately, and their translations are joined, so no text is lost. The
+attention of each part is a block of the joined record.
 """
 
 from bisect import bisect_right
@@ -25,14 +25,14 @@ _SENTENCE_ENDS = frozenset(".!?…;。！？；")
 
 @dataclass(frozen=True)
 class Source:
-    """A text with its ids in one part, or in several parts for a very long text; an empty text has no part."""
+    """A text and its ids, in one part. A very long text has several parts; an empty one has none, except from `guided`."""
 
     text: str
     pieces: tuple[np.ndarray, ...]
     """Ids of each part, with an end symbol."""
 
     def describe(self, tokenizer: Tokenizer) -> tuple[list[str], list[str], list[int]]:
-        """Return the tokens with the end symbols, words, and the word of each token (−1 for end symbols)."""
+        """Return the tokens, the words, and the index of each token's word; each part ends with an end symbol, which has −1."""
         encoding = tokenizer.encode(self.text)
         tokens, word_of, start = [], [], 0
         for piece in self.pieces:
@@ -44,7 +44,7 @@ class Source:
 
 
 def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> list[Source]:
-    """Encode texts, and split those of more than `longest` tokens."""
+    """Encode texts, and split texts of more than `longest` tokens into parts."""
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
     for number, text in enumerate(texts):
@@ -56,7 +56,7 @@ def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> 
 
 
 def guided(source: Source) -> Source:
-    """Return a source with at least one part, because an empty text is also translated if there are constraints."""
+    """Return a source with at least one part: with a prefix or constraints, even an empty text is translated."""
     return source if source.pieces else Source(source.text, (np.array([END]),))
 
 
@@ -70,9 +70,10 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
 
 
 def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
-    """Join the hypotheses of a source's parts, with end symbols between them and their attention in blocks.
+    """Join the hypotheses of a source's parts to one, with the attention of each part as a block.
 
-    The result is finished if all parts are. It ends with an end symbol if the last part does.
+    An end symbol separates a finished part from the next part. The result is finished if all parts are. It includes a last end
+    symbol if the last part is finished.
     """
     if len(pieces) == 1:
         return pieces[0]
@@ -95,7 +96,8 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
     parts = [piece.attention[site] for piece in pieces]
     if site.startswith("decoder"):
         for number, before in enumerate(pieces[:-1], 1):
-            # Without an end symbol between two parts, the column of the start symbol would be that of the previous word.
+            # The start symbol of a part uses the column of the end symbol before it. If there is none, that column belongs
+            # to a word, which must not get the weights of the start symbol.
             if not before.finished:
                 parts[number] = parts[number].copy()
                 parts[number][..., 0] = 0
@@ -105,8 +107,8 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
     """Return the positions at which to split a long text.
 
-    Each part ends at the last end of a sentence within `longest` tokens, else at the last end of a word, else after `longest`
-    tokens.
+    Each part has at most `longest` tokens. It ends at the last end of a sentence in this range; if there is none, at the last
+    end of a word; if there is none either, after `longest` tokens.
     """
     words, owner = encoding.words, encoding.word_of
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
@@ -131,7 +133,7 @@ def _blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def empty_hypothesis(sites: Collection[str]) -> Hypothesis:
     """Return the translation of an empty source, for which the model is not run."""
-    size = {"source": 0, "target": 1}  # the end symbol; sites within the source are empty
+    size = {"source": 0, "target": 1}  # the target has only its end symbol; sites of the encoder have no rows and are left out
     shapes = {site: [size[side] for side in sides(site)] for site in sites}
     maps = {site: np.zeros(shape, dtype=np.float32) for site, shape in shapes.items() if shape[0]}
     return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), maps)

@@ -32,13 +32,15 @@ Model = Seq2Seq | Callable[[int, int], Seq2Seq]
 
 
 class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, TranslationBundle]):
-    """A translator and its data. The loss is −log p(target | source), summed over target words including end symbols."""
+    """A translator and its data. The loss is −log p(target | source), summed over target tokens and end symbols."""
 
     unit: ClassVar[str] = "target tokens"
     taught: TaughtWords | None = None
-    """Probabilities of the teachers, if there are any."""
+    """The teachers' most probable words for each target token; None without teachers."""
     _attention_loss: tuple[Tensor, Tensor] | None = None
-    """Sum of the attention's losses over words, and the number of words, since the last row of the logs, in this process."""
+    """Sum over words of the loss that the attention adds, and the number of these words, since the last row of the logs, in
+    this process; None if the attention added no loss.
+    """
     columns: ClassVar[tuple[str, ...]] = (
         "gold_probability",
         "attention_loss",
@@ -56,7 +58,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
 
     def count(self, indices: np.ndarray) -> int:
-        """Return the number of target words."""
+        """Return the number of target tokens, including end symbols."""
         return int(self.data.train.target_lengths[indices].sum())
 
     def batch(self, indices: np.ndarray) -> Batch:
@@ -65,7 +67,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return self.taught.add_to(batch) if self.taught else batch
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Return the loss with label smoothing and teachers, and −log p of the gold words alone."""
+        """Return the loss to differentiate, with label smoothing, teachers and other parts, and −log p of the gold words."""
         training = self.config.training
         probability = gold_probability(training.teacher_forcing, step, total_steps)
         use_gold = draw_gold(batch.target_in, probability, training.teacher_forcing.unit)
@@ -81,18 +83,18 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         )
 
     def is_repeatable(self) -> bool:
-        """Return True if the decoder is always fed gold words, and neither alignments nor an attention add a loss."""
+        """Return True if the decoder is always fed gold words, and neither gold alignments nor the attention add a loss."""
         forcing = self.config.training.teacher_forcing
         plain = forcing.start >= 1 and forcing.end >= 1 and not self.config.data.alignments
         return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
-        """Add to the sum of the attention's losses since the last row of the logs, without waiting for a GPU."""
+        """Add the loss of the attention in a batch to the sum since the last row of the logs, without waiting for a GPU."""
         before = self._attention_loss or (torch.zeros_like(total), torch.zeros_like(count))
         self._attention_loss = before[0] + total, before[1] + count
 
     def validator(self, machine: Machine) -> TranslationValidator | None:
-        """Return the validator of the loss on all dev pairs, and of BLEU and chrF on some."""
+        """Return an object that computes the loss on all dev pairs, and BLEU and chrF on some; None without dev pairs."""
         if not len(self.data.dev):
             return None
         return TranslationValidator(
@@ -105,7 +107,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         )
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
-        """Return the probability of feeding the gold word, and the mean loss of the attention since the last row."""
+        """Return the probability of feeding the gold word, and the mean loss of the attention since the last row, if any."""
         row = {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
         if self._attention_loss is not None:
             total, count = self._attention_loss
@@ -163,7 +165,10 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         start: Start[Tokenizers] | None,
         progress: bool,
     ) -> TrainableTranslator:
-        """Read the pairs and build the model, with the vocabulary and the weights of `start` if there is one."""
+        """Read the pairs and build the model.
+
+        If there is a `start`, the model gets its vocabulary and weights; else, if there are teachers, their vocabulary.
+        """
         learned = (start.parts.source, start.parts.target) if start else None
         teachers = load_teachers(config.distillation, config.task, TranslationBundle)
         if teachers:

@@ -22,7 +22,7 @@ from regard.training.data import to_device
 
 NUM_SAMPLES = 3
 _DECODING = "greedy"
-"""Search that validations use, which is shown with each score of their translations."""
+"""Name of the search that translates the dev pairs, shown with BLEU and chrF."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class Sample:
 
 @dataclass(frozen=True)
 class TranslationScores(LikelihoodScores):
-    """Scores of one validation; `nll` is the mean per target word over all dev pairs."""
+    """Scores of one validation; `nll` is the mean of −log p per target token over all dev pairs."""
 
     bleu: float
     """BLEU of greedy translations, from 0 to 100."""
     chrf: float
     """chrF of greedy translations, from 0 to 100."""
     bleu_signature: str
-    """sacrebleu's signature, which describes how the score was computed."""
+    """sacrebleu's signature of `bleu`, which describes how the score was computed; empty if nothing was translated."""
     chrf_signature: str
     num_pairs: int
-    """Number of pairs for `nll`."""
+    """Number of pairs over which `nll` was computed."""
     num_translated: int
-    """Number of pairs for `bleu` and `chrf`, which are decoded greedily."""
+    """Number of pairs that were translated for `bleu` and `chrf`."""
     samples: tuple[Sample, ...] = ()
 
     def to_dict(self) -> dict[str, float | int | str]:
@@ -70,7 +70,7 @@ class TranslationScores(LikelihoodScores):
         return {"dev_nll": self.nll, "dev_perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Describe the scores, and show a few translations."""
+        """Return a line with the scores, and lines with a few translations."""
         head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
         lines = []
         if self.num_translated:
@@ -105,11 +105,13 @@ class TranslationValidator(Validator[Seq2Seq]):
 
         Args:
             corpus: The dev pairs.
-            target_tokenizer: Tokenizer that converts output to text, and determines how BLEU splits it.
-            decoding: Settings of the search; validation decodes greedily and ignores the beam size and the length reward.
+            target_tokenizer: Tokenizer that converts the output to text, and selects the options of the metrics
+                (`suitable_metrics`).
+            decoding: Settings of the search. Validation decodes greedily, and ignores the beam size, the length reward, the
+                precision and `replace_unknown`.
             machine: Device and number format.
-            num_translated: Number of pairs to translate.
-            batch_tokens: Maximum number of tokens in a batch, including padding.
+            num_translated: Maximum number of pairs to translate.
+            batch_tokens: Maximum number of tokens in a batch for the loss, including padding; the longer side counts.
         """
         self._corpus, self._tokenizer, self._machine = corpus, target_tokenizer, machine
         self._decoding = replace(decoding, beam_size=1, length_reward=0.0)
@@ -127,7 +129,7 @@ class TranslationValidator(Validator[Seq2Seq]):
         return len(self._loss_batches) + len(self._translated_batches)
 
     def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> TranslationScores:
-        """Compute the loss over all pairs, and translate some.
+        """Compute the loss over all pairs, and translate the chosen ones.
 
         Args:
             model: The model; its mode (training or evaluation) is the same afterwards.

@@ -1,1 +1,1 @@
-"""The layout of files of pairs, labelled texts or texts: their encoding, their header, and the columns to read."""
+"""The layout of files of pairs, labelled texts or plain texts: their encoding, their header, and the columns to read."""

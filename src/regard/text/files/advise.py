@@ -15,7 +15,7 @@ _SHOWN = {
 }  # fmt: skip
 """Encodings that can be suggested, and their usual names."""
 _LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850")
-"""Encodings of the Latin alphabet. If several of them decode a text to the same letters, the first one is chosen."""
+"""Encodings of the Latin alphabet. If several of them fit a text equally well, the first one is chosen."""
 _ALPHABETS = tuple(
     frozenset(letters + letters.upper())
     for letters in (
@@ -35,7 +35,7 @@ _SEARCHED_BYTES = 1 << 26
 
 
 def advise_encoding(path: str | Path) -> str:
-    """Return a sentence with the probable encoding of a file and the setting to use; empty if there is no good guess.
+    """Return a sentence with the probable encoding of a file and advice on how to read it; empty if there is no good guess.
 
     Args:
         path: A file with bytes that are not UTF-8, or with NULs.
@@ -87,7 +87,7 @@ def _detect(sample: bytes) -> str | None:
 
 
 def _fit(sample: bytes, encoding: str) -> float:
-    """Return the largest share of the non-ASCII characters that belong to the letters of one language, or to usual marks."""
+    """Return the share of the non-ASCII characters that are usual marks or letters of the best-fitting language."""
     try:
         beyond = [letter for letter in sample.decode(encoding) if ord(letter) > 127]
     except UnicodeDecodeError:
@@ -96,7 +96,7 @@ def _fit(sample: bytes, encoding: str) -> float:
 
 
 def _find_sample(path: str | Path) -> bytes:
-    """Return up to 64 KiB of the lines that are not UTF-8; if the first 64 KiB contain a NUL, return them."""
+    """Return up to 64 KiB of the lines that are not UTF-8; if the first 64 KiB of the file contain a NUL, return these."""
     found: list[bytes] = []
     size = searched = 0
     rest = b""
@@ -116,7 +116,7 @@ def _find_sample(path: str | Path) -> bytes:
 
 
 def _is_mixed(path: str | Path) -> bool:
-    """Return True if the beginning of a file has many lines with valid UTF-8 beyond ASCII, besides lines that are not UTF-8."""
+    """Return True if more than a tenth of the lines with non-ASCII bytes at the beginning of a file are valid UTF-8."""
     with open_bytes(path) as file:
         lines = [line for line in file.read(_BLOCK_BYTES).split(b"\n")[:-1] if not line.isascii()]
     wrong = sum(1 for _ in _not_utf8(lines))

@@ -1,7 +1,7 @@
-"""The choice of two columns of a table: each column gets two scores, one for each role, from its name and content.
+"""The choice of two columns of a table: every column gets a score for each of two roles, such as text and label.
 
-The pair of columns with the highest score is taken if its lead over every other pair is large enough. If it is not, an error
-shows the columns and names the settings that choose them.
+The scores come from a column's name and content. The two columns with the highest score together are taken if their lead over
+any other two is large enough. If it is not, an error shows the columns and names the settings that choose them.
 """
 
 from abc import ABC, abstractmethod
@@ -20,14 +20,14 @@ MARGIN = 2
 SAMPLE_ROWS = 1000
 """Maximum number of rows from which columns are judged."""
 _MOST_GAIN = TEXT_SCORE - NOT_TEXT_SCORE
-"""Maximum number of points that a constant column can gain in each role if its value changes further down."""
+"""Maximum number of points that a column with a constant value in the first rows can gain if its value changes further down."""
 _LEFT_OUT = -1000.0
-"""Score of a column that is not chosen."""
+"""Score of a column that must not be chosen."""
 _LONGEST_CELL = 2000
-"""Maximum number of characters of a value that are used."""
+"""Maximum number of characters of a value from which a column is judged."""
 _COLUMNS_SHOWN = 12
 COLUMNS_JUDGED = 100
-"""Maximum number of columns that are scored; columns after these must be named in the settings."""
+"""Maximum number of columns that are scored; a column after these can only be chosen in the settings."""
 
 T = TypeVar("T")
 Row = Sequence[object]
@@ -74,12 +74,12 @@ def _shorten(value: str) -> str:
 
 
 class TwoColumns(ABC):
-    """The two columns to look for in a table, and what is known about them."""
+    """The two columns to look for in a table: their names, the settings that choose them, and the rules for their scores."""
 
     what: str
-    """Both columns together in messages, such as `a source and a target`."""
+    """Name of both columns together in messages, such as `a source and a target`."""
     sides: tuple[str, str]
-    """Each of the two columns in messages, such as `the source` and `the target`."""
+    """Name of each of the two columns in messages, such as `the source` and `the target`."""
     settings: str
     """The settings that choose columns, for messages."""
     header: str
@@ -89,9 +89,9 @@ class TwoColumns(ABC):
     one_column: str
     """Advice for files with only one column, for messages."""
     common_width: bool = False
-    """Whether every line needs all columns; if False, it only needs the two wanted ones."""
+    """Whether every line needs all columns; if False, a line only needs those up to the last wanted column."""
     repeating: bool = False
-    """Whether the values of one column repeat. Files are often sorted by such a column."""
+    """Whether the values of one of the two columns repeat, as labels do. Files are often sorted by such a column."""
     encoding: str = "auto"
     """Encoding of the file."""
     alike: bool = False
@@ -114,7 +114,7 @@ class TwoColumns(ABC):
         """Return two scores for each column: as the first and as the second of the two wanted columns."""
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
-        """Return a reason against the best two columns that their scores don't show, or an empty string."""
+        """Return a reason not to take the two columns with the best scores; an empty string if there is none."""
         return ""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class TwoColumns(ABC):
 
     @abstractmethod
     def example(self, names: Sequence[str]) -> str:
-        """Return the options that choose two columns, for messages."""
+        """Return the command-line options that choose two columns by name or number, for messages."""
 
 
 def pick_evenly(rows: Iterable[T]) -> list[T]:
@@ -147,8 +147,9 @@ def sample_rows(
 ) -> Sequence[Row]:
     """Return the rows from which columns are chosen: the first ones, and some of the whole file if it may be sorted by label.
 
-    Such a file begins with many rows that have the same label, so the first rows make the label column look constant. Reading
-    the whole file takes time, so constant columns that cannot be chosen are ignored, such as `lang` beside `label`.
+    A file that is sorted by label begins with many rows that have the same label, so the label column looks constant there.
+    Because reading the whole file takes time, it is read only if a constant column could be chosen. For example, a constant
+    column `lang` beside a column `label` could not.
 
     Args:
         rows: The first rows of the file.
@@ -185,7 +186,8 @@ def choose_columns(
         left_out: Positions of columns that are never chosen.
 
     Raises:
-        DataError: If the settings name a column that does not exist, or it is not clear which columns are wanted.
+        DataError: If there are fewer than two columns, the settings name a column that does not exist or one column twice, or
+            it is not clear which columns are wanted.
     """
     width = len(names) if names is not None else max(map(len, rows), default=0)
     if width < 2:
@@ -282,7 +284,7 @@ def find_position(wanted: str, names: Sequence[str], path: object) -> int:
     """Return the position of a column that is given by name or by number.
 
     Raises:
-        MissingColumnError: If there is no such column; the message lists the columns and the nearest name.
+        MissingColumnError: If there is no such column; the message lists the names of the columns, or their numbers.
     """
     if wanted in names:
         return names.index(wanted)

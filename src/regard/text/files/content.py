@@ -29,8 +29,8 @@ _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNO
 _CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
 TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
-"""Points that a column gets as a candidate for the text: for cells of several words, of one word, without words, and for a few
-values that repeat."""
+"""Points that a column gets as a candidate for the text: if its cells have several words, have one word, have no words (such as
+numbers), or repeat a few values."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ _ENOUGH_WORDS = 30
 _LEAST_SHARE = 0.12
 """Minimum share of the words that must be frequent words of the language."""
 _LEAD = 1.5
-"""Minimum ratio of the number of frequent words in this language to the number in any other language."""
+"""Minimum ratio of the number of words found in the list of the best language to the number found in any other list."""
 _GUESSED_BY = 300
 """Maximum number of texts from which a language is guessed."""
 _ENOUGH_LETTERS = 40
@@ -155,7 +155,7 @@ _SCRIPTS = (
     ("el", r"[\u0370-\u03ff]"), ("he", r"[\u0590-\u05ff]"), ("ka", r"[\u10a0-\u10ff]"), ("hy", r"[\u0530-\u058f]"),
     ("ta", r"[\u0b80-\u0bff]"), ("te", r"[\u0c00-\u0c7f]"), ("bn", r"[\u0980-\u09ff]"), ("hi", r"[\u0900-\u097f]"),
 )  # fmt: skip
-"""Scripts that are used for only one language, or in most files for this language."""
+"""Codes of languages, and the characters of a script that only this language uses, or that most files use for it."""
 _PATTERNS = [(code, re.compile(pattern)) for code, pattern in _SCRIPTS]
 
 _CYRILLIC = (
@@ -163,7 +163,7 @@ _CYRILLIC = (
     ("ru", frozenset("ыэ"), frozenset("іїєґўәқңөүұҳћђџљњ")),
     ("bg", frozenset("ъ"), frozenset("ыэіїєјљњћђџ")),
 )
-"""Letters that a language has, and letters that it lacks."""
+"""Code of each language, letters of which a text must have one, and letters of which it must have none."""
 
 _FREQUENT: Mapping[str, frozenset[str]] = {
     code: frozenset(words.split())
@@ -204,13 +204,13 @@ def guess_language(texts: Iterable[str]) -> str | None:
     """Return the code of the probable language of texts; None if it is not clear.
 
     Args:
-        texts: Texts, of which the first ones are used.
+        texts: Texts, of which the first 300 are used.
     """
     whole = "\n".join(islice(texts, _GUESSED_BY)).casefold()
     letters = sum(map(str.isalpha, whole))
     if letters >= _ENOUGH_LETTERS:
         for code, pattern in _PATTERNS:
-            # A third of a Japanese text can be Chinese characters, so a smaller share of kana is enough to recognise it.
+            # Many characters of a Japanese text are Chinese, so a share of kana above a fifth is enough to recognise it.
             if len(pattern.findall(whole)) * (5 if code == "ja" else 2) > letters:
                 return code
     counts = Counter(_WORD.findall(whole))

@@ -1,7 +1,7 @@
 """Columns of tab-separated and comma-separated files.
 
-Because sentences often contain quotation marks, tab-separated lines are split at tabs without quoting. Only CSV has quoting,
-with strict rules.
+Because sentences often contain quotation marks, tab-separated lines are split at every tab, and quotation marks are part of the
+text. Only in CSV files can cells be quoted, with strict rules.
 """
 
 import csv
@@ -99,10 +99,11 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
 
 
 def _find_remedy(lines: Sequence[str], rows: Sequence[Sequence[str]], layout: Layout) -> str:
-    """Return how to read tab-separated cells that are quoted as in CSV; empty if they are not quoted.
+    """Return advice on how to remove the quotation marks around tab-separated cells; empty if there is none.
 
-    They are quoted if at least half of the cells of a wanted column begin and end with a quotation mark, or if a quoted cell
-    has a line break: a line ends in an open quote, and this line or the next one has too few columns.
+    Advice is given if at least half of the cells of a wanted column begin and end with a quotation mark, or if a quoted cell
+    seems to have a line break: a line ends in an open quote, and this line or the next one has too few columns. In the second
+    case, there is only advice if the lines can be read as CSV.
     """
     columns = ([row[place].strip() for row in rows if place < len(row)] for place in layout.places)
     quoted = any(2 * sum(cell[:1] == cell[-1:] == '"' for cell in cells) >= len(cells) > 0 for cells in columns)
@@ -125,10 +126,13 @@ def _count_between(rows: Iterable[Sequence[str]], least: int, most: int) -> int:
 
 
 def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read rows of a CSV file with quoting; the separator is a comma, a semicolon or a tab.
+    """Read rows of a CSV file, in which cells can be quoted.
+
+    The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
 
     Raises:
-        DataError: If a quote is not closed, or text follows a closing quote; else as for `read_tsv`.
+        DataError: If a quote is not closed, text follows a closing quote, a line is too long, or it is not clear whether commas
+            or semicolons separate the columns; else as for `read_tsv`.
     """
     report.unit = "rows"
     numbered = _csv_rows(path, wanted.encoding, report)
@@ -165,7 +169,7 @@ def _fitting(
     *,
     commas: bool = False,
 ) -> tuple[list[list[str]], list[int]]:
-    """Return the rows with a valid number of columns, and their line numbers; for `commas`, see `is_wider`."""
+    """Return the rows with a valid number of columns and their line numbers; skip other rows. For `commas`, see `is_wider`."""
     kept, places = [], []
     extras = not wanted.common_width
     for row, number in zip(rows, numbers, strict=True):
@@ -181,7 +185,7 @@ def _fitting(
 
 
 def _without_first(rows: Iterable[NumberedRow], reasons: Sequence[str], report: ReadingReport) -> Iterator[NumberedRow]:
-    """Skip the first rows that are not blank, one for each reason."""
+    """Yield the rows without the first ones that are not blank; skip one of these for each reason."""
     waiting = list(reasons)
     for number, row in rows:
         if waiting and any(cell.strip() for cell in row):
@@ -241,7 +245,7 @@ class _Start:
 
     @cached_property
     def width(self) -> int:
-        """The most common number of columns of two or more; 0 if all rows have one column."""
+        """The most common number of columns among rows with two or more columns; 0 if no row has two."""
         widths = Counter(len(row) for row in self.rows if len(row) > 1)
         return max(widths, key=lambda size: (widths[size], size), default=0)
 
@@ -266,13 +270,13 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
     """Choose the separator of a CSV file, and return the first rows, split with it.
 
     A separator can be chosen if it gives at least half of the rows the same number of columns, two or more. If no separator
-    can, it is the comma. If several can, the first of these tests in which they differ decides:
+    can be chosen, the comma is used. If several can, the first of these tests in which they differ decides:
 
-    - It splits the first row that one of them splits, because this may be the header.
-    - It does not break the rules of quoting, as a comma inside quoted cells would.
+    - The separator splits the first row that one of them splits, because this may be the header.
+    - Its rows do not break the rules of quoting, as they would with a comma that is inside quoted cells.
     - It is a tab.
     - It gives more of the rows the same number of columns.
-    - It gives more columns. This does not count if only this separator is followed by spaces, as commas in sentences are.
+    - It gives more columns. This test does not decide if only this separator is followed by spaces, as commas in sentences are.
 
     Raises:
         DataError: If no test decides.
@@ -301,9 +305,10 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
 
 
 def _read_start(head: Sequence[str], separator: str) -> _Start:
-    """Split the first rows of a CSV file.
+    """Split the first rows of a CSV file with one separator.
 
-    Spaces between a separator and a quote are ignored if at least as many rows then have the same number of columns.
+    Spaces between a separator and a quote are ignored if more rows then have the same number of columns; or if as many have it
+    as before, and one of the rows with such spaces had this number.
     """
     plain = _read_head(head, separator) or _Start(separator, False, [])
     opened = [any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in row) for row in plain.rows]

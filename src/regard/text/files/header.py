@@ -31,7 +31,7 @@ _MOST_WORDS = 6
 _MOST_TITLES = 3
 """Maximum number of lines above a header."""
 _DAMAGED = 0.1
-"""Minimum share of the first rows that cannot be decoded for blaming the encoding for an error about columns."""
+"""Minimum share of undecodable rows for which an error about columns names the encoding as the probable cause."""
 _ROWS_TO_COMPARE = 10
 """Minimum number of rows for telling a header from data by the length of cells and by values that are repeated."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
@@ -39,7 +39,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions of the wanted columns in a line."""
+    """Layout of a table: positions of the wanted columns, lines above the data, and valid numbers of columns."""
 
     places: tuple[int, ...]
     names: tuple[str, ...]
@@ -67,9 +67,9 @@ def find_layout(
             the first rows.
 
     Raises:
-        DataError: If there is only one column, the settings name a column that does not exist, most lines have more columns
-            than the header, or the choice is not clear. If the first row or a tenth of the rows cannot be decoded, the message
-            names the probable encoding.
+        DataError: If there is only one column; if the settings name a column that does not exist, or give names although
+            `data.header` is `no`; if most lines have more columns than the header; or if it is not clear which columns are
+            wanted. If the first row or a tenth of the rows cannot be decoded, the message names the probable encoding.
     """
     try:
         return _find_layout(rows, wanted, path, sample)
@@ -145,14 +145,14 @@ def _strip(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _usual_width(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
-    """Return the most common number of columns. If a line only needs two columns, lines with one column are ignored."""
+    """Return the most common number of columns. Unless lines need all columns (`common_width`), those with one are ignored."""
     widths = Counter(map(len, rows))
     counted = list(widths) if wanted.common_width else [width for width in widths if width > 1]
     return max(counted, key=lambda size: (widths[size], size), default=min(len(widths), 1))
 
 
 def _count_titles(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
-    """Return the number of lines with mostly empty or missing cells above the header, such as the title of a sheet."""
+    """Return the number of lines such as a title above the header, in which most cells are empty; 0 if no header follows."""
     width = _usual_width(rows, wanted)
     for place, row in enumerate(rows[: _MOST_TITLES + 1]):
         if sum(map(bool, row)) > max(1, width // 2):
@@ -196,7 +196,8 @@ def is_wider(row: Sequence[str], width: int, *, extras: bool, commas: bool = Fal
         row: The cells of the row.
         width: Number of columns.
         extras: If True, numbers, dates, web addresses and licences are not text.
-        commas: If True, commas separate the cells, so that digits after digits may be the decimals of a number such as `3,50`.
+        commas: If True, commas separate the cells. Then a cell that begins with a digit is text if the cell before it ends with
+            one, because both may be one number in the text, such as `3,50`.
     """
     return any(
         (cell.strip() and not (extras and is_extra(cell))) or (commas and before[-1:].isdigit() and cell[:1].isdigit())
@@ -205,7 +206,7 @@ def is_wider(row: Sequence[str], width: int, *, extras: bool, commas: bool = Fal
 
 
 def _count_wider(rows: Sequence[Sequence[str]], width: int, *, extras: bool) -> Counter[int]:
-    """Map each number of columns above `width` to the number of rows that have text up to there."""
+    """Count the rows with text after `width` columns, by the position of their last cell that is not empty, from 1."""
     wider = (row for row in rows if is_wider(row, width, extras=extras))
     return Counter(max(place for place, cell in enumerate(row) if cell) + 1 for row in wider)
 
@@ -217,7 +218,7 @@ def _advise_on_width(rows: Sequence[Sequence[str]], width: int, wanted: TwoColum
 
 
 def _find_same(rows: Iterable[Sequence[str]], header: Sequence[str], width: int) -> list[list[str]]:
-    """Return the rows with this number of columns, without the header. In other rows, values may be in the wrong columns."""
+    """Return the rows with `width` columns, without the header. In other rows, values may be in the wrong columns."""
     return [row for row in _strip(rows) if len(row) == width and row != header]
 
 
@@ -235,12 +236,14 @@ def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
 def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoColumns) -> bool:
     """Return True if the first row names the columns and is not an example.
 
-    It is a header if its cells could be names, no cell is repeated further down in its column, and one of these is true:
+    It is a header if at least two cells are filled, all filled cells could be names, no cell is repeated further down in its
+    column, at most one column with values has an empty cell in the first row, and one of these is true:
 
     - The cells are names that columns usually have.
-    - A column holds numbers, dates or addresses below the first row, but not in it.
-    - A cell is written like an identifier.
-    - Every cell differs from the values of its column: it is not one of the labels, or much shorter than the texts.
+    - A column holds numbers, dates, addresses or codes below the first row, but not in it.
+    - A cell is written like an identifier (`review_text`), and no cell below it is.
+    - Every cell that can be compared differs from the cells below it: it is the only one that is not repeated, or it is much
+      shorter than the texts.
 
     Args:
         first: The first row that is not blank, stripped.
@@ -251,7 +254,8 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
     if len(filled) < 2 or not all(map(_could_be_name, filled)):
         return False
     below = [build_column(place, name, rest) for place, name in enumerate(first)]
-    if sum(not column.name and any(column.cells) for column in below) > 1:  # spreadsheets export empty columns too
+    # Columns without values, which spreadsheets export too, need no name.
+    if sum(not column.name and any(column.cells) for column in below) > 1:
         return False
     if any(column.name and column.name.casefold() in {str(cell).casefold() for cell in column.cells} for column in below):
         return False
@@ -287,7 +291,7 @@ def _differs(columns: Sequence[Column]) -> bool:
         if len(cells) < _ROWS_TO_COMPARE or not column.name:
             continue
         if column.content.repeats:
-            # Every value below the first row is repeated, and the first one is not.
+            # The cell is a name if every value below occurs at least twice. If one occurs once, few rows prove nothing.
             if len(cells) >= MANY or min(Counter(cells).values()) > 1:
                 verdicts.append(min(Counter(cells).values()) > 1)
             continue

@@ -19,7 +19,7 @@ _ENDS_LATE = re.compile(r"[-+0-9.eE]")
 
 
 def is_json_array(path: Path, encoding: str) -> bool:
-    """Return True if a file begins like a JSON array of objects."""
+    """Return True if a file begins like a JSON array of objects, or like an empty array."""
     with open_utf8(path, encoding) as file:
         begin = file.read(4096).decode("utf-8", "replace").lstrip()
     return begin.startswith("[") and begin[1:].lstrip()[:1] in ("{", "]", "")
@@ -36,7 +36,7 @@ def read_elements(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
         The number of an element, from 1, and its value.
 
     Raises:
-        DataError: If the file is not one JSON array, or an element has more than 16 million characters.
+        DataError: If the file is not one JSON array, or an element is too long (16 million characters) or nested too deeply.
     """
     decoder = json.JSONDecoder()
     with open_utf8(path, encoding) as file:
@@ -70,7 +70,7 @@ class _Text:
         self.buffer, self.place, self._ended = "", 0, False
 
     def skip_space(self) -> None:
-        """Move to the next character that is not a space."""
+        """Move to the next character that is not white space."""
         while True:
             found = _SPACE.match(self.buffer, self.place)
             assert found

@@ -1,4 +1,4 @@
-"""Columns of JSON: objects, one per line or in one array."""
+"""Columns of JSON files with one object per line, or with all objects in one array."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterato
     The columns are chosen from the keys of the first objects. A null or a missing key counts as an empty text.
 
     Raises:
-        DataError: If a line or an element is not a JSON object, or has a value of a type not in `wanted.kinds`; or if it is not
-            clear which keys are wanted.
+        DataError: If a line or an element is not a JSON object; if the value of a chosen key has a type that is not in
+            `wanted.kinds`; if the settings name a key that does not exist; or if it is not clear which keys are wanted.
     """
     array = is_json_array(path, wanted.encoding)
     if array:
@@ -148,7 +148,7 @@ def _choose_keys(
     where: str,
     sample: Callable[[], Sequence[Mapping[str, Any]]],
 ) -> tuple[Keys, ...]:
-    # The first value of a key that is neither null nor empty decides whether the key can be a column.
+    # Whether a key can be a column depends on its first value that is neither null nor an empty list or object.
     first: dict[Keys, Any] = {}
     for row in rows[:SAMPLE_ROWS]:
         for keys, value in _find_values(row):
@@ -164,7 +164,7 @@ def _choose_keys(
         shapes = "".join(f"; '{name}' holds {shape}" for name, value in unusable.items() if (shape := describe_shape(value)))
         raise DataError(f"{path}, {where}: has {len(found)} {kind}values (keys: {held}{shapes}), expected {wanted.what}")
 
-    scored = found[:COLUMNS_JUDGED]  # an object with other keys in each row can have thousands of columns
+    scored = found[:COLUMNS_JUDGED]  # objects with different keys in each row can give thousands of columns
 
     def values(objects: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         return [[_look_up(row, keys) for keys in scored] for row in objects]
@@ -175,7 +175,7 @@ def _choose_keys(
 
 
 def _find_values(row: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
-    """Yield the keys of a row, and those of the objects in it, with their values."""
+    """Yield each key of a row with its value; for a value that is an object, yield the keys in that object instead."""
     for name, value in row.items():
         if isinstance(value, dict):
             yield from (((name, inner), held) for inner, held in value.items())

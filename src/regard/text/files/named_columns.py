@@ -1,4 +1,7 @@
-"""The choice of two columns that have names and types, as in JSON and Parquet; a column in another is named `outer.inner`."""
+"""The choice of two columns that have names and types, as in JSON and Parquet.
+
+A column inside another is named `outer.inner`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +21,9 @@ _DEEPEST = 8
 def choose_keys(
     found: Sequence[Keys], rows: Sequence[Sequence[Any]], unusable: Mapping[str, Any], wanted: TwoColumns, path: Path
 ) -> tuple[Keys, ...]:
-    """Choose two columns, and check that a column with a better name can be read.
+    """Choose two columns, and check that no column with a better name was ignored because it cannot be read.
 
-    If the choice is not clear, columns that are empty in most rows are left out.
+    If the choice is not clear, it is repeated without the columns that are empty in most rows.
 
     Args:
         found: The columns that can be read.
@@ -30,8 +33,8 @@ def choose_keys(
         path: The file, for messages.
 
     Raises:
-        DataError: As for `choose_columns`, or if a column that cannot be read is named in the settings, or is named like a
-            wanted column while the name of the chosen one says nothing.
+        DataError: As for `choose_columns`; or if the settings name a column that cannot be read; or if a column that cannot be
+            read is named like a wanted column, and the name of the chosen column is not a certain or usual one.
     """
     unusable = {name: value for name, value in unusable.items() if describe_shape(value)}
     given = wanted.given()
@@ -74,7 +77,9 @@ def choose_keys(
 def _choose_usual(
     names: Sequence[str], rows: Sequence[Sequence[Any]], wanted: TwoColumns, path: Path
 ) -> tuple[int, int] | None:
-    """Choose two of the columns that have a value in at least half of the rows, so that optional keys can leave no doubt.
+    """Choose two of the columns that have a value in at least half of the rows.
+
+    Optional keys, which few rows have, then cannot make the choice unclear.
 
     Returns:
         The positions of the columns; None if the choice is not clear, or the name of a chosen column says nothing or less than
@@ -90,7 +95,7 @@ def _choose_usual(
     except DataError:
         return None
     for place, given, side in zip(places, wanted.given(), (0, 1), strict=True):
-        # An incomplete label must not be replaced silently.
+        # A label column with many missing values must not be replaced silently with another column.
         better = max(_rate_name(names[other], side, wanted) for other in rare)
         if not given and (_rate(names[place], side, wanted) <= 0 or _rate_name(names[place], side, wanted) < better):
             return None
@@ -126,12 +131,12 @@ def _is_known(name: str, *, usual: bool) -> bool:
 
 
 def _rate(name: str, side: int, wanted: TwoColumns) -> float:
-    """Return the score of a column's name, or of its last part."""
+    """Return the score of a column's name or of its last part, whichever is higher."""
     return max(_rate_name(part, side, wanted) for part in (name, _last(name)))
 
 
 def _rate_name(name: str, side: int, wanted: TwoColumns) -> float:
-    """Return the score of a column's name alone."""
+    """Return the score of a column without values, which depends on its name alone."""
     return wanted.scores([Column(0, name, [])])[0][side]
 
 

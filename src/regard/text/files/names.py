@@ -14,7 +14,7 @@ _SEPARATORS = re.compile(r"[\W_]+")
 EXACT = (8, 6, 3)
 """Scores of column names that are certain, usual and possible names of the wanted column."""
 PARTIAL = (5, 4, 2)
-"""Scores of column names that contain such a name among other words."""
+"""Scores of column names that contain a certain, usual or possible name among other words."""
 METADATA_SCORE = -6
 """Score of names of columns that are neither a text nor a label: row numbers, dates, authors."""
 

@@ -23,7 +23,7 @@ def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
         what: Expected content of the file, for messages.
 
     Raises:
-        DataError: If the file is missing, a folder, empty or unreadable.
+        DataError: If the file is missing, empty or unreadable, or is a folder, pipe or device.
     """
     path = Path(path)
     try:
@@ -64,7 +64,8 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file, unpack it if it begins like gzip, and convert errors while reading to a DataError.
 
     Raises:
-        DataError: As for `check_file`, or if the file is truncated or damaged.
+        DataError: As for `check_file`; or if a gzip file is truncated or damaged; or if the file is an office document, or is
+            packed in another way than gzip.
     """
     path = check_file(path)
     with path.open("rb") as plain:
@@ -164,7 +165,7 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
         encoding: Its encoding; `auto` for the encoding of its byte order mark, or UTF-8 without a mark.
 
     Raises:
-        DataError: As for `open_bytes`.
+        DataError: As for `open_bytes`, or if Python does not have the encoding or cannot decode it in parts.
     """
     known = encoding == "auto" or is_utf8(encoding)
     if not known and codecs.lookup(encoding).incrementaldecoder is None:
@@ -235,7 +236,7 @@ memory.
 LONGEST_SIDE = 1 << 16
 """Maximum number of characters in a sentence or text; longer ones would only cost memory in tokenizers."""
 CHUNK_CHARACTERS = 1 << 22
-"""Maximum number of characters of rows in memory at once if rows can be long; at least one row is read."""
+"""Number of characters after which a chunk of rows ends, so that long rows cannot fill the memory."""
 
 _FEWEST_RETURNS = 12
 """Minimum number of lines that end in `\\r` for which a file without `\\n` is refused. A line may contain a few `\\r`."""
@@ -256,10 +257,11 @@ def line_blocks(path: str | Path, encoding: str = "auto", *, any_line_ends: bool
         any_line_ends: If True, lines that end in `\\r` only are accepted and stay one line, for files that hold a single text.
 
     Yields:
-        The number of the block's first line, from 1, and the lines.
+        The number of the block's first line, from 1, and the lines. A line that is longer than `LONGEST_LINE` is replaced with
+        `OVER_LONG_LINE` in a block of its own.
 
     Raises:
-        DataError: As for `open_bytes`, or if the lines end in `\\r` only and `any_line_ends` is False.
+        DataError: As for `open_utf8`, or if the lines end in `\\r` only and `any_line_ends` is False.
     """
     with open_utf8(path, encoding) as file:
         number, rest, passing = 1, b"", False

@@ -26,7 +26,8 @@ def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Itera
     """Read the columns of a Parquet file. A null counts as an empty text.
 
     Raises:
-        DataError: If the file is not Parquet or is damaged, has fewer than two usable columns, or lacks the requested columns.
+        DataError: If the file is not Parquet or is damaged, has fewer than two usable columns, or lacks the requested columns;
+            or if it is not clear which columns are wanted.
     """
     report.unit = "rows"
     with open_bytes(path) as file, tempfile.TemporaryFile() as plain:
@@ -101,7 +102,7 @@ def _find_columns(schema: pa.Schema, kinds: tuple[type, ...]) -> list[Keys]:
 
 
 def _find_fields(schema: pa.Schema) -> Iterator[tuple[Keys, pa.DataType]]:
-    """Yield the names of columns, and those of the columns in them, with their types."""
+    """Yield the name of each column with its type; for a struct, yield the names of the columns inside it instead."""
     for field in schema:
         if pa.types.is_struct(field.type):
             yield from (((field.name, inner.name), inner.type) for inner in field.type)
@@ -151,7 +152,10 @@ def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Return the values of a column. Over-long texts are truncated, but stay long enough to be recognised as over-long."""
+    """Return the values of a column, empty for nulls.
+
+    Over-long texts are truncated, but stay long enough to be recognised as over-long.
+    """
     empty: Any = [] if _kind_of(column.type) is list else ""
     try:
         values = [empty if value is None else value for value in column.to_pylist()]

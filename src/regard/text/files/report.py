@@ -67,7 +67,9 @@ class ReadingReport:
     columns: list[str] = field(default_factory=list)
     """Names or numbers of the columns that were read; empty for files without columns."""
     unit: str = "lines"
-    """Unit of counting: `lines`, `rows` if a row can span lines or the file has no lines, or `files` if each holds one text."""
+    """Unit of counting: `lines`; `rows` if a row can span lines or the file has no lines; `paragraphs`; or `files` if each file
+    holds one text.
+    """
     read: int = 0
     kept: int = 0
     kind: str = "pairs"
@@ -78,7 +80,7 @@ class ReadingReport:
     first: str = ""
     """The first kept pair or text as it was read, shortened and in quotation marks."""
     advice: str = ""
-    """Advice about skipped lines or quotation marks, and the names of files that were not read; empty for neither."""
+    """Advice on how the files were read, such as on skipped lines, and the names of files that were not read; may be empty."""
 
     def skip(self, reason: str, line: int) -> None:
         """Count a skipped line."""
@@ -152,7 +154,7 @@ _FEWEST = 10
 class SkipLimit:
     """A check that raises an error if more lines of a file are unusable than `data.allow_skipped` allows.
 
-    Duplicate pairs, blank lines, a header, and pairs beyond `max_tokens` or `max_pairs` do not count as unusable.
+    Duplicates, blank lines, a header, and examples beyond `max_tokens`, `max_pairs` or `max_texts` do not count as unusable.
     """
 
     def __init__(self, allowed: float, encoding: str, report: ReadingReport) -> None:
@@ -162,12 +164,13 @@ class SkipLimit:
     def check(self, paths: Sequence[Path], *, name: str = "", whole: bool = True) -> None:
         """Check the lines that were read since the last call.
 
-        If no line of any file was kept, this only sets the report's advice, because the reader then raises its own error.
+        If `whole` is True and no line was kept, this only sets the report's advice, because the reader then raises its own
+        error.
 
         Args:
-            paths: The files that were read since then.
+            paths: The files that these lines come from.
             name: Name for these files in messages; empty to show their paths.
-            whole: If True, these are all files.
+            whole: Whether `paths` are all files that the reader reads.
 
         Raises:
             DataError: If too many lines are unusable.

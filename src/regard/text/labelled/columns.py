@@ -13,7 +13,7 @@ _LONGEST_LABEL_WORDS = 8
 _NUMBERED_LABEL = 2
 """Score of a name such as `label_id` or `Class Index` as the name of a label."""
 _LONGEST = 2
-"""Bonus for a column with a usual name for texts if its texts are at least twice as long as the texts of any other column."""
+"""Bonus for a column with a name for texts if its texts are at least twice as long as the texts of any other column."""
 
 
 class LabelledColumns(TwoColumns):
@@ -59,7 +59,10 @@ class LabelledColumns(TwoColumns):
         ]
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
-        """Return a reason against the best columns if labels hardly ever repeat, or three or more columns hold only 0 and 1."""
+        """Return a reason against the best columns if labels hardly ever repeat, or three or more columns hold only 0 and 1.
+
+        The second reason does not count if `data.label` is set, or if the label column holds other values.
+        """
         if columns[best[1]].content.varies and self.scores(columns)[best[1]][1] < 0:
             return f"a label must repeat, but nearly all values of {columns[best[1]]} are different"
         marks = [str(column) for column in columns if column.place != best[0] and _is_mark(column)]

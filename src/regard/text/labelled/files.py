@@ -51,7 +51,7 @@ class LabelFiles:
     form: str
     """Format of a table, `text` for one text file for each label, or `folders` for one folder for each label."""
     ignored: list[str]
-    """Files and folders beside them that are not read."""
+    """Paths of files and folders in the given folders that are not read."""
 
 
 def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFiles:
@@ -62,8 +62,9 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
         data: Settings, of which `format` and `encoding` are used.
 
     Raises:
-        DataError: If no file is given, a file cannot be read, the number of files does not fit the format, folders do not
-            look like labels with one text per file, or a folder holds both label files and folders of texts.
+        DataError: If no file is given, a file cannot be read, the number of files does not fit the format, one of several files
+            is named like a table, two labels are the same, folders do not look like labels with one text per file, or a folder
+            holds folders of texts beside label files or a table.
     """
     if not paths:
         raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
@@ -98,10 +99,12 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
         form: `auto` or `text`.
 
     Returns:
-        The folders; None if they are not two or more, or if there is a table beside them and the format is `auto`.
+        The folders; None if there are fewer than two or a path is not a folder. If `form` is `auto` and a table is beside the
+        folders, also None, unless all folders hold only text files.
 
     Raises:
-        DataError: If the folders don't look like labels with one text per file, or the files beside them could be label files.
+        DataError: If the folders don't look like labels with one text per file, two have the same label, or it is not clear
+            whether the folders or the files beside them are meant.
     """
     files: list[Path] = []
     ignored: list[Path] = []
@@ -170,7 +173,7 @@ def _describes(file: Path) -> bool:
 
 
 def _expand(path: Path) -> tuple[list[Path], list[str]]:
-    """Return a file, or the files in a folder except those that describe the others, and the names of the others."""
+    """Return a file, or the files in a folder without descriptions such as a readme; and the paths that are left out."""
     if not _holds(path.is_dir):
         return [path], []
     files, folders = _scan(path)

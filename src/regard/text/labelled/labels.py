@@ -49,7 +49,7 @@ class Labels:
 
         Args:
             name: The label.
-            where: Place of this label for messages, such as `reviews.tsv, line 3`.
+            where: File and line of this label, for messages, such as `reviews.tsv, line 3`.
 
         Raises:
             DataError: If training had no such label.

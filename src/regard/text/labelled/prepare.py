@@ -50,12 +50,16 @@ def prepare_labelled(
             and so are the labels if they include all labels of these texts.
 
     Returns:
-        The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
+        The corpora, memory-mapped from the cache, with the tokenizer, the labels and the report. The same files and settings
+        give the same bytes.
 
     Raises:
-        DataError: If a file cannot be read or has no usable text; if there is a single label, a label with a single text, or a
-            label in the dev files that training does not have; or if the cache cannot be written.
-        ConfigError: If the tokenizer needs a package that is not installed.
+        DataError: If a file cannot be read or has no usable text; if texts have one label each, and there is a single label or
+            a label with a single text; if there are more folds than texts; if dev files have a label that training does not
+            have; if training files, dev files and `learned` differ in whether a text may have several labels; or if the cache
+            cannot be written.
+        ConfigError: If the tokenizer needs a package that is not installed or a language that spaCy does not have, or one of
+            its limits is too small.
     """
     return prepare_data(_LabelledSchema(data, tokenizer, learned), seed=seed, progress=progress)
 

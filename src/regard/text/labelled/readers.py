@@ -67,7 +67,7 @@ class LabelledChunk:
 
     @property
     def columns(self) -> tuple[list[str]]:
-        """The texts."""
+        """The texts, as the only column."""
         return (self.text,)
 
 
@@ -136,7 +136,7 @@ class _Cleaner:
             texts: The texts as read.
             cells: Content of the label column.
             lines: Their line numbers.
-            where: Text that is added to the reasons in the report.
+            where: Addition to the reasons in the report, which names the file or the label; empty for a table.
         """
         over_long = [text is OVER_LONG_LINE for text in texts]
         texts = [text if isinstance(text, str) else spell(text) if text != [] else "" for text in texts]
@@ -179,7 +179,7 @@ class _Cleaner:
         return None if is_unicode(whole) else NOT_UNICODE
 
     def _labels(self, cell: Any) -> tuple[str, ...] | None:
-        """Return the labels in a cell; None if one of them is not a valid label."""
+        """Return the labels in a cell; None if one of them is too long."""
         if isinstance(cell, list):
             return self._clean_labels([spell(item) for item in cell if item is not None])
         cell = cell if isinstance(cell, str) else spell(cell)

@@ -20,7 +20,7 @@ from regard.text.split import Hashes, first_occurrences, hash_pairs, mark
 from regard.text.spool import Spool, spool_texts
 
 _LAST_HEADER = 5
-"""Maximum number of the line that an error suggests as a header."""
+"""Number of the last line that an error message may suggest as a header."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,14 @@ def select(
         texts: All texts.
         data: The settings.
         seed: Seed for choosing the held-out texts.
-        report: Report, which counts the texts that are left out as skipped.
+        report: Report, in which texts that are left out are counted among the skipped ones.
         known: The labels of a model that training starts from; None without such a model. If they include all labels of the
             texts, each label keeps its number in that model.
 
     Raises:
         DataError: If no text has a label; if texts have one label each, and all have the same label or a label has only one
-            text; or if there are more folds than different texts.
+            text; if there are more folds than different texts; or if texts have several labels and those of the model have one
+            each, or vice versa.
     """
     hashes, size = texts.hashes[0], len(texts)
     whole = hash_pairs(hashes, _label_sets(texts.labels))

@@ -47,7 +47,7 @@ class Groups:
     """The group of each text; groups are numbered in the order of their first texts."""
     sizes: Indices
     stratum: Indices
-    """The rarest label of each group, by number; −1 if its texts have no labels."""
+    """Number of the rarest label of each group; −1 if its texts have no labels."""
 
 
 def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:

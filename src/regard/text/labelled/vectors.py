@@ -1,8 +1,8 @@
 """Word vectors in the text formats of GloVe, fastText and word2vec, read as a stream. Only the needed words are kept.
 
-A line is a word and its numbers, separated by spaces. In fastText and word2vec, the first line has two whole numbers, the
-number of words and the width; GloVe has no such line. A word may contain spaces (GloVe 840B has `. . .`), so lines are split
-from the right.
+A line is a word and its numbers, separated by spaces. In fastText and word2vec, the first line has two whole numbers: the
+number of words, and the width (the number of values of a vector). GloVe has no such line. A word may contain spaces (GloVe 840B
+has `. . .`), so lines are split from the right.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
 
     Args:
         path: A text file, plain or gzip.
-        words: The words, (words,).
+        words: The words.
         any_case: If True, a word that is not in the file gets the vector of its lower-case form, else of its capitalised or
             upper-case form.
 

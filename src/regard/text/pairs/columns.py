@@ -18,11 +18,12 @@ from regard.text.files.names import (
 )
 
 _LANGUAGE, _IN_LANGUAGE, _ANY_LANGUAGE, _OTHER_LANGUAGE = 8, 6, 5, -4
-"""Scores of names: the side's language, several words with it, any language if the settings name none, another language."""
+"""Scores of a column's name if it is the language of the side (source or target), if it contains this language among other
+words, if it is any language and the settings name none for the side, and if it is another language."""
 _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 """Further names that columns of pairs may have."""
 _LOOKS_RIGHT, _LOOKS_WRONG = 4, -2
-"""Scores of a column's content: text in the side's language, text in another language."""
+"""Scores of a column's content: text in the language of the side (source or target), text in another language."""
 
 
 class PairColumns(TwoColumns):

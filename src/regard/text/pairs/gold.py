@@ -30,7 +30,7 @@ from regard.text.split import hash_pairs, hash_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 Place = tuple[int, Sequence[Link]]
-"""The line of the file, and its links (source word, target word)."""
+"""Number of a line of the alignment file, and the links in that line (source word, target word)."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class GuidedCorpus(EncodedCorpus):
 
     Args:
         path: As for `EncodedCorpus`.
-        offsets: Index at which the links of each pair begin, (N + 1,).
-        links: Source symbol and target symbol of each link, (L,2).
+        offsets: Index into `links` at which the links of each pair begin, and the end of the last, (N + 1,).
+        links: Positions of the source symbol and of the target symbol of each link in their sentences, (L,2).
     """
 
     def __init__(self, path: str | Path, offsets: npt.NDArray[np.int64], links: npt.NDArray[np.int32]) -> None:
@@ -73,7 +73,8 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
     """Add the alignments of `data.alignments` to the training pairs.
 
     Raises:
-        DataError: If the file cannot be read, is longer than the file of pairs, or has links to words that do not exist.
+        DataError: If the file cannot be read, is not in Pharaoh format, has an alignment after the last pair, has links to
+            words that do not exist, or links no words of the training pairs.
     """
     known = _read(data)
     offsets, links = [0], [np.zeros((0, 2), np.int32)]
@@ -92,7 +93,7 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
 
 
 def _read(data: DataConfig) -> Mapping[int, Place]:
-    """Return the line and links of each pair that has links."""
+    """Return the line number and the sure links of each pair that has an alignment, by the hash of the pair."""
     lines = _lines(data.alignments)
     wanted: dict[int, str] = {}
     for number, line in enumerate(lines, 1):

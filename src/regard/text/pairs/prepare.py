@@ -56,11 +56,13 @@ def prepare(
         learned: The tokenizers of a model that training starts from, which are used instead of new ones.
 
     Returns:
-        The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
+        The corpora, memory-mapped from the cache, with the tokenizers and the report. The same files and settings give the
+        same bytes.
 
     Raises:
         DataError: If a file cannot be read or has no usable pair, or the cache cannot be written.
-        ConfigError: If the settings of the tokenizers contradict each other or need a package that is not installed.
+        ConfigError: If the settings of the tokenizers contradict each other, need a package that is not installed or a language
+            that spaCy does not have, or have a limit that is too small.
     """
     return prepare_data(_PairSchema(data, tokenizers, learned), seed=seed, progress=progress)
 

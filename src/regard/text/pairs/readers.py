@@ -73,7 +73,7 @@ def read_parallel(source: Path, target: Path, wanted: PairColumns, report: Readi
 
 
 def _find_header(paths: tuple[Path, Path], wanted: PairColumns) -> bool:
-    """Return True if both files begin with a header, such as `English` and `German`.
+    """Return True if both files begin with a header, such as `English` and `German`, or `data.header` says so.
 
     Raises:
         DataError: If only one file does, because then line n of one is not the translation of line n of the other.
@@ -185,7 +185,7 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
 
 
 def _check_parallel(paths: Sequence[Path], encoding: str) -> None:
-    """Check that two files do not look like tables, such as the parts of a larger one.
+    """Check that two files do not look like tables, such as two parts of one data set.
 
     Line n of one table would not be the translation of line n of the other.
 

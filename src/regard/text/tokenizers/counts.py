@@ -25,7 +25,7 @@ class SymbolCounts:
         self._counts += np.bincount(ids, minlength=len(self._counts))
 
     def summary(self) -> dict[str, Any]:
-        """Return plain data: the numbers of tokens, unknown tokens, and symbols seen once or never; the most frequent ones."""
+        """Return numbers of tokens, unknown tokens, and symbols seen once or never, and counts of the most frequent symbols."""
         ordinary = self._counts[len(SPECIAL_TOKENS) :]
         order = np.argsort(-ordinary, kind="stable")[:SHOWN]
         tokens = self._tokenizer.vocabulary()[len(SPECIAL_TOKENS) :]

@@ -1,8 +1,8 @@
 """Join words to a sentence, with spaces placed by rules.
 
 The rules cover punctuation, brackets, quotation marks, apostrophes and contractions, numbers with signs, and scripts without
-spaces. English and German have their own rules, French, Italian and Catalan a few; other languages use common rules. Case is
-not changed.
+spaces. Most rules, also those for English contractions, are the same for all languages; German, French, Italian, Catalan,
+Occitan, Swedish, Czech, Chinese, Cantonese and Japanese have a few of their own. Case is not changed.
 """
 
 import re
@@ -62,7 +62,14 @@ class _Joiner:
         return "".join(text)
 
     def glue(self, before: str, word: str, after: str, *, last: bool) -> tuple[bool, bool]:
-        """Return two flags: no space before the word, and no space after it; `last` is True for the word's last occurrence."""
+        """Return two flags: no space before the word, and no space after it.
+
+        Args:
+            before: The word before; empty for none.
+            word: The word.
+            after: The word after; empty for none.
+            last: Whether this is the last occurrence of the word in the sentence.
+        """
         quotation = self.quotation(before, word, last)
         if quotation is not None:
             return quotation
@@ -105,7 +112,7 @@ class _Joiner:
         return None
 
     def spaceless(self, before: str, word: str) -> bool:
-        """Return whether two words are in a script without spaces."""
+        """Return whether two words need no space between them because of their script or language."""
         if not before:
             return False
         one, other = bool(_CJK.match(before[-1])), bool(_CJK.match(word[:1]))

@@ -31,7 +31,7 @@ _SUBWORD_UNIT = (
 
 
 def _word_pattern(letter: str) -> str:
-    """Return the Oniguruma pattern of a word with the characters `letter`; a run of equal punctuation marks is a word."""
+    """Return the Oniguruma pattern of a word whose characters match the pattern `letter`."""
     joint = (
         r"(?<=\p{Nd})[.,:'’](?=\p{Nd})"  # 3.14, 1,000, 10:30
         r"|(?<=[\p{L}\p{M}])['’.·](?=\p{L})"  # don't, U.S
@@ -77,7 +77,7 @@ class Scheme(ABC):
         """Split a chunk, which contains no space, into words."""
 
     def units(self, word: str, *, first: bool) -> Sequence[str]:
-        """Split a word into units; `first` is True if a space precedes the word."""
+        """Split a word into units, which the vocabulary looks up; `first` is True if a space precedes the word."""
         return (word,)
 
     @abstractmethod
@@ -106,7 +106,7 @@ class WhitespaceScheme(Scheme):
 
 
 class WordsScheme(Scheme):
-    """Words by Unicode's rules (UAX 29), with each punctuation mark as a word.
+    """Words by rules based on Unicode's (UAX 29). A punctuation mark, or a run of equal ones, is a word.
 
     Numbers with separators, words with apostrophes and hyphens, and emoji with modifiers are not split. Chinese and Japanese
     are split into characters.

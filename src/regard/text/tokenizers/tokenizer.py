@@ -45,7 +45,7 @@ class Encoding:
 
 
 class Tokenizer:
-    """Conversion of text to ids and back. Build a tokenizer with `build_tokenizers` or `Tokenizer.load`.
+    """Conversion of text to ids and back. Get one from `build_tokenizer`, `build_tokenizers` or `Tokenizer.load`.
 
     Args:
         symbols: The vocabulary.
@@ -123,7 +123,7 @@ class Tokenizer:
         return self.scheme.join([self._spelled(replace.get(position), number) for position, number in kept])
 
     def describe(self, ids: Sequence[int]) -> Encoding:
-        """Return the words of a model's output. Unknown symbols are words with the text `<unk>`, or parts of words."""
+        """Return the symbols and the words of a model's output. An unknown symbol is a word `<unk>`, or part of a word."""
         numbers = [int(number) for number in ids]
         tokens = [self.symbols.tokens[number] for number in numbers]
         ordinary = [position for position, number in enumerate(numbers) if number == UNKNOWN or number >= _NUM_SPECIAL]
@@ -217,7 +217,7 @@ class Tokenizer:
             return tokens, list(range(len(tokens)))
         # A letter replaces the unknown symbol, so that the symbol belongs to the surrounding word.
         spelled = ["".join("x" if token == UNKNOWN_TOKEN else token).replace(self.scheme.space, " ") for token in tokens]
-        owner_at: list[int] = []  # token of each character of the text; a space belongs to the next word
+        owner_at: list[int] = []  # word of each character of the text; a space belongs to the next word
         number = 0
         for chunk in "".join(spelled).split(" "):
             pieces = self.scheme.split(chunk)
@@ -310,7 +310,7 @@ def build_tokenizers(
         The tokenizers of source and target; the same object twice if joint.
 
     Raises:
-        ConfigError: If settings contradict each other, or spaCy or the language is missing.
+        ConfigError: If settings contradict each other, spaCy or the language is missing, or a limit is too small.
         DataError: If no text is given.
     """
     if config.joint and config.source != config.target:

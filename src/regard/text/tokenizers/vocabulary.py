@@ -57,7 +57,7 @@ def learn(units: Counter[str], config: FixedTokenizerConfig, *, progress: bool =
     Args:
         units: Count of each unit of the scheme (word, character, or word with its space mark).
         config: The kind and its limits.
-        progress: Whether to show a bar on standard error.
+        progress: Whether to show a bar on standard error if learning takes long.
 
     Raises:
         ConfigError: If a limit is too small.
@@ -109,8 +109,8 @@ def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -
 def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """Make trained unigram scores deterministic.
 
-    The trainer gives remaining characters the scores min, min + 1e-4, min + 2e-4, … in the order of a hash table, which differs
-    between runs. This function gives them the same scores in the order of their code points.
+    The trainer adds characters that have no symbol yet, with the scores min, min + 1e-4, min + 2e-4, … in the order of a hash
+    table, which differs between runs. This function gives these characters the same scores in the order of their code points.
     """
     scores = {piece: round(score, _SCORE_DIGITS) for piece, score in vocabulary if piece not in SPECIAL_TOKENS}
     least = min(scores.values())

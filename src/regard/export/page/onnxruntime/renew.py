@@ -1,7 +1,7 @@
 """Download the files of onnxruntime-web from the npm registry: `python renew.py VERSION`.
 
-The registry publishes a hash of each package, which is checked before any file is written. The module is the build for
-WebAssembly on one thread with its loader (`ort.wasm.bundle.min.mjs`), the smallest build that runs every operator on a CPU.
+The registry publishes a hash of each package, which is checked before any file is written. `MODULE` is the build that runs on
+the CPU with WebAssembly and includes its loader. It is the smallest build that has every operator.
 """
 
 import base64
