@@ -18,8 +18,10 @@ from torch.nn import functional
 
 from regard.attention import MultiHead, Rotary, ScaledDot, masked_softmax
 from regard.attention.additive import additive_scores, plain_additive_scores
-from regard.attention.kernels import additive, heads, monotonic
+from regard.attention.gated_delta import delta_step
+from regard.attention.kernels import additive, delta_chunks, heads, linear_chunks, monotonic
 from regard.attention.kernels.softmax import softmax
+from regard.attention.linear_attention import add_key
 from regard.attention.multihead import head_scores
 from regard.attention.soft_monotonic import plain_alignments
 from regard.layers.scoring import build_score_tape
@@ -30,6 +32,8 @@ SIZES = {"sentences": (32, 30, 30, 256), "step": (128, 1, 30, 256), "long": (4, 
 """B,Q,K,H."""
 HEADS = ((32, 4, 30, 30, 64), (128, 4, 1, 30, 64), (16, 4, 128, 128, 64), (4, 4, 384, 384, 64))
 """B,H,Q,K and the width of a head."""
+SEQUENCES = ((32, 4, 30, 64), (4, 8, 512, 64))
+"""B,H,T and the width of a head."""
 
 
 def draw(*shape: int, dtype: torch.dtype, grad: bool = False) -> Tensor:
@@ -186,6 +190,41 @@ def scan(dtype: torch.dtype) -> Iterator[Forms]:
         yield from both(str((batch, queries, keys)), *forms, stop)
 
 
+def summaries(dtype: torch.dtype) -> Iterator[Forms]:
+    """Compare the chunks of causal linear attention and Gated DeltaNet, in float32, with their recurrences over positions."""
+    if dtype != torch.float32:
+        return
+    for batch, heads_, length, width in SEQUENCES:
+        query, key, value = (functional.normalize(draw(batch, heads_, length, width, dtype=dtype), dim=-1) for _ in range(3))
+        start = torch.zeros(batch, heads_, width, width)
+        gates = torch.stack([-torch.rand(batch, heads_, length), torch.rand(batch, heads_, length)], -1)
+
+        def linear(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start) -> Tensor:
+            return in_turn(q, start, lambda summary, t: add_key(summary, k[:, :, t], v[:, :, t]))
+
+        def delta(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start, gates: Tensor = gates) -> Tensor:
+            return in_turn(q, start, lambda summary, t: delta_step(summary, k[:, :, t], v[:, :, t], gates[:, :, t]))
+
+        def linear_fast(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start) -> Tensor:
+            return linear_chunks.scan_chunks(q, k, v, start)[0]
+
+        def delta_fast(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start, gates: Tensor = gates) -> Tensor:
+            return delta_chunks.scan_chunks(q, k, v, gates, start)[0]
+
+        shape = (batch, heads_, length, width)
+        yield from both(f"linear attention, {shape}", linear, linear_fast, query, key, value)
+        yield from both(f"Gated DeltaNet, {shape}", delta, delta_fast, query, key, value)
+
+
+def in_turn(query: Tensor, summary: Tensor, update: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """Return S_tᵀ q_t (B,H,T,E) for each position t, with S_t = update(S_{t−1}, t)."""
+    found = []
+    for t in range(query.shape[2]):
+        summary = update(summary, t)
+        found.append((query[:, :, t, None] @ summary)[:, :, 0])
+    return torch.stack(found, 2)
+
+
 def fused(dtype: torch.dtype) -> Iterator[Forms]:
     """Compare a layer without weights, which uses PyTorch's fused kernels, with the same layer with weights."""
     for name, (batch, queries, keys, width) in SIZES.items():
@@ -198,7 +237,8 @@ def fused(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 PATHS = (
-    blocks, compiled, prepare, tapes, padded_softmax, heads_kernel, two_products, laid_out_keys, rotary, scan, fused,
+    blocks, compiled, prepare, tapes, padded_softmax, heads_kernel, two_products, laid_out_keys, rotary, scan, summaries,
+    fused,
 )  # fmt: skip
 
 
