@@ -86,6 +86,13 @@ def test_every_attention_of_a_transformer_to_its_source(kind, tmp_path):
     check(build("translation", TRANSFORMER | {"cross_attention": {"kind": kind}}), tmp_path, overridable=True)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_that_replace_attention_to_the_source_have_an_axis_for_its_heads(kind):
+    [_, step] = graphs_of(build("translation", TRANSFORMER | {"cross_attention": {"kind": kind}}).eval(), overridable=True)
+    found = dict(zip(step.outputs, step.module(*step.example.values()), strict=True))
+    assert step.example["override"].shape == found["cross_heads"].shape
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NORMALIZERS)
 def test_every_normalizer(name, tmp_path):

@@ -152,6 +152,8 @@ def test_the_folder_describes_itself(exported):
     step = described["graphs"]["step"]
     assert [one["name"] for one in step["inputs"]][:2] == ["tokens", "source_mask"]
     assert step["inputs"][0]["axes"] == ["B", "N"]
+    tensors = [one for graph in described["graphs"].values() for one in graph["inputs"] + graph["outputs"]]
+    assert {axis for one in tensors for axis in one["axes"] if isinstance(axis, str)} <= set(described["axes"])
     assert set(described["state"]) <= {one["name"] for one in step["inputs"]}
     assert "model.safetensors" not in done.files
     assert {"config.yaml", "README.md", "example.py", "encoder.onnx", "step.onnx"} <= set(done.files)
@@ -199,6 +201,20 @@ def test_classifiers(reviews, tmp_path, preset):
         assert float(shown[label]) == pytest.approx(probability, abs=2e-3)
 
 
+def test_the_example_gives_each_of_several_labels_its_own_probability(tmp_path):
+    path = tmp_path / "reviews.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"a good film {number}\ta\nan odd film {number}\ta,b\n" for number in range(12)))
+    settings = {"data.train": [str(path)], "data.label_separator": ",", "out": str(tmp_path / "run"), "training.max_steps": 2}
+    trained = regard.fit(regard.load_preset("bag", settings), progress=False)
+    assert trained.bundle.labels.multiple
+    done = export_onnx(trained, tmp_path / "onnx")
+    ran = subprocess.run([sys.executable, str(done.folder / "example.py"), "an", "odd", "film"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    [one] = trained.classify(["an odd film"])
+    shown = dict(line.split() for line in ran.stdout.splitlines()[:2])
+    assert {label: float(shown[label]) for label in "ab"} == pytest.approx(one.probabilities, abs=2e-3)
+
+
 def test_language_models(tmp_path):
     (tmp_path / "texts.txt").write_text("".join(f"a dog sees {number} cats .\n" for number in range(60)))
     settings = {"data.train": [str(tmp_path / "texts.txt")], "out": str(tmp_path / "run"), "training.max_steps": 2}
@@ -213,7 +229,14 @@ def test_language_models(tmp_path):
     own = greedy(trained.model, source, mask, max_length=12)
     other = greedy(OnnxSeq2Seq(done.folder), source, mask, max_length=12)
     assert own[0].tokens == other[0].tokens
-    step = Session(export_onnx(trained, tmp_path / "other", overridable=True).folder / "step.onnx")
+    overridable = export_onnx(trained, tmp_path / "other", overridable=True).folder
+    ran = [
+        subprocess.run([sys.executable, str(folder / "example.py"), "a", "dog"], capture_output=True, text=True)
+        for folder in (done.folder, overridable)
+    ]
+    assert ran[0].returncode == ran[1].returncode == 0, ran[1].stderr
+    assert ran[0].stdout == ran[1].stdout != "\n"
+    step = Session(overridable / "step.onnx")
     cache = np.zeros([1, 1, *step.inputs["own_key"][2:4], 0, step.inputs["own_key"][5]], np.float32)
     chosen = np.zeros((1, 1, 2, 2), bool)
     chosen[0, 0, 1, 0] = True

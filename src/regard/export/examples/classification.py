@@ -49,9 +49,13 @@ def classify(text: str) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
     ids = encode(text, saved, vocabulary)
     found = session.run(["logits", "pool"], {"tokens": np.array([ids]), "mask": np.ones((1, len(ids)), dtype=bool)})
     scores = found[0][0] / known["temperature"]
-    exponentials = np.exp(scores - scores.max())
+    if known["labels"]["multiple"]:  # each label has its own probability
+        probabilities = 1 / (1 + np.exp(-scores))
+    else:
+        exponentials = np.exp(scores - scores.max())
+        probabilities = exponentials / exponentials.sum()
     words = {number: token for token, number in vocabulary.items()}
-    return known["labels"]["names"], [words.get(token, "?") for token in ids], exponentials / exponentials.sum(), found[1][0]
+    return known["labels"]["names"], [words.get(token, "?") for token in ids], probabilities, found[1][0]
 
 
 if __name__ == "__main__":

@@ -50,9 +50,14 @@ def generate(text: str) -> list[str]:
     shape = next(node.shape for node in step.get_inputs() if node.name == "own_key")
     empty = np.zeros([1, 1, *(size if isinstance(size, int) else 0 for size in shape[2:])], np.float32)
     state = {"own_key": empty, "own_value": empty}
+    unused = [node for node in step.get_inputs() if node.name.startswith("overrid")]  # the caller's own attention weights
     tokens = [START, *encode(text, saved, vocabulary)]
     for number in range(MOST + len(tokens)):
-        found = dict(zip(outputs, step.run(None, {"tokens": np.array([[tokens[number]]]), **state}), strict=True))
+        given = {"tokens": np.array([[tokens[number]]]), **state}
+        for node in unused:
+            shape = [{"B": 1, "N": 1, "S": number + 1}.get(size, size) for size in node.shape]
+            given[node.name] = np.zeros(shape, bool if node.name == "overridden" else np.float32)
+        found = dict(zip(outputs, step.run(None, given), strict=True))
         state = {name: found[f"next_{name}"] for name in state}
         if number + 1 == len(tokens):
             scores = found["log_probabilities"][0, 0]
