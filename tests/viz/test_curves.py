@@ -32,6 +32,8 @@ def test_the_loss_and_each_score_have_a_panel_of_their_own():
     assert (train.x.tolist(), train.y.tolist()) == ([50, 100, 150, 200], [6, 5, 4, 3])
     assert (dev.x.tolist(), dev.y.tolist()) == ([100, 200], [5.5, 5.75])
     assert (loss.best(dev), bleu.best(bleu.lines[0]), loss.best(train)) == (0, 1, None)
+    [alone] = curves.panels({"a": RUN}, columns=["dev_nll"])
+    assert alone.best(alone.lines[0]) == 0
 
 
 def test_a_column_that_nobody_knows_here_is_a_score_too():

@@ -38,7 +38,7 @@ LABELS = {
 }
 """Titles of the panels by column; other columns have their names as titles. Runs log BLEU and chrF of greedy search."""
 _PERCENT = frozenset(("accuracy", "gold_probability"))
-_LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity"))
+_LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity", *LOSSES))
 _NOT_A_SCORE = frozenset(
     ("step", "epoch", "learning_rate", "seconds", "gold_probability", "train_perplexity", "dev_perplexity", *LOSSES)
 )
