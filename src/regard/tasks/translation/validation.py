@@ -147,7 +147,8 @@ class TranslationValidator(Validator[Seq2Seq]):
         sources, references = self._sources, self._references
         bleu = self._bleu.corpus_score(predictions, [references]) if predictions else None
         chrf = self._chrf.corpus_score(predictions, [references]) if predictions else None
-        shown = np.arange(min(NUM_SAMPLES, len(predictions))) * len(predictions) // NUM_SAMPLES
+        num_samples = min(NUM_SAMPLES, len(predictions))
+        shown = [number * len(predictions) // num_samples for number in range(num_samples)]
         return TranslationScores(
             nll=nll,
             bleu=bleu.score if bleu else 0.0,
