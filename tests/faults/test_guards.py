@@ -180,8 +180,8 @@ def test_a_loss_that_is_not_finite_is_skipped_and_counted(fresh, monkeypatch, ca
     monkeypatch.setattr(TrainableTranslator, "loss", loss)
     fit(replace(fresh, training=replace(fresh.training, max_steps=6)))
     said = capfd.readouterr().err
-    assert "update 2: skipped, because the loss or its gradient was not finite (1 skipped so far)" in said
-    assert "update 4: skipped, because the loss or its gradient was not finite (2 skipped so far)" in said
+    assert "up to update 2: 1 update skipped, because the loss or its gradient was not finite" in said
+    assert "up to update 4: 2 updates skipped, because the loss or its gradient was not finite" in said
     state, _ = RunFolder(fresh.out).load_checkpoint()
     assert state["progress"]["skipped"] == 2
     assert all(value.isfinite().all() for value in state["model"].values())

@@ -38,5 +38,6 @@ def fitting_into_memory(vocabulary: str, remedy: str) -> Iterator[None]:
         if "alloc" not in str(error):
             raise
         raise ConfigError(
-            f"the model does not fit into memory, with {vocabulary}; lower the sizes under model, or set {remedy}"
+            f"the model does not fit into memory, with {vocabulary}; lower the sizes under model, or choose a smaller "
+            f"vocabulary with {remedy}"
         ) from error

@@ -34,7 +34,7 @@ def check_splittable(batches: Sequence[Any], count: int, error: BaseException, *
     if not alone:
         raise TrainingError(
             "there is not enough memory for a batch; lower training.batch_tokens, raise training.accumulate by the same "
-            "factor, and resume. The last checkpoint is kept"
+            "factor, and start a new run. The last checkpoint is kept"
         ) from error
     if count >= max(len(batch.index) for batch in batches):
         raise TrainingError(

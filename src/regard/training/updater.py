@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import TrainingError, out_of_memory
 from regard.machine import seed_step, strictly_deterministic
+from regard.plurals import counted
 from regard.task import Trainable
 from regard.training.data import Update, to_device
 from regard.training.microbatches import check_splittable, split_batch
@@ -214,8 +215,8 @@ class Updater:
             if progress.recent_skipped > run.config.training.max_skipped:
                 raise not_finite(run, "loss or its gradient")
             run.say(
-                f"update {progress.step:,}: skipped, because the loss or its gradient was not finite ({progress.skipped:,} "
-                "skipped so far)"
+                f"up to update {progress.step:,}: {counted(progress.skipped, 'update')} skipped, because the loss or its "
+                "gradient was not finite"
             )
         if weights and run.team.largest(int(not run.weights_are_finite()))[0]:  # all processes stop with the same message
             raise not_finite(run, "weights")
