@@ -100,6 +100,13 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(fast_additive_scores, tensors((2, 3, 5, 7)))
 
 
+def test_a_second_derivative_is_refused():
+    query, key, weight = tensors((2, 3, 5, 7))
+    (gradient,) = torch.autograd.grad(fast_additive_scores(query, key, weight).sum(), query, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"use regard.attention.additive.plain_additive_scores, which has one"):
+        torch.autograd.grad(gradient.sum(), query)
+
+
 def test_only_the_gradients_asked_for_are_computed():
     query, key, weight = (x.detach() for x in tensors((2, 3, 5, 7)))
     grad = torch.ones(2, 3, 5, dtype=torch.float64)

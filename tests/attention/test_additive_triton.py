@@ -136,6 +136,13 @@ def test_shared_attention_masks_and_strides_are_followed(interpret):
         assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, masks=masks), inputs, grads, masks)
 
 
+@pytest.mark.parametrize("shape", [(1, 9), (2, 1, 9), (2, 1, 5, 9)], ids=str)
+def test_attention_masks_are_broadcast(interpret, shape):
+    inputs, grads = tensors(2, 5, 9, 4, 3)
+    masks = {"key_mask": None, "attn_mask": torch.rand(shape, generator=torch.Generator().manual_seed(1)) > 0.4}
+    assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, masks=masks), inputs, grads, masks)
+
+
 def test_nan_behind_the_key_mask_does_not_leak(interpret):
     inputs, _ = tensors(2, 4, 6, 3, 5)
     masks = all_masks(2, 4, 6)

@@ -79,7 +79,7 @@ def test_a_later_step_exports(unchecked):
 
 
 def test_sizes_are_refused():
-    message = r"LocationSensitive\(kernel_size=4\): a filter of even width has no middle; take 3 or 5"
+    message = r"LocationSensitive\(kernel_size=4\): a filter of even width has no middle; use 3 or 5"
     with pytest.raises(ConfigError, match=message):
         LocationSensitive(5, kernel_size=4)
     for name in ("num_filters", "kernel_size", "attention_size", "key_size"):

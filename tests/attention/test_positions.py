@@ -133,7 +133,7 @@ def test_t5_bias_takes_the_column_of_its_head():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Rotary(base=1.0), r"Rotary\(base=1.0\): base must be above 1"),
+        (lambda: Rotary(base=1.0), r"Rotary\(base=1.0\): expected a finite number above 1"),
         (lambda: ALiBi(0), r"ALiBi\(num_heads=0\): num_heads must be 1 or more"),
         (lambda: RelativeBias(2, num_buckets=5), r"num_buckets=5\): num_buckets must be even and 4 or more if"),
         (lambda: RelativeBias(2, num_buckets=1, bidirectional=False), r"num_buckets=1\): num_buckets must be 2 or more"),

@@ -86,10 +86,13 @@ def test_a_state_with_keys_serves_steps_without_weights(kind):
     out, state = attention.attend(x[:, 4:], attention.prepare(x[:, 4:]), state, need_weights=False)
     near(torch.cat([first.context, out.context], 1), attention(x).context)
     assert isinstance(state, SummaryState)
-    with pytest.raises(
-        RequestError, match=r"a state without keys, because earlier steps had need_weights=False.*from the first step on"
-    ):
-        attention.attend(x[:, :1], attention.prepare(x[:, :1]), state)
+    for options in ({}, {"need_weights": False, "attn_mask": torch.ones(1, 7).bool()}):
+        with pytest.raises(
+            RequestError,
+            match=r"a state without keys, because earlier steps had need_weights=False; weights, attn_mask and reweight need "
+            r"the keys of all steps, so give need_weights=True in every step",
+        ):
+            attention.attend(x[:, :1], attention.prepare(x[:, :1]), state, **options)
     with pytest.raises(ShapeError, match="2 queries and 1 new keys with a state; give each query its key"):
         attention.attend(x[:, :2], attention.prepare(x[:, :1]), state, need_weights=False)
 

@@ -263,8 +263,11 @@ def test_what_makes_no_sense_is_refused(unchecked):
         (lambda: Rotary(scaling=4.0), r"scaling=4.0\): expected a RotaryScaling, such as scaling=LinearScaling\(4.0\)"),
         (lambda: LinearScaling(0.5), r"LinearScaling\(factor=0.5\): expected a finite number of 1 or more"),
         (lambda: YaRNScaling(2.0, original_length=0), r"original_length must be 1 or more"),
-        (lambda: YaRNScaling(2.0, 64, fast=1.0), r"YaRNScaling\(fast=1.0, slow=1.0\): expected fast > slow > 0"),
-        (lambda: Llama3Scaling(low=5.0), r"Llama3Scaling\(low=5.0, high=4.0\): expected high > low > 0"),
+        (
+            lambda: YaRNScaling(2.0, 64, fast=1.0),
+            r"YaRNScaling\(fast=1.0, slow=1.0\): expected finite numbers, fast > slow > 0",
+        ),
+        (lambda: Llama3Scaling(low=5.0), r"Llama3Scaling\(low=5.0, high=4.0\): expected finite numbers, high > low > 0"),
     ):
         with pytest.raises(ConfigError, match=message):
             build()

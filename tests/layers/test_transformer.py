@@ -179,8 +179,13 @@ def test_refusals():
     with pytest.raises(ConfigError, match="TransformerEncoder got layers of widths 20, 24; expected at least one layer"):
         TransformerEncoder([one, other])
     parts = {"feed_forward": one.feed_forward, "feed_forward_residual": one.feed_forward_residual}
-    with pytest.raises(ConfigError, match="EncoderLayer: its attention has query_size=20 and key_size=10"):
-        EncoderLayer(attention=MultiHead(20, num_heads=2, key_size=10), attention_residual=one.attention_residual, **parts)
+    for sizes, message in (
+        ({"key_size": 10}, r"query_size=20 and key_size=10, .*; make key_size equal to query_size \(`size` of a MultiHead\)"),
+        ({"output_size": 1}, r"query_size=20 and a context of width 1, .*; make both equal \(`output_size` of a MultiHead\)"),
+    ):
+        attention = MultiHead(20, num_heads=2, **sizes)
+        with pytest.raises(ConfigError, match=f"EncoderLayer: its attention has {message}"):
+            EncoderLayer(attention=attention, attention_residual=one.attention_residual, **parts)
     with pytest.raises(ConfigError, match=r"FeedForward\(hidden_size=0\)"):
         FeedForward(SIZE, hidden_size=0, activation=torch.nn.ReLU())
 

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.attention import RelativeBias
+from regard.attention import (
+    ContextualPositionAttention,
+    DifferentialAttention,
+    MultiHead,
+    MultiHeadPooling,
+    RelativeBias,
+    TalkingHeads,
+    Trilinear,
+)
 from regard.config import TrainingConfig, TransformerConfig
 from regard.layers.positions import LearnedPositions
 from regard.layers.recurrent import RecurrentLayer
@@ -138,6 +146,34 @@ def test_an_output_layer_of_any_name_is_adams():
     del model.output
     hidden, *_ = [part for part in build_optimizer(model, TrainingConfig(optimizer="muon")).parts if isinstance(part, Muon)]
     assert not any(weight is model.head.weight for group in hidden.param_groups for weight in group["params"])
+
+
+def tied():
+    """A model whose output layer, of any name, has the weight of its embedding."""
+    model = nn.ModuleDict({"embedding": nn.Embedding(11, 4), "head": nn.Linear(4, 11)})
+    model["head"].weight = model["embedding"].weight
+    return model
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: MultiHead(8, 2, positions=RelativeBias(2), modifiers=[TalkingHeads(2)]),
+        lambda: ContextualPositionAttention(8, 2),
+        lambda: DifferentialAttention(8, 2),
+        lambda: Trilinear(8),
+        lambda: MultiHeadPooling(8, 2),
+        lambda: nn.LSTM(8, 4),
+        tied,
+    ],
+    ids=["multi_head", "contextual", "differential", "trilinear", "pooling", "lstm", "tied"],
+)
+def test_only_linear_maps_are_muons(build):
+    model = build()
+    parts = [part for part in build_optimizer(model, TrainingConfig(optimizer="muon")).parts if isinstance(part, Muon)]
+    found = {id(weight) for part in parts for group in part.param_groups for weight in group["params"]}
+    names = {name for name, _ in model.named_parameters() if name.endswith("projection.weight")}
+    assert {name for name, weight in model.named_parameters() if id(weight) in found} == names
 
 
 def test_goes_on_from_its_state_with_the_rate_it_is_given():

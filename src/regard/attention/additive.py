@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_size
+from regard.attention.arguments import check_flag, check_size
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability
 from regard.attention.kernels.additive import fast_additive_scores, is_fast, ready_exponential
@@ -278,6 +278,7 @@ class Additive(AdditiveBase):
             device=device,
             dtype=dtype,
         )
+        check_flag(type(self).__name__, "bias", bias)
         self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
         self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
 

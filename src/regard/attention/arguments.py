@@ -168,6 +168,17 @@ def check_number(called: str, name: str, number: float) -> None:
         raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a number")
 
 
+def check_finite(called: str, name: str, number: float) -> None:
+    """Raise an error if an argument is not a finite number.
+
+    Raises:
+        ConfigError: If `number` is not a real number, or is NaN or infinite.
+    """
+    check_number(called, name, number)
+    if not math.isfinite(number):
+        raise ConfigError(f"{called}({name}={number}): {name} must be a finite number")
+
+
 def check_flag(called: str, name: str, flag: bool) -> None:
     """Raise an error if an argument is neither True nor False.
 

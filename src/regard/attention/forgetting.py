@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_number
+from regard.attention.arguments import check_finite
 from regard.attention.masks import add_bias
 from regard.attention.multihead import head_scores
 from regard.attention.normalizers import masked_softmax
@@ -97,7 +97,7 @@ class ForgettingAttention(ProjectedHeads):
             device=device,
             dtype=dtype,
         )
-        check_number("ForgettingAttention", "initial_gate", initial_gate)
+        check_finite("ForgettingAttention", "initial_gate", initial_gate)
         self.gate_projection = build_linear(self.key_size, num_heads, device=device, dtype=dtype)
         nn.init.constant_(self.gate_projection.bias, initial_gate)
 

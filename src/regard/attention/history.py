@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_size
+from regard.attention.arguments import check_flag, check_size
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.scored import ScoredAttention
@@ -74,6 +74,7 @@ class HistoryAttention(ScoredAttention):
         super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.attention_size = query_size if attention_size is None else attention_size
         check_size(type(self).__name__, "attention_size", self.attention_size)
+        check_flag(type(self).__name__, "bias", bias)
         self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
         self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
         self.score_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))

@@ -107,7 +107,7 @@ class LocationSensitive(HistoryAttention):
         check_size("LocationSensitive", "kernel_size", kernel_size)
         if kernel_size % 2 == 0:
             raise ConfigError(
-                f"LocationSensitive(kernel_size={kernel_size}): a filter of even width has no middle; take "
+                f"LocationSensitive(kernel_size={kernel_size}): a filter of even width has no middle; use "
                 f"{kernel_size - 1} or {kernel_size + 1}"
             )
         self.convolution = nn.Conv1d(

@@ -6,6 +6,7 @@ scores, weights ↦ P scores, P' weights over the heads             `TalkingHead
 keys ↦ [k_1 … k_K, b_k, 0]                                        `AddedKeys`       its `extra`
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_flag, check_instance, check_size, describe_arguments
+from regard.attention.arguments import check_flag, check_instance, check_number, check_size, describe_arguments
 from regard.errors import ConfigError
 
 
@@ -91,12 +92,13 @@ class QKNorm(HeadModifier):
 
     Args:
         head_size: E, width of a head, ≥ 1.
-        epsilon: ε, ≥ 0.
+        epsilon: ε, finite, ≥ 0.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If the width is not a whole number of 1 or more, or the attention has heads of another width.
+        ConfigError: If the width is not a whole number of 1 or more, ε is out of its range, or the attention has heads of
+            another width.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[QKNorm(64)])(torch.randn(2, 9, 256))
@@ -112,6 +114,9 @@ class QKNorm(HeadModifier):
     ) -> None:
         super().__init__()
         check_size("QKNorm", "head_size", head_size)
+        check_number("QKNorm", "epsilon", epsilon)
+        if not 0 <= epsilon < math.inf:
+            raise ConfigError(f"QKNorm(epsilon={epsilon}): expected a finite number of 0 or more")
         self.head_size, self.epsilon = head_size, epsilon
         self.query_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
         self.key_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
@@ -207,7 +212,7 @@ class OutputGate(HeadModifier):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or differs from the attention's.
+        ConfigError: If a width is not a whole number of 1 or more, or differs from the attention's, or `bias` is not a bool.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[OutputGate(256)])(torch.randn(2, 9, 256))
@@ -226,6 +231,7 @@ class OutputGate(HeadModifier):
         check_size("OutputGate", "query_size", query_size)
         self.query_size, self.heads_size = query_size, query_size if heads_size is None else heads_size
         check_size("OutputGate", "heads_size", self.heads_size)
+        check_flag("OutputGate", "bias", bias)
         self.gate_projection = nn.Linear(query_size, self.heads_size, bias=bias, device=device, dtype=dtype)
 
     def check(self, sizes: HeadSizes) -> None:

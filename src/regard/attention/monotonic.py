@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.additive import Additive
-from regard.attention.arguments import check_instance, check_number, check_size
+from regard.attention.arguments import check_finite, check_instance, check_size
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import LinearScore, capability
 from regard.attention.masks import add_bias
@@ -56,7 +56,7 @@ class MonotonicAttention(Attention):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_number(type(self).__name__, "initial_offset", initial_offset)
+        check_finite(type(self).__name__, "initial_offset", initial_offset)
         self.scorer = checked_scorer(type(self).__name__, "scorer", query_size, key_size, scorer, device=device, dtype=dtype)
         self.query_size, self.key_size = query_size, self.scorer.key_size
         self.offset = nn.Parameter(torch.tensor(float(initial_offset), device=device, dtype=dtype))

@@ -223,8 +223,8 @@ class MultiHead(Attention):
         assert isinstance(memory, HeadMemory)
         if state is not None and not self.stateful:
             raise RequestError(
-                "MultiHead.attend got a state, but only a causal attention keeps the keys of earlier queries; build it with "
-                "causal=True, or leave the state out"
+                "MultiHead.attend got a state, but only an attention that never looks ahead keeps the keys of earlier queries; "
+                "build it with causal=True or window=(n, 0), or leave the state out"
             )
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         memory, state = self._join(memory, state)
@@ -256,13 +256,14 @@ class MultiHead(Attention):
             mask = self._mask(given, queries, keys, query.device, added)
             context, weights = self._plain(heads, memory, bias, mask, reweight, keys)
             weights = weights[..., :keys]
+        elif is_products_fast(heads, keys):
+            mask = self._mask(given, queries, keys, query.device, added)
+            context, weights = self._products(heads, memory, bias, mask), None
         else:
             # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
             simple = self.causal and self.window is None and given is None and bias is None and queries == keys + added
-            products = is_products_fast(heads, keys)
-            mask = None if simple and not products else self._mask(given, queries, keys, query.device, added)
-            fused = self._products if products else self._fused
-            context, weights = fused(heads, memory, bias, mask, causal=simple), None
+            mask = None if simple else self._mask(given, queries, keys, query.device, added)
+            context, weights = self._fused(heads, memory, bias, mask, causal=simple), None
         output = self.output_projection(self.modifiers.apply_to("output", join_heads(context), query))
         if mask is not None and (given is not None or queries > keys):
             output = zero_where_not(mask, output)
@@ -380,8 +381,8 @@ class MultiHead(Attention):
             enable_gqa=self.num_kv_heads < self.num_heads,
         )
 
-    def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the context, computed by two matrix products. `causal` is not used, because the mask is already causal."""
+    def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None) -> Tensor:
+        """Return the context, computed by two matrix products."""
         scores = head_scores(heads, memory.key, self.scale)
         if bias is not None:
             scores = scores + bias

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_size
+from regard.attention.arguments import check_flag, check_size
 from regard.attention.normalizers import build_normalizer
 from regard.attention.pooling_base import Pooling, exactly
 
@@ -57,7 +57,7 @@ class AttentionPooling(Pooling):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, `bias` is not a bool, or the normalizer is unknown.
 
     Example:
         >>> pool = AttentionPooling(256)
@@ -76,6 +76,7 @@ class AttentionPooling(Pooling):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(size)
+        check_flag(type(self).__name__, "bias", bias)
         self.projection = nn.Linear(size, 1, bias=bias, device=device, dtype=dtype)
         self.normalizer = build_normalizer(type(self).__name__, normalizer)
 
@@ -103,7 +104,7 @@ class AdditivePooling(Pooling):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+        ConfigError: If a size is not a whole number of 1 or more, `bias` is not a bool, or the normalizer is unknown.
 
     Example:
         >>> pool = AdditivePooling(256)
@@ -125,6 +126,7 @@ class AdditivePooling(Pooling):
         super().__init__(size)
         self.attention_size = width = size if attention_size is None else attention_size
         check_size(type(self).__name__, "attention_size", width)
+        check_flag(type(self).__name__, "bias", bias)
         self.projection = nn.Linear(size, width, bias=bias, device=device, dtype=dtype)
         self.score_weight = nn.Parameter(torch.empty(width, device=device, dtype=dtype).uniform_(-(width**-0.5), width**-0.5))
         self.normalizer = build_normalizer(type(self).__name__, normalizer)

@@ -29,7 +29,9 @@ class Pooled(NamedTuple):
 
 
 _ARGUMENTS = ("values", "key_mask", "reweight")
-_BY_POSITION = "values is the only one. Give the mask by name: key_mask=… (B, K), in which True means that a value exists"
+_BY_POSITION = (
+    "values is the only positional argument. Give the mask by name: key_mask=… (B, K), in which True means that a value exists"
+)
 
 
 class Pooling(nn.Module, ABC):

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_size, describe_arguments
+from regard.attention.arguments import check_flag, check_size, describe_arguments
 from regard.errors import ConfigError, RequestError
 
 
@@ -134,7 +134,7 @@ class RelativeBias(RelativePositions):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a number is out of its range.
+        ConfigError: If a number is out of its range, or `bidirectional` is not a bool.
 
     Example:
         >>> context, weights = MultiHead(256, 4, positions=RelativeBias(4))(torch.randn(2, 9, 256))
@@ -154,6 +154,7 @@ class RelativeBias(RelativePositions):
         check_size("RelativeBias", "num_heads", num_heads)
         check_size("RelativeBias", "num_buckets", num_buckets)
         check_size("RelativeBias", "max_distance", max_distance)
+        check_flag("RelativeBias", "bidirectional", bidirectional)
         self.num_heads, self.num_buckets = num_heads, num_buckets
         self.max_distance, self.bidirectional = max_distance, bidirectional
         ways = 2 if bidirectional else 1

@@ -94,7 +94,7 @@ class RecurrentHeads(ProjectedHeads):
             if isinstance(state, SummaryState):
                 raise RequestError(
                     f"{type(self).__name__}.attend got a state without keys, because earlier steps had need_weights=False; "
-                    "weights, attn_mask and reweight need the keys, so give need_weights=True from the first step on"
+                    "weights, attn_mask and reweight need the keys of all steps, so give need_weights=True in every step"
                 )
             return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})

@@ -135,8 +135,10 @@ class YaRNScaling(RotaryScaling):
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
         check_size("YaRNScaling", "original_length", self.original_length)
-        if not 0 < self.slow < self.fast:
-            raise ConfigError(f"YaRNScaling(fast={self.fast}, slow={self.slow}): expected fast > slow > 0")
+        check_number("YaRNScaling", "fast", self.fast)
+        check_number("YaRNScaling", "slow", self.slow)
+        if not 0 < self.slow < self.fast < math.inf:
+            raise ConfigError(f"YaRNScaling(fast={self.fast}, slow={self.slow}): expected finite numbers, fast > slow > 0")
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]
@@ -182,8 +184,10 @@ class Llama3Scaling(RotaryScaling):
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
         check_size("Llama3Scaling", "original_length", self.original_length)
-        if not 0 < self.low < self.high:
-            raise ConfigError(f"Llama3Scaling(low={self.low}, high={self.high}): expected high > low > 0")
+        check_number("Llama3Scaling", "low", self.low)
+        check_number("Llama3Scaling", "high", self.high)
+        if not 0 < self.low < self.high < math.inf:
+            raise ConfigError(f"Llama3Scaling(low={self.low}, high={self.high}): expected finite numbers, high > low > 0")
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ_n = (L/λ_n − l)/(h − l), limited to 0 … 1, and λ_n = 2π/θ_n."""
@@ -225,7 +229,7 @@ class Rotary(RelativePositions):
             `Llama3Scaling`; None for no change.
 
     Raises:
-        ConfigError: If the base is not above 1, the layout is unknown, or `scaling` is not a `RotaryScaling`.
+        ConfigError: If the base is not a finite number above 1, the layout is unknown, or `scaling` is not a `RotaryScaling`.
 
     Example:
         >>> llama = Rotary(500_000.0, layout="half", scaling=Llama3Scaling())
@@ -244,8 +248,8 @@ class Rotary(RelativePositions):
     ) -> None:
         super().__init__()
         check_number("Rotary", "base", base)
-        if base <= 1:
-            raise ConfigError(f"Rotary(base={base}): base must be above 1")
+        if not 1 < base < math.inf:
+            raise ConfigError(f"Rotary(base={base}): expected a finite number above 1")
         if layout not in _LAYOUTS:
             raise ConfigError(f"Rotary(layout={layout!r}): expected 'pairs' or 'half'{nearest(str(layout), _LAYOUTS)}")
         if scaling is not None:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_flag, check_number, check_size
+from regard.attention.arguments import check_finite, check_flag, check_size
 from regard.attention.kernels.softmax import softmax
 from regard.attention.learned import build_number
 from regard.attention.sparse import at_least_float32
@@ -49,7 +49,7 @@ class SoftmaxSink(nn.Module):
         dtype: Type of b, as in `torch.nn`.
 
     Raises:
-        ConfigError: If an argument is of the wrong kind, or `num_heads` is below 1.
+        ConfigError: If an argument is of the wrong kind, `num_heads` is below 1, or `initial` is not finite.
 
     Example:
         >>> SoftmaxSink()(torch.zeros(4))
@@ -72,7 +72,7 @@ class SoftmaxSink(nn.Module):
         if num_heads is not None:
             check_size("SoftmaxSink", "num_heads", num_heads)
         check_flag("SoftmaxSink", "learned", learned)
-        check_number("SoftmaxSink", "initial", initial)
+        check_finite("SoftmaxSink", "initial", initial)
         self.num_heads, self.learned = num_heads, learned
         self.sink = build_number(initial, learned=learned, num_heads=num_heads, device=device, dtype=dtype)
 

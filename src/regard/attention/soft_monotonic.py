@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.arguments import check_number
+from regard.attention.arguments import check_finite
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.hard_monotonic import HardMonotonic
@@ -191,10 +191,10 @@ def check_noise(called: str, noise: float) -> float:
     """Return the standard deviation of the noise; raise an error if it is negative.
 
     Raises:
-        ConfigError: If the noise is negative or not a number.
+        ConfigError: If the noise is negative or not a finite number.
     """
-    check_number(called, "noise", noise)
-    if not noise >= 0:
+    check_finite(called, "noise", noise)
+    if noise < 0:
         raise ConfigError(f"{called}(noise={noise}): noise is a standard deviation and must be 0 or more")
     return noise
 

@@ -372,7 +372,7 @@ def attend_within(
 
 
 def check_width(name: str, *attentions: Attention) -> None:
-    """Raise an error for an attention whose queries and keys differ in width, or that has a loss of its own."""
+    """Raise an error for an attention whose queries, keys and context differ in width, or that has a loss of its own."""
     for attention in attentions:
         if attention.has_loss:
             raise ConfigError(
@@ -382,7 +382,14 @@ def check_width(name: str, *attentions: Attention) -> None:
         if attention.query_size != attention.key_size:
             raise ConfigError(
                 f"{name}: its attention has query_size={attention.query_size} and key_size={attention.key_size}, but "
-                "queries and keys of a Transformer have the same width; make key_size equal to size"
+                "queries and keys of a Transformer have the same width; make key_size equal to query_size (`size` of a "
+                "MultiHead)"
+            )
+        width = attention.context_size(attention.key_size)
+        if width != attention.query_size:
+            raise ConfigError(
+                f"{name}: its attention has query_size={attention.query_size} and a context of width {width}, but a "
+                "Transformer adds the context to the features of the queries; make both equal (`output_size` of a MultiHead)"
             )
 
 

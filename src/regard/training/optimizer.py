@@ -6,21 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.attention.positions import RelativeBias
 from regard.config import TrainingConfig
-from regard.layers.positions import LearnedPositions
 from regard.models.seq2seq import Seq2Seq
 from regard.training.muon import Muon
-
-_TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions, RelativeBias)
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool = False) -> Optimizer:
     """Build Adam (weight decay as L2 in the gradient), AdamW (decoupled), or Muon; vectors, such as biases, are not decayed.
 
-    With `muon`, Muon updates only the matrices between hidden layers (Jordan et al. 2024). AdamW then updates the others:
-    embeddings and output layers, which have an axis for words, positions or labels; vectors; and the matrices of recurrent
-    layers, which are stored with three axes, because one tensor contains those of both directions.
+    With `muon`, Muon updates only the weights of linear maps (`nn.Linear`) between hidden layers (Jordan et al. 2024). AdamW
+    then updates all other parameters: embeddings, output layers and tables of positions, which have an axis for words, labels
+    or positions; vectors; and parameters outside linear maps, such as those of recurrent layers, because one tensor may then
+    contain several matrices or several vectors.
 
     Args:
         model: The model whose parameters to update.
@@ -32,9 +29,9 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
     vectors = [parameter for name, parameter in named if _is_vector(name, parameter)]
     if config.optimizer != "muon":
         return _build_adam(config.optimizer, matrices, vectors, config)
-    tables = _tables(model)
-    hidden = [matrix for matrix in matrices if matrix.ndim == 2 and id(matrix) not in tables]
-    rest = [matrix for matrix in matrices if matrix.ndim != 2 or id(matrix) in tables]
+    linear = _hidden_linear(model)
+    hidden = [matrix for matrix in matrices if id(matrix) in linear]
+    rest = [matrix for matrix in matrices if id(matrix) not in linear]
     dtype = torch.bfloat16 if bfloat16 else torch.float32
     parts: list[Optimizer] = [_build_adam("adamw", rest, vectors, config)] if rest or vectors else []
     if hidden:
@@ -61,18 +58,17 @@ def _build_adam(
     return adam(groups, lr=config.learning_rate, betas=config.betas, fused=True)
 
 
-def _tables(model: nn.Module) -> set[int]:
-    """Return the `id` of each weight that has an axis for words, positions or labels.
+def _hidden_linear(model: nn.Module) -> set[int]:
+    """Return the `id` of each parameter of the linear maps between hidden layers.
 
-    The weight of an embedding may also be that of an output layer.
+    A parameter that another module shares is left out, because the weight of an embedding may also be that of a linear map.
     """
-    outputs = {id(model.output_weight()[0])} if isinstance(model, Seq2Seq) else set()
-    return outputs | {
-        id(weight)
-        for name, module in model.named_modules()
-        if isinstance(module, _TABLES) or name.rpartition(".")[2] == "output"
-        for weight in module.parameters(recurse=False)
-    }
+    linear: set[int] = set()
+    others = {id(model.output_weight()[0])} if isinstance(model, Seq2Seq) else set()
+    for name, module in model.named_modules():
+        hidden = isinstance(module, nn.Linear) and name.rpartition(".")[2] != "output"
+        (linear if hidden else others).update(id(parameter) for parameter in module.parameters(recurse=False))
+    return linear - others
 
 
 class Together(Optimizer):

@@ -320,7 +320,9 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> None:
-        raise RuntimeError("additive_scores has no second derivative; use attention.additive.plain_additive_scores for it")
+        raise RuntimeError(
+            "additive_scores has no second derivative; use regard.attention.additive.plain_additive_scores, which has one"
+        )
 
 
 @_scores.register_vmap

@@ -25,6 +25,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.masks import match_axes
+
 SMALL = 1 << 28
 """Number of elements (B·Q·K·H) below which the plain form is used. On an H100, the kernels are slower there, because they start
 more operations.
@@ -91,14 +93,14 @@ def fused_additive_attention(
         value: The values, finite at masked positions.
         score_weight: v.
         key_mask: True where there is a key.
-        attn_mask: Boolean (Q,K) or (B,Q,K); True where a query may attend to a key.
+        attn_mask: Boolean (Q,K), (B,Q,K) or (B,1,Q,K), where all axes but K may be 1; True where a query may attend to a key.
         need_weights: Whether to compute the weights.
 
     Returns:
         Context in the type of the values, and weights in the type of the scores; under autocast, the types of the plain form.
     """
     if attn_mask is not None:
-        attn_mask = attn_mask.expand(query.shape[0], -1, -1)
+        attn_mask = match_axes(attn_mask, None).expand(*query.shape[:2], -1)
     weights_dtype = torch.promote_types(query.dtype, key.dtype)
     device = query.device.type
     if torch.is_autocast_enabled(device):
