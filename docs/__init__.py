@@ -1,1 +1,1 @@
-"""Not shipped. A package so that `python -m docs.generate` finds it."""
+"""The sources of the documentation. This is a package so that `python -m docs.generate` works; it is not installed."""

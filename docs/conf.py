@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# IPython writes its history into this folder, so the kernels get a copy.
+# IPython writes its history into its folder, so the kernels get a copy of docs/site/ipython.
 os.environ["IPYTHONDIR"] = str(shutil.copytree(HERE / "site" / "ipython", HERE / "_build" / "ipython", dirs_exist_ok=True))
 sys.path.insert(0, str(HERE.parent))  # for docs.site
 

@@ -14,7 +14,7 @@ README = FOLDER.parent.parent / "README.md"
 
 
 def main() -> None:
-    """Train, draw and write everything, or only the parts that the options name."""
+    """Train, draw and write everything, or skip training and drawing as the options say."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description="Write docs/mechanisms.")
     parser.add_argument("--text", action="store_true", help="write the pages only: no training, no pictures")
     parser.add_argument("--draw", action="store_true", help="draw and write, without training")

@@ -17,15 +17,15 @@ _SECTIONS = ("Args:", "Returns:", "Raises:", "Example:")
 
 @dataclass
 class Described:
-    """A docstring's parts."""
+    """The parts of a docstring."""
 
     text: list[str] = field(default_factory=list)
-    """Paragraphs."""
+    """Paragraphs without a label."""
     labelled: dict[str, str] = field(default_factory=dict)
-    """Shapes, Cost, Reference, Differs from the paper."""
+    """Text by label: `Shapes`, `Cost`, `Reference`, `Differs from the paper`, `Differs from the tutorial`, `Proof`."""
     arguments: dict[str, str] = field(default_factory=dict)
     sections: dict[str, str] = field(default_factory=dict)
-    """Returns, Raises, Example."""
+    """Text by section: `Returns`, `Raises`, `Example`; the arguments are in `arguments`."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def draw(
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Save the figure as a PNG with a palette, which halves the size of the file."""
+    """Save the figure as a PNG with a palette of 128 colours, which halves the size of the file."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])

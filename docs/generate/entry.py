@@ -1,4 +1,4 @@
-"""Text of a mechanism's page that is not in its docstring."""
+"""The text of a mechanism's page that is not in the docstring of its class."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class Mechanism:
     when: str
     """Two or three sentences on when to choose it, and when not."""
     picture: str = ""
-    """Sentence about the picture."""
+    """Sentences about the picture."""
     notes: str = ""
-    """Further Markdown."""
+    """Further Markdown, shown after `when`."""
     example: str
     tests: tuple[str, ...]
-    """Files with its tests."""
+    """Files with tests of the mechanism."""
     also: tuple[Callable[..., Any], ...] = ()
     """Functions and classes that are described on the same page."""
     also_title: str = "Functions"

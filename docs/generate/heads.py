@@ -1,4 +1,4 @@
-"""Self-attention, and multi-head attention with its variants that the page on masks and positions shows."""
+"""Self-attention and multi-head attention, and the variants of the latter that the page on masks and positions shows."""
 
 from collections.abc import Callable
 
@@ -75,4 +75,4 @@ VARIANTS: dict[str, Callable[[], nn.Module]] = {
     "ALiBi": lambda: MultiHead(WIDTH, num_heads=2, positions=ALiBi(2)),
     "RelativeBias": lambda: MultiHead(WIDTH, num_heads=2, positions=RelativeBias(2)),
 }
-"""Variants for the toy problem, by the name of the argument that makes them."""
+"""Variants of multi-head attention for the toy problem, by the argument or class in which they differ."""

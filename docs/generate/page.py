@@ -29,7 +29,9 @@ MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *SOFTMAX_HEADS, *RECURRENT, *ORD
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
 Results = Mapping[str, Any]
 _BETTER_THAN_CHANCE, _NEARLY_ALWAYS = 0.2, 0.9
-"""Accuracies. A model that always writes the same letter of the source is right in one of eight steps (0.125)."""
+"""At an accuracy below the first limit, a model only guesses: always writing the same letter of the source is right in one of
+eight steps (0.125). The second limit is for the share of steps in which the correct letter has the largest weight.
+"""
 
 
 def render(entry: Mechanism, results: Results) -> str:
@@ -88,7 +90,7 @@ def join_blocks(blocks: list[str]) -> str:
 
 
 def _labelled(label: str, text: str) -> str:
-    """Return a labelled paragraph with links to papers; a difference from a paper or tutorial begins with a capital letter."""
+    """Return a paragraph with its label and links to papers. After "Differs from …", the text gets a capital letter."""
     text = link_papers(text, "[{}]({})".format)
     return f"**{label}.** {text[0].upper() + text[1:] if label.startswith('Differs') else text}"
 
@@ -123,7 +125,7 @@ def _declared(entry: Mechanism, name: str) -> str:
 
 
 def _small(entry: Mechanism) -> nn.Module:
-    """Return an instance whose properties the page shows; for a hard form, it is made from its soft form."""
+    """Return an instance of the mechanism, whose properties the page shows; a hard form is made from its soft form."""
     soft = SOFT_FORM.get(entry.name)
     if soft is None:
         assert entry.build is not None
@@ -145,7 +147,10 @@ def _results(entry: Mechanism, results: Results) -> str:
 
 
 def _meaning(found: Mapping[str, Any]) -> str:
-    """Return sentences that say how often the written letter has the largest weight, and where another letter has it."""
+    """Return sentences that say how often the correct letter has the largest weight.
+
+    They also name steps in which the model writes the correct letter although another letter has the largest weight.
+    """
     shares = ", ".join(f"{task} {percent(found[task]['attended'])}" for task in TASKS)
     sentences = [f"Share of the steps in which the correct letter has the largest weight: {shares}."]
     rows = [
@@ -233,6 +238,6 @@ def run_example(code: str) -> str:
 
 
 def is_public_mechanism(thing: object) -> bool:
-    """Return whether an exported name is a mechanism that can be built; these have pages."""
+    """Return whether an exported object is a mechanism that can be built. Such mechanisms have pages."""
     kinds = (regard.attention.Attention, regard.attention.AttentionPooling)
     return inspect.isclass(thing) and issubclass(thing, kinds) and not inspect.isabstract(thing)

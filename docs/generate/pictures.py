@@ -33,7 +33,7 @@ SCORES = (2.0, 1.5, 1.0, 0.0, -0.5, -2.0)
 
 
 def panel(task: str, found: dict[str, Any], head: int | None = None, *, title: str = "") -> Panel:
-    """Return the panel of one task's weights, of one head or the mean of all."""
+    """Return the panel of the weights for one task: those of one head, or the mean of all heads if `head` is None."""
     weights = np.array(found["thousandths"]) / 1000
     matrix = weights.mean(0) if head is None else weights[head]
     pairs = list(zip(found["target"], found["output"], strict=True))
@@ -44,7 +44,7 @@ def panel(task: str, found: dict[str, Any], head: int | None = None, *, title: s
 
 
 def solved_otherwise(found: dict[str, Any]) -> dict[int, tuple[str, float]]:
-    """Return the rows whose letter is right although another one has the largest weight, with that other letter and weight."""
+    """Return, for rows that are right although another letter has the largest weight, that other letter and its weight."""
     matrix = np.array(found["thousandths"]).mean(0) / 1000
     rows = {}
     for row, (right, wrote) in enumerate(zip(found["target"], found["output"], strict=True)):
@@ -55,7 +55,7 @@ def solved_otherwise(found: dict[str, Any]) -> dict[int, tuple[str, float]]:
 
 
 def percent(accuracy: float) -> str:
-    """Return a percentage, rounded down: 100% only if every letter is right."""
+    """Return a share as a percentage, rounded down, so that 100% means that every letter is right."""
     return f"{math.floor(100 * accuracy)}%"
 
 

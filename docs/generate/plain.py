@@ -15,7 +15,7 @@ from regard.config import AttentionConfig, PoolingConfig
 from regard.config.attention import DotConfig
 
 FIRST_SCREEN = 60
-"""Lines of a module within which its formula and its plain form are found."""
+"""Number of lines at the beginning of a module that contain its formula and its plain form."""
 REPOSITORY = "https://github.com/regard-attention/regard/blob/main"
 
 
@@ -25,7 +25,10 @@ def module_path(kind: type[nn.Module]) -> str:
 
 
 def plain_form(kind: type[nn.Module]) -> str:
-    """Return the plain form of a class: the functions that it calls from the first 60 lines of its module, without details."""
+    """Return the plain form of a class: the functions in the first 60 lines of its module that the class calls.
+
+    Only the summaries of their docstrings are shown.
+    """
     source = Path(inspect.getfile(kind)).read_text(encoding="utf-8")
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -1,4 +1,4 @@
-"""Mechanisms that keep one matrix for each head in place of all keys."""
+"""Mechanisms that store one matrix for each head, instead of all keys and values."""
 
 from docs.generate.entry import Mechanism
 from docs.generate.scored import BATTERY

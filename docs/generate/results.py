@@ -1,4 +1,4 @@
-"""Training for the pictures, in two processes, and the file with the results."""
+"""Training of the models for the pictures, and the file with the results."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _HARD_FORM = {soft: hard for hard, soft in SOFT_FORM.items()}
 
 
 def train_all() -> dict[str, dict[str, Any]]:
-    """Train every mechanism on every task, in two processes of one thread each."""
+    """Train every mechanism on every task, in at most two processes of one thread each, and return the results."""
     tasks = [(name, task) for name in _BUILDS for task in toy.TASKS]
     found: dict[str, dict[str, Any]] = {}
     columns = TextColumn("{task.description:>32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -25,12 +25,12 @@ HELD_OUT = 512
 
 @dataclass(frozen=True)
 class Result:
-    """Weights and output of a trained model for one unseen sequence, and its accuracy on 512 of them."""
+    """Weights and output of a trained model for one new sequence, and its accuracy on 512 new sequences."""
 
     accuracy: float
-    """Share of the letters that are right, given the correct letters before them."""
+    """Share of the letters that the model predicts correctly, given the correct letters before them."""
     attended: float
-    """Share of the letters where the source letter to be written has the largest weight (of the mean of the heads)."""
+    """Share of the steps in which the correct letter has the largest weight of the source, averaged over heads."""
     source: str
     target: str
     output: str
@@ -52,7 +52,7 @@ class Everywhere(nn.Module):
 
 
 class Toy(nn.Module):
-    """A model of embeddings, the attention that is tested, and a decoder."""
+    """A model that consists of embeddings, a decoder, the attention that is tested, and an output layer."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def train(build: Callable[[], nn.Module], task: str, *, steps: int = STEPS) -> T
 
 @torch.no_grad()
 def look(model: Toy, task: str) -> Result:
-    """Evaluate the model on sequences that it was not trained on; the picture shows the first of them."""
+    """Evaluate the model on 512 sequences that training did not draw; the picture shows the first of them."""
     source, target = draw_batch(task, HELD_OUT, torch.Generator().manual_seed(SEED + 1))
     logits, out = model(source, target)
     output = logits.argmax(-1)

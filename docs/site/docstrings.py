@@ -1,4 +1,4 @@
-"""Docstrings are written in plain text with `code`; turn them into the reStructuredText that Sphinx expects.
+"""Conversion of docstrings, which are plain text with `code`, into the reStructuredText that Sphinx expects.
 
 Names whose docstring has no example get theirs from `docs.site.examples`.
 """
@@ -26,7 +26,7 @@ _SPECIAL = re.compile(r"([|*\\]|(?<=\w)_(?=\W|$))")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Run before napoleon reads the sections."""
+    """Register the conversion; docstrings are converted before napoleon reads their sections."""
     app.connect("autodoc-process-docstring", _process, priority=400)
     app.connect("autodoc-process-signature", _signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -35,18 +35,18 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def _signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, arguments: str | None, returns: str | None
 ) -> tuple[str | None, str | None] | None:
-    """Show the parameters of the constructor, although a metaclass checks the call first."""
+    """Return the parameters of `__init__`; Sphinx would show those of `__new__`, which accepts and checks any arguments."""
     if what != "class" or "__init__" not in vars(obj):
         return None
     made = signature(obj.__init__, bound_method=True)
     text = stringify_signature(made, show_return_annotation=False, unqualified_typehints=True)
-    return text.replace("<factory>", "..."), None  # else it is no Python, and Sphinx breaks it at every comma
+    return text.replace("<factory>", "..."), None  # with `<factory>`, which is not Python, Sphinx breaks lines at every comma
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     short = name.rpartition(".")[2]
     if what in ("attribute", "property"):
-        lines.insert(0, "")  # else napoleon takes what is before the first colon for a type
+        lines.insert(0, "")  # otherwise napoleon reads the text before the first colon as a type
     if isinstance(obj, UnionType):
         lines[:] = [f"One of {', '.join(f'`{cls.__name__}`' for cls in obj.__args__)}, chosen by its `kind`.", ""]
     if what == "class" and is_dataclass(obj):
@@ -64,7 +64,7 @@ def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 
 
 def _settings(cls: Any) -> list[str]:
-    """Return the fields, inherited ones too, as a section that napoleon parses."""
+    """Return all fields of a class of settings, inherited ones too, as a section that napoleon parses."""
     docs, types = field_docs(cls), field_types(cls)
     shown = [item for item in fields(cls) if item.name != "kind"]
     lines = [f"    {item.name} ({_type(types[item.name])}): {docs[item.name]}{_default(item)}" for item in shown]
@@ -72,7 +72,7 @@ def _settings(cls: Any) -> list[str]:
 
 
 def _inherited_fields(cls: Any) -> list[str]:
-    """Return the fields that autodoc leaves out, since a base class defines them."""
+    """Return the fields that autodoc leaves out, because a base class defines them, as a section that napoleon parses."""
     docs = field_docs(cls)
     names = [item.name for item in fields(cls) if item.name not in inspect.get_annotations(cls) and item.name[0] != "_"]
     return ["Attributes:", *(f"    {name}: {docs[name]}" for name in names if docs[name])] if names else []
@@ -110,7 +110,7 @@ def _example(name: str) -> list[str]:
 
 
 def escape(line: str) -> str:
-    """Return a line with its code as literals, and with nothing else that reStructuredText would read as markup."""
+    """Return a line of a docstring with its code as literals, and with all other markup of reStructuredText escaped."""
     parts = _CODE.split(line)
     for place, part in enumerate(parts):
         if place % 2:

@@ -1,4 +1,4 @@
-"""The error index: every message that regard can raise, collected from the source."""
+"""The error index: the messages of regard's own errors, collected from the source."""
 
 import ast
 import re
@@ -40,7 +40,7 @@ AREAS = {
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One `raise` statement."""
+    """One message of an error, the class of the error, and the area of the package that raises it."""
 
     area: str
     kind: str
@@ -48,7 +48,7 @@ class Message:
 
 
 def collect() -> list[Message]:
-    """Return all messages of regard's own errors, without repetition."""
+    """Return the messages of regard's own errors, each once; messages without literal words are left out."""
     found = set()
     for path in sorted(SOURCE.rglob("*.py")):
         package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
@@ -67,7 +67,7 @@ def _raised(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _text(node: ast.expr) -> str:
-    """Return the literal parts of a message, with … for what is filled in."""
+    """Return the literal parts of a message, with … for each value that is filled in."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
@@ -78,7 +78,7 @@ def _text(node: ast.expr) -> str:
 
 
 def page() -> str:
-    """Return the page in Markdown."""
+    """Return the error index in Markdown."""
     by_area: dict[str, list[Message]] = defaultdict(list)
     for message in collect():
         by_area[message.area].append(message)

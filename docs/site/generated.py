@@ -24,7 +24,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_pages() -> None:
-    """Write all pages; leave files as they are whose text has not changed, so that Sphinx does not read them again."""
+    """Write all pages. Files whose text has not changed stay as they are, so that Sphinx does not read them again."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     pages = {"commands.md": commands(), "settings.md": settings(), "presets.md": presets(), "errors.md": errors.page()}
     for name, text in pages.items():
@@ -34,7 +34,7 @@ def write_pages() -> None:
 
 
 def commands() -> str:
-    """Return the help text of every command."""
+    """Return the page with the help text of every command."""
     from regard.cli.main import COMMANDS
 
     parts = ["# Commands", "`regard COMMAND --help` prints the same texts.", f"```text\n{help_of([])}```"]
@@ -55,7 +55,7 @@ def help_of(arguments: list[str]) -> str:
 
 
 def settings() -> str:
-    """Return a table of the settings of each task, with defaults."""
+    """Return the page with tables of the settings of each task, with defaults."""
     from regard.tasks.classification.config import ClassificationConfig
     from regard.tasks.language.config import LanguageConfig
     from regard.tasks.translation.config import TranslationConfig
@@ -104,7 +104,7 @@ def _cell(text: str) -> str:
 
 
 def presets() -> str:
-    """Return every preset with its comments."""
+    """Return the page with every preset and its comments."""
     parts = ["# Presets", "Use one with `--preset NAME`; `regard presets NAME` prints it."]
     for file in sorted(files("regard.presets").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".yaml"):

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw without a script or a font from elsewhere."""
+"""Formulas as MathML, which browsers draw without a script or a further font."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_notebooks() -> None:
-    """Write a notebook for each lesson; leave files as they are whose content has not changed."""
+    """Write a notebook for each lesson. Files whose content has not changed stay as they are."""
     FOLDER.mkdir(exist_ok=True)
     for page in sorted(LESSONS.glob("[0-9]*.md")):
         text = json.dumps(notebook_of(page.read_text(encoding="utf-8")), ensure_ascii=False, indent=1) + "\n"
@@ -52,7 +52,7 @@ def notebook_of(page: str) -> dict[str, Any]:
 
 
 def plain_markdown(text: str) -> str:
-    """Return Markdown without the directives that only the site knows."""
+    """Return Markdown in which directives that only Sphinx knows are replaced or removed."""
     text = _DOWNLOAD.sub("", text)
     text = _DROPDOWN.sub(r"<details><summary>\1</summary>\n\n\2\n</details>\n", text)
     text = _ADMONITION.sub(lambda found: f"**{found[1]}.** {found[2]}", text)

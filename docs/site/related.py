@@ -15,7 +15,7 @@ _MOST = 6
 
 
 def links(name: str) -> list[str]:
-    """Return the links of a name as reStructuredText."""
+    """Return the links for the page of a public name as reStructuredText."""
     import regard.attention
 
     found = []
@@ -37,7 +37,7 @@ def _mechanisms() -> dict[str, str]:
 
 @cache
 def _users() -> dict[str, list[Path]]:
-    """Return the pages whose code imports or calls a name of the package."""
+    """Return, for each name of the package, the pages whose code imports or uses it."""
     users: dict[str, list[Path]] = {}
     for page in (page for folder in _FOLDERS for page in sorted((DOCS / folder).glob("*.md"))):
         code = "\n".join(_CODE.findall(page.read_text(encoding="utf-8")))

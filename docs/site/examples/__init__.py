@@ -1,4 +1,4 @@
-"""Examples of public names that have none in their docstring: one `## Name` section each in a file of this folder.
+"""Examples of public names whose docstring has none: each is a section `## Name` in a Markdown file of this folder.
 
 A name that several modules have is written with its module: `## viz.grid.draw`.
 """
@@ -14,7 +14,7 @@ _SECTION = re.compile(r"^## ([\w.]+)\n(?:% [^\n]*\n+)?```python\n(.*?)```", re.M
 def examples() -> dict[str, str]:
     """Return the code of each name's example.
 
-    Those of the mechanisms are the ones of their pages, and those of most configurations are generated.
+    The examples of mechanisms come from their pages, and those of most classes of settings are generated.
     """
     from docs.generate.page import MECHANISMS, example_code
     from docs.site.examples.configs import generated
@@ -27,5 +27,5 @@ def examples() -> dict[str, str]:
 
 
 def example_of(module: str, name: str) -> str:
-    """Return the example of a module's name, or an empty text."""
+    """Return the example of a name that a module defines, or an empty text."""
     return examples().get(f"{module}.{name}".removeprefix("regard."), examples().get(name, ""))

@@ -1,6 +1,7 @@
 """Examples of the classes of `regard.config`, generated: each shows one choice in Python, in a YAML file and as options.
 
-`SETTINGS` has the settings that an example shows. Where a class stands in a run is found in the classes of the tasks' runs.
+`SETTINGS` has the settings that an example shows. The part of a run that a class configures is found by searching the settings
+of all tasks.
 """
 
 import inspect
@@ -20,7 +21,7 @@ from regard.config.tasks import BUILT_IN, locate_task
 from regard.presets import load_preset
 
 PRESETS = {"translation": "luong", "classification": "bilstm", "language": "language-tiny"}
-"""The preset that the examples of a task start from."""
+"""By task, the preset whose settings its examples change."""
 FILES = {"translation": "pairs.tsv", "classification": "reviews.csv", "language": "stories.txt"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "AdditiveConfig": {"attention_size": 128},
@@ -86,18 +87,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "WeightNormAdditiveConfig": {"attention_size": 128},
     "WordsConfig": {"min_count": 2, "lowercase": True},
 }
-"""By class, the settings that its example changes; classes that are left out show their kind alone."""
+"""By class, the settings that its example changes. The examples of other classes only choose their `kind`."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a class in the settings of a task's runs."""
+    """The part of a task's settings that a class configures."""
 
     task: str
     path: str
-    """Dotted name of the part."""
+    """Dotted name of the part, such as `model.decoder.attention`."""
     kinds: dict[str, str]
-    """The kinds to choose on the way to it, by dotted name."""
+    """The kinds that must be chosen for the part to exist with this class, by the dotted name of the setting."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Example:
 
 @cache
 def generated() -> dict[str, Example]:
-    """Return the examples of all classes that stand somewhere in a run, by name."""
+    """Return the examples of all classes that configure a part of a run, by the name of the class."""
     found = {}
     for name in regard.config.__all__:
         cls = getattr(regard.config, name)
@@ -121,7 +122,7 @@ def generated() -> dict[str, Example]:
 
 
 def place_of(cls: type) -> Place | None:
-    """Return the place of a class that needs the fewest other choices, then the least deep one; a subclass counts for it."""
+    """Return the place of a class (or of a subclass) that needs the fewest other choices and, among these, is least nested."""
     places = [place for place, other in _all_parts() if issubclass(other, cls) and place.path]
     return min(places, key=lambda place: (len(_choices_before(place)), place.path.count(".")), default=None)
 
@@ -132,7 +133,7 @@ def _all_parts() -> list[tuple[Place, type]]:
 
 
 def parts(task: str) -> Iterator[tuple[Place, type]]:
-    """Walk through all parts of a task's settings, of every kind; a part within another of its own family is left out."""
+    """Yield all parts of a task's settings, for every kind; a part inside a part of the same family of kinds is left out."""
     yield from _parts(Place(task, "", {}), locate_task(task).config_class, ())
 
 
@@ -148,7 +149,7 @@ def _parts(place: Place, cls: type, families: tuple[Any, ...]) -> Iterator[tuple
 
 
 def write_example(cls: type, place: Place) -> Example:
-    """Write the example of a class: choose it over a preset, and build the module that it describes, if it has one."""
+    """Return the example of a class: it changes a preset to use the class, and builds the module that the class describes."""
     own = f"{place.path}.kind"
     chosen = _choices_before(place) | ({own: place.kinds[own]} if own in place.kinds else {})
     chosen |= {f"{place.path}.{name}": value for name, value in SETTINGS.get(cls.__name__, {}).items()}
@@ -171,13 +172,13 @@ def _python(cls: type, place: Place, chosen: dict[str, Any]) -> str:
 
 
 def _choices_before(place: Place) -> dict[str, str]:
-    """Return the kinds on the way to a place that the preset does not have; without the kind of the place itself."""
+    """Return the kinds that must be chosen before that of a place, without those that the preset already has."""
     return _choices(place.task, tuple(item for item in place.kinds.items() if item[0] != f"{place.path}.kind"))
 
 
 @cache
 def _choices(task: str, kinds: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return those of the kinds, from the outermost to the innermost, that the preset of a task does not have."""
+    """Return the given kinds, from the outermost to the innermost, without those that the preset of a task already has."""
     if not kinds:
         return {}
     *before, (name, kind) = kinds

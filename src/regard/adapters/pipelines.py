@@ -1,4 +1,4 @@
-"""Functions with the arguments and results of Hugging Face's `pipeline`."""
+"""Models as functions that take the arguments and return the results of Hugging Face's pipelines."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,10 +13,10 @@ from regard.task import find_task
 
 
 class Pipeline(ABC):
-    """A loaded model that can be called.
+    """A loaded model that can be called like a function; base class of the pipelines.
 
     Args:
-        model: The model.
+        model: The loaded model.
     """
 
     task: ClassVar[str]
@@ -29,11 +29,12 @@ class Pipeline(ABC):
 
         Args:
             inputs: The text or texts.
-            batch_size: Maximum number of texts in one call of the model; None for all texts.
-            options: Options of the model's method, such as `beam_size`.
+            batch_size: Maximum number of texts in one call of the model. None for all texts of a list, and for
+                one text at a time of any other iterable.
+            options: Options of the prediction, such as `beam_size`; the class of the pipeline names them.
 
         Raises:
-            RequestError: If an option is unknown or out of range.
+            RequestError: If an option is unknown, or an option or `batch_size` is out of range.
         """
         if batch_size is not None and batch_size < 1:
             raise RequestError(f"pipeline: batch_size is {batch_size}, expected 1 or more")
@@ -54,13 +55,14 @@ class Pipeline(ABC):
         """Return a result for each text."""
 
     def _single(self, result: Any, options: dict[str, Any]) -> Any:
-        """Return the result of a single text. It is a list, as for Hugging Face."""
+        """Return the result of a single text as a list, because Hugging Face's pipelines return a list."""
         return result if isinstance(result, list) else [result]
 
 
 class TranslationPipeline(Pipeline):
-    """Pipeline that returns `{"translation_text": …}` for each text. The options are those of `Translator.translate`, and
-    `num_beams`.
+    """Pipeline that returns `{"translation_text": …}` for each text.
+
+    The options are those of `Translator.translate`, and `num_beams`, Hugging Face's name for `beam_size`.
     """
 
     task: ClassVar = "translation"
@@ -74,7 +76,7 @@ class TranslationPipeline(Pipeline):
 class TextClassificationPipeline(Pipeline):
     """Pipeline that returns `{"label": …, "score": …}` for each text.
 
-    With `top_k=k`, it returns a list of the k most probable labels (None for all).
+    With `top_k=k`, it returns a list for each text instead: the k most probable labels, or all labels if k is None.
     """
 
     task: ClassVar = "classification"
@@ -123,15 +125,15 @@ _KINDS: dict[str, type[Pipeline]] = {
 
 
 def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:
-    """Load a model, and return a function with the arguments and results of Hugging Face's pipelines.
+    """Return a model as a function that takes the arguments and returns the results of Hugging Face's pipelines.
 
     Args:
         task: `translation` (or `translation_en_to_de`), `text-classification` (or `sentiment-analysis`), or `text-generation`.
         model: A trained model's folder, `hf://user/name`, or a loaded model.
-        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`; ignored for a loaded model.
 
     Raises:
-        BundleError: If the folder is not a trained model.
+        BundleError: If the folder is not a trained model, or the hub has no such model.
         RequestError: If the task is unknown, or the model was trained for another task.
 
     Example:
@@ -149,7 +151,7 @@ def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:
 
 
 def _check(options: dict[str, Any], function: Any) -> None:
-    """Check the names of options.
+    """Check that the function has a parameter for each option.
 
     Raises:
         RequestError: If an option is unknown.

@@ -26,16 +26,17 @@ def evaluate_alignment(
     """Link each word of given translations to the source word it attends to most, and compare the links with known ones.
 
     Which attention aligns best depends on the model. For a Transformer, the default is the mean over the heads of its alignment
-    layer (the last but one), at the step that produces the word; `norm.i` is layer i with weights multiplied by norms. To
-    choose layer, site and step, measure the error on a few pairs with known links.
+    layer (the last but one), at the step that produces the word. `norm.i` is the attention of layer i, weighted by the norms
+    of the value vectors. To choose site and step, measure the error on a few pairs with known links.
 
     Args:
         translator: A trained model.
         sources: Sentences.
         targets: A translation of each source.
         sure: The correct links of each pair: (source word, target word), counted from 0.
-        possible: Further links that do not count as errors.
-        words: The source and target words of each pair, which the links count; used to check that the model has the same words.
+        possible: For each pair, further links that do not count as errors.
+        words: The source and target words of each pair, to which the links refer. If given, they must be the words that the
+            model's tokenizer finds, apart from upper and lower case.
         site: The attention to use, such as `cross.2` or `norm.2`; `cross` by default.
         head: A head of that site, from 0; by default the mean over heads.
         step: `produce` for the step that predicts the word, or `consume` for the next step, which reads the word. The default

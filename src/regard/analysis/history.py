@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regard.viz.curves import By
     from regard.viz.picture import Picture
 
-_LARGEST = 1 << 28  # bytes: a million rows
+_LARGEST = 1 << 28  # bytes, enough for about a million rows
 _LONGEST_NAME = 80
 _MOST_COLUMNS = 200
 
@@ -31,13 +31,13 @@ def read_metrics(folder: str | Path) -> Columns:
         folder: The run's folder.
 
     Returns:
-        The columns by name, with None where a row has no value: `step` (update), `epoch`, `learning_rate`, `seconds` of
-        training without validations, `train_nll` (mean loss in nats since the previous row), and from validations `dev_nll` and
-        the task's scores. `bleu` and `chrf` are scores of greedy translations.
+        The columns by name, with None where a row has NaN or no value: `step` (number of updates), `epoch`, `learning_rate`,
+        `seconds` of training without validations, `train_nll` (mean loss in nats since the previous row), and from validations
+        `dev_nll` and the task's scores. `bleu` and `chrf` are scores of greedy translations.
 
     Raises:
         BundleError: If there is no such folder.
-        DataError: If it has no metrics, or they cannot be read.
+        DataError: If the folder has no metrics, or they cannot be read.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -81,7 +81,7 @@ def _columns(path: Path, rows: Iterator[list[str]]) -> Columns:
         if waiting is not None:
             _append(f"{path}:{number - 1}", columns, waiting)
         waiting = row
-    # A run that is still training may have written half of the last row.
+    # A run that is still training may have written only a part of the last row; such a row is skipped.
     if waiting is not None and len(waiting) == len(names):
         _append(f"{path}:{number}", columns, waiting)
     return columns
@@ -123,7 +123,7 @@ def curves(
 
     Raises:
         BundleError: If a folder is missing.
-        DataError: If a folder has no metrics, or the picture cannot be written.
+        DataError: If a folder has no metrics, they cannot be read, or the picture cannot be written.
         RequestError: If there is nothing to draw, a folder is given twice, or an argument is wrong.
     """
     from regard.viz.curves import draw

@@ -52,24 +52,25 @@ def record_of_model(
 ) -> AttentionRecord:
     """Run a model on a text and return the record of its attention.
 
-    An encoder–decoder first writes its target with `generate`, beam search included. It then runs once on source and target,
-    and the record has this run's sites `encoder.i`, `decoder.i` and `cross.i`. A decoder, such as GPT-2 or Llama, has sites
-    `decoder.i`, and an encoder `encoder.i`. The model runs in evaluation mode, with the attention implementation that it was
-    loaded with.
+    If no `target` is given, an encoder–decoder first writes its target with `generate`, which can use beam search. It then runs
+    once on source and target, and the record has the sites `encoder.i`, `decoder.i` and `cross.i` of this run. A decoder, such
+    as GPT-2 or Llama, has sites `decoder.i`, and an encoder has sites `encoder.i`. The model runs in evaluation mode, with the
+    attention implementation that it was loaded with.
 
     Args:
         model: A model of `transformers` that reads text.
         tokenizer: The model's tokenizer.
         text: The text to read.
         target: The target text of an encoder–decoder; None for the one that the model writes.
-        generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. A decoder then continues the text.
+        generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. If they are given, a decoder first continues the
+            text.
         special: Tokens that belong to no word and are left out of pictures; None for the tokenizer's special tokens, `()` to
             keep them as words.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Raises:
         RequestError: If the tokenizer or the text has the wrong type, the text has no tokens, a target is given to a model that
-            reads one text, or there is no target and the model cannot generate one.
+            reads one text, the model has to generate a text but cannot, or `capture` finds no attention in it.
 
     Example:
         >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP

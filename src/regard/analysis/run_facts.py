@@ -13,7 +13,7 @@ class ModelInfo:
     parameters: int
     """Number of parameters in the weights file; tied weights count once."""
     parts: dict[str, int]
-    """Parameters of each part of the model, the largest first."""
+    """Number of parameters of each part of the model, the largest first."""
     bytes: int
     """Size of the weights file in bytes."""
     sites: tuple[str, ...]
@@ -33,12 +33,12 @@ class VocabularyInfo:
     special: tuple[str, ...]
     """Symbols that do not occur in texts: padding, unknown, start, end."""
     groups: dict[str, int]
-    """Number of the other symbols in each group: words or parts of words, numbers, punctuation."""
+    """Number of ordinary symbols in each group: `with letters`, `numbers`, `punctuation and other`."""
     first: tuple[str, ...]
-    """The first ordinary symbols. Vocabularies of whole words are sorted by frequency."""
+    """The first ten ordinary symbols; in a vocabulary of whole words, they are the most frequent ones."""
     counts: dict[str, Any]
-    """How often symbols occur in training: `tokens`, `unknown`, `seen_once`, `never_seen`, `most_frequent`. Empty if the
-    model was trained before regard kept these counts."""
+    """How often symbols occur in training: `tokens`, `unknown`, `seen_once`, `never_seen`, `most_frequent`. If both sides share
+    the vocabulary, these counts for each side. Empty if the model's report has no counts."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class TrainingInfo:
     """Number of updates made so far; None if neither the model nor the logs record it."""
     epochs: float | None
     kept: tuple[int, ...]
-    """Numbers of the updates whose weights the model has; several if weights were averaged. Empty if they were not recorded."""
+    """Number of the update whose weights the model has; several if weights were averaged. Empty if this was not recorded."""
     seconds: float | None
     """Training time without validations, from the logs; None without logs."""
     settings: dict[str, Any]
     """Settings that differ from the defaults, nested as in a YAML file."""
     chosen: tuple[str, ...]
-    """Description of the settings that were chosen from the data; empty if none were."""
+    """Descriptions of the settings that were chosen from the data; empty if none were."""
     versions: dict[str, str]
     machine: dict[str, Any]
     """Device, threads, precision and processes; empty for a folder without checkpoints."""
@@ -74,13 +74,14 @@ class RunFacts:
     title: str
     """Short description of the model, such as `translator, en → de`."""
     state: str
-    """`finished`, `unfinished`, `training` (a process writes to the folder now), or `unknown`."""
+    """`finished`, `unfinished`, `training` (a process writes to the folder now), or `unknown` (it was not recorded)."""
     model: ModelInfo | None
     """Size and attention of the model; None before the first validation, when there is no model yet."""
     data: dict[str, Any]
-    """The report on the data: files, and what was read, kept and skipped. Before the first validation only the files."""
+    """Report on the data: the files, and how many examples were read, kept and skipped. Before the first validation, it has
+    only the files."""
     scores: dict[str, Any]
-    """Scores on the dev set; empty if nothing was held out."""
+    """Scores on the dev set, or by cross-validation; empty if nothing was held out, or before the first validation."""
     vocabularies: dict[str, VocabularyInfo]
     """Vocabularies by use: `source` and `target`, `source and target` if both sides share one, or `text`."""
     labels: tuple[str, ...]

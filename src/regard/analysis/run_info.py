@@ -24,7 +24,7 @@ from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _FIRST = 10
-"""Number of symbols of a vocabulary that are listed if their frequencies were not recorded."""
+"""Number of the first symbols of a vocabulary that a description has. `render` shows them if no frequencies were recorded."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "numpy", "spacy")
 
@@ -124,7 +124,7 @@ def _model(found: Inspection) -> ModelInfo:
 
 
 def _kinds(settings: Mapping[str, Any], path: str = "model") -> dict[str, str]:
-    """Return every `kind` below `model`, by the name of the part that it belongs to."""
+    """Return the `kind` of the model, and of each of its parts that has one, by the dotted name of the part."""
     kinds = {path: str(settings["kind"])} if "kind" in settings else {}
     for name, value in settings.items():
         if isinstance(value, Mapping):

@@ -25,12 +25,12 @@ def scaled_dot_product_weights(
 
     Args:
         query: Queries (…,H,Q,E).
-        key: Keys (…,G,K,E); G is less than H only if `enable_gqa`.
-        attn_mask: True where a query may attend, or numbers that are added to the scores.
-        is_causal: If True, query i sees keys 0 to i.
+        key: Keys (…,G,K,E) of G heads; G is less than H only if `enable_gqa`.
+        attn_mask: Booleans that are True where a query may attend, or numbers that are added to the scores.
+        is_causal: If True, the query at position i sees keys 0 to i.
         scale: Factor of the scores; None for 1 / √E.
         enable_gqa: Whether groups of neighbouring heads share keys and values.
-        first: Index of the first query, from 0, for `is_causal`.
+        first: Position of the first given query, from 0; it matters only if `is_causal`.
     """
     if enable_gqa and key.shape[-3] < query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
@@ -61,7 +61,7 @@ def selected_weights(
     query, key, mask = given["query"].detach(), given["key"].detach(), given.get("attn_mask")
     shared = getattr(module, "num_key_value_groups", 1)
     if shared > 1 and query.shape[-3] * shared == getattr(module.config, "num_attention_heads", 0):
-        # If there is one query, `transformers` passes the heads that share keys as several queries.
+        # For a single query, `transformers` passes the heads that share keys as several queries; make them heads again.
         query = query.flatten(-3, -2).unsqueeze(-2)
         mask = mask if mask is None or mask.shape[1] == 1 else mask.flatten(-3, -2).unsqueeze(-2)
         given = given | {"enable_gqa": True}

@@ -10,12 +10,12 @@ from torch import Tensor
 from regard.errors import ConfigError, RequestError, nearest
 
 _CHUNK = 1 << 24
-"""Number of weights that are computed at a time, so that memory depends only on the weights that are kept."""
+"""Number of weights that are computed at a time (at least one row), to limit the memory beyond that of the kept weights."""
 
 
 @dataclass(frozen=True)
 class TopWeights:
-    """The largest weights of each row."""
+    """The k largest weights of each query (a row of the weights), with the keys that they belong to."""
 
     values: Tensor
     """Weights (…,Q,k), the largest first."""
@@ -37,11 +37,12 @@ class Selection:
     Args:
         names: Names of modules, or patterns such as `encoder.layer.0.*`; None for all modules.
         heads: Indices of heads, from 0; None for all heads.
-        top_k: Number of weights of each row that are kept, the largest ones; None for all.
+        top_k: Number of weights that are kept for each query, the largest ones; None for all.
         device: Device to which the weights are moved; None to leave them where they are.
 
     Raises:
-        ConfigError: If `names` is a string, `heads` contains anything but whole numbers from 0, or `top_k` is below 1.
+        ConfigError: If `names` is a string, `heads` contains anything but whole numbers of 0 or more, or `top_k` is not a
+            whole number of 1 or more.
     """
 
     names: Collection[str] | None = None
@@ -70,7 +71,11 @@ class Selection:
         return self.names is None or any(fnmatchcase(name, pattern) for pattern in self.names)
 
     def heads_of(self, count: int, name: str) -> list[int]:
-        """Return the indices of the heads to keep, for the module `name` with `count` heads."""
+        """Return the indices of the heads to keep, for the module `name` with `count` heads.
+
+        Raises:
+            RequestError: If the module has too few heads.
+        """
         chosen = list(range(count)) if self.heads is None else list(self.heads)
         if chosen and max(chosen) >= count:
             raise RequestError(
@@ -86,11 +91,11 @@ class Selection:
         return self.collect(weights.shape, lambda rows: weights[..., rows, :])
 
     def collect(self, shape: torch.Size, rows_of: Callable[[slice], Tensor]) -> Tensor | TopWeights:
-        """Compute weights some rows at a time, and return the part that is kept.
+        """Compute the weights of the selected heads some queries at a time, and return the part that is kept.
 
         Args:
-            shape: Shape of all weights, (…,Q,K).
-            rows_of: Function that computes the weights of a range of rows.
+            shape: Shape of the weights of the selected heads, (…,Q,K).
+            rows_of: Function that computes the weights of a slice of the queries.
         """
         *rest, queries, keys = shape
         step = max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys))

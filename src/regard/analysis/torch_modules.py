@@ -26,7 +26,7 @@ def find_encoders(module: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def replace_forward(module: nn.Module, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Replace the method `forward` of a module by `build(forward)` while the context is open."""
+    """Replace the method `forward` of a module with `build(forward)` while the context is open."""
     own = vars(module).get("forward")
     module.forward = build(module.forward)
     try:
@@ -68,8 +68,8 @@ def reporting_encoder(names: set[str], calls: list[Any], forward: Callable[..., 
     PyTorch's fused path computes no weights. If it was taken, the encoder runs again without it, to record the weights.
 
     Args:
-        names: Names of the attention modules inside.
-        calls: The calls that were reported so far, each with a `name`.
+        names: Names of the attention modules inside the encoder whose weights are wanted.
+        calls: List to which these modules add their calls, each with a `name`.
         forward: The encoder's own `forward`.
     """
 

@@ -1,4 +1,4 @@
-"""Names of the files of a bundle, and hashes of vocabularies."""
+"""Names of the files of a bundle (the folder of a trained model), and hashes of vocabularies."""
 
 import hashlib
 import json
@@ -18,11 +18,11 @@ _LARGEST_SIGNATURE = 1 << 26  # bytes
 
 
 def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Sequence[str] = (), *, multiple: bool = False) -> str:
-    """Return a hash of vocabularies and labels in their order; equal hashes mean that each id has the same token or label.
+    """Return a hash of vocabularies and labels. If two models have equal hashes, each id has the same token or label in both.
 
     Args:
         tokenizers: Tokenizers, each with its vocabulary.
-        labels: Names of the labels; empty for a model without labels.
+        labels: Names of the labels, in the order of their ids; empty for a model without labels.
         multiple: Whether a text can have several labels.
     """
     named = [[*labels], multiple] if labels else []
@@ -30,7 +30,7 @@ def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Sequence[str
 
 
 def file_names(folder: Path) -> list[str]:
-    """Return all names that the files of a model in this folder can have, for the built-in tasks and for the model's task."""
+    """Return all names that files of a model can have, for the built-in tasks and for the task of the model in `folder`."""
     tasks = [*BUILT_IN]
     try:
         named = json.loads(read(folder, SIGNATURE, largest=_LARGEST_SIGNATURE)).get("task")

@@ -21,11 +21,11 @@ _COUNTS = (
 
 
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
-    """Return the text of a bundle's README.md. The same bundle and signature give the same text.
+    """Return the text of a model's README.md. The same bundle and signature give the same text.
 
     Args:
-        bundle: The model.
-        signature: Its signature, including versions.
+        bundle: The trained model.
+        signature: Signature of the model, including the versions of packages.
     """
     card = find_task(bundle.config.task).bundle_format.card(bundle)
     parts = [
@@ -100,5 +100,5 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return a text in one line without HTML; names of labels and files may contain any characters."""
+    """Return a text on one line with `<` escaped, because names of labels and files may contain line breaks and HTML."""
     return " ".join(text.split()).replace("<", "&lt;")

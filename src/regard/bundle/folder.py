@@ -1,12 +1,13 @@
 """Replace several files of a folder at once, and read files that are not trusted.
 
-Replacing several files takes several renames, and a machine can stop between any two. So the new files are first written to a
-folder beside the old ones, and a single rename of that folder makes them valid. Moving the files to their places afterwards is
-only tidying up: readers do not depend on it, and if it is interrupted, the next writer completes it.
+Replacing several files takes several renames, and a machine can stop between any two of them. So the new files are first
+written to a subfolder, and a single rename of this subfolder makes them valid. Afterwards, they are moved from the subfolder to
+the folder, but this is only tidying up: readers look for a file in the subfolder first, and if the move is interrupted, the
+next writer completes it.
 
-    .incoming.tmp/   being written; ignored
-    .incoming/       complete; its files replace the files of the same name in the parent folder
-    .writing         a lock; other writers wait
+    .incoming.tmp/   new files that are still being written; readers ignore them
+    .incoming/       complete new files, which replace the files of the same name in the folder
+    .writing         lock file of a writer, for which other writers wait
 """
 
 import os
@@ -26,12 +27,13 @@ _LARGEST = 1 << 36  # bytes
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder for new files, which replace the files of `folder` once all are written to disk.
+    """Yield an empty folder for new files, which replace files of the same name in `folder` when the `with` block ends.
 
-    Other files in `folder` stay. After an error, nothing has changed. Other writers wait meanwhile.
+    All files are replaced in a single step, and other files in `folder` stay. If the block raises an error, nothing is
+    replaced. Only one process can write at a time; others wait.
 
     Raises:
-        BundleError: If something cannot be written. The message names the reason.
+        BundleError: If a file or folder cannot be written. The message names the reason.
     """
     fresh = not folder.exists()
     stage, incoming = folder / f"{_INCOMING}.tmp", folder / _INCOMING
@@ -60,22 +62,22 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def find(folder: Path, name: str) -> Path:
-    """Return the path of the valid version of a file, which may not exist."""
+    """Return the path of the valid version of a file: in `.incoming` if it exists there, else in the folder itself."""
     waiting = folder / _INCOMING / name
     return waiting if not (folder / _INCOMING).is_symlink() and os.path.lexists(waiting) else folder / name
 
 
 def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
-    """Read a file that is not trusted.
+    """Return the content of a file that is not trusted.
 
     Args:
-        folder: The bundle.
-        name: Name of the file; an unchecked name from another file must not be used, because it could lead anywhere.
+        folder: Folder of a trained model.
+        name: Name of the file. Check a name that comes from another file before, because it could lead out of the folder.
         largest: Maximum size in bytes.
 
     Raises:
-        BundleError: If the file is missing, is not an ordinary file (a link could lead anywhere), is too large, or cannot be
-            read.
+        BundleError: If the file is missing, is not an ordinary file (a link could lead out of the folder), is too large, or
+            cannot be read.
     """
     path = find(folder, name)
     try:
@@ -95,7 +97,7 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
 
 
 def read_unsigned(folder: Path, name: str, largest: int) -> bytes | None:
-    """Return the content of a file that is not signed; None if it is missing, too large or unreadable."""
+    """Return the content of a file whose checksum is not in the signature; None if it is missing, too large or unreadable."""
     if not os.path.lexists(find(folder, name)):
         return None
     try:
@@ -105,7 +107,7 @@ def read_unsigned(folder: Path, name: str, largest: int) -> bytes | None:
 
 
 def version(folder: Path) -> tuple[int, int]:
-    """Return a value that changes whenever files of the folder are replaced."""
+    """Return a value that changes whenever `replacing` replaces files of the folder."""
 
     def changed(path: Path) -> int:
         try:

@@ -14,10 +14,12 @@ _NAMES |= {dict: "named values", list: "a list"}
 def misfit(found: Any, own: Any, name: str) -> str:
     """Describe the first difference between the form of a value and the expected form; return an empty string if they match.
 
+    Whole numbers of 2^63 or more, and of −2^63 or less, never match.
+
     Args:
-        found: The value to check, of plain types and tensors.
-        own: A value of the right form: a mapping with the right names, a tensor of the right shape and dtype, a number. An
-            empty mapping or list allows any mapping or list, and None allows None or a number.
+        found: The value to check: plain data, which may contain tensors.
+        own: A value of the expected form: a mapping with the same names, a tensor of the same shape and dtype, or any value of
+            the same type. An empty mapping allows any mapping, a list any list, a float any number, and None a number or None.
         name: The name of the value, for the description.
     """
     if isinstance(own, torch.Tensor):
@@ -38,9 +40,9 @@ def misfit(found: Any, own: Any, name: str) -> str:
 
 
 def misfit_in(found: Mapping[str, Any], forms: Mapping[str, Any], name: str = "") -> str:
-    """Describe the first value whose form differs from that of the same name in `forms`; see `misfit`.
+    """Describe the first value whose form differs from that of the value with the same name in `forms`; see `misfit`.
 
-    Names that are missing in one of the mappings are not checked.
+    Names that are missing in one of the two mappings are not checked. If no form differs, return an empty string.
     """
     names = (key for key in forms if key in found)
     return next(filter(None, (misfit(found[key], forms[key], f"{name}.{key}" if name else f"{key}") for key in names)), "")

@@ -1,4 +1,4 @@
-"""The contents of a bundle, read without allocating memory for its weights."""
+"""The contents of a bundle (the folder of a trained model), read and checked without building a model with weights."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +26,11 @@ class Inspection:
     """Shapes of the tensors in the weights file; tied weights appear once."""
     weight_bytes: int
     model: nn.Module | None = field(repr=False)
-    """The model without weights (on the meta device); None if it is the user's own object."""
+    """The model without weights (on the meta device); None if the whole model is the user's own object."""
 
 
 def inspect_bundle(folder: str | Path) -> Inspection:
-    """Read and check everything in a bundle without building its model in memory.
+    """Read and check everything in a bundle without building a model with weights.
 
     Raises:
         BundleError: If the folder is not a bundle, or is damaged.

@@ -1,4 +1,4 @@
-"""Read a bundle. No code in it is run, and all its contents are checked."""
+"""Read a bundle, the folder of a trained model. No code from the folder is run, and all contents are checked."""
 
 import json
 import math
@@ -46,8 +46,8 @@ def load_bundle(
         attention: The mechanism object, for a bundle whose mechanism is the user's own; its weights are replaced.
 
     Returns:
-        The bundle, an instance of its task's class, with the model in evaluation mode. If a run replaces the model at the same
-        time, the bundle is either the complete old one or the complete new one.
+        The bundle, of the class that the model's task defines, with the model in evaluation mode. If a run replaces the model
+        at the same time, the bundle is either the complete old one or the complete new one.
 
     Raises:
         BundleError: If the folder is not a bundle, is damaged, or was written by a newer regard. The message names the file.
@@ -57,10 +57,10 @@ def load_bundle(
 
 
 def read_steadily(folder: Path, read_once: Callable[[Path], Found]) -> Found:
-    """Read a folder, and read it again if a run replaced its model at the same time.
+    """Read a folder; if this fails while a run replaces the model in it, read it again, up to 20 times.
 
     Raises:
-        BundleError: As for `read_once`, if the folder did not change while it was read.
+        BundleError: As for `read_once`, if the folder did not change while it was read, or at the last attempt.
     """
     for _ in range(_TRIES):
         before = version(folder)
@@ -204,7 +204,7 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
 
 def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, complete: bool = True) -> None:
     num_stored = sum(map(math.prod, read_shapes(data, path).values()))
-    with torch.device("meta"), Uninitialised():  # a config with huge sizes costs no memory
+    with torch.device("meta"), Uninitialised():  # on the meta device, even huge sizes need no memory
         num_planned = _count_stored(build(None))
     if complete and num_planned > num_stored:
         raise BundleError(f"{path} holds {num_stored:,} numbers, but config.yaml and the tokenizers need {num_planned:,}")
@@ -212,7 +212,7 @@ def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, c
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Convert any error into a BundleError that says which model cannot be built."""
+    """Convert errors that occur while a model is built into a BundleError that names its folder."""
     try:
         yield
     except BundleError:
@@ -222,7 +222,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _count_stored(model: nn.Module) -> int:
-    """Return the minimum number of values in a model's file: tied weights count once, and persistent buffers count too."""
+    """Return the number of values that the weights file of a model needs: tied weights count once; buffers are included."""
     kept = model.state_dict(keep_vars=True).values()
     return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in kept}.values())
 

@@ -1,4 +1,4 @@
-"""Write a bundle."""
+"""Write a bundle, the folder of a trained model."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
     (`checkpoints/`, `logs/`) stay. The same bundle gives the same bytes.
 
     Raises:
-        BundleError: If it cannot be written. The old model is unchanged then.
+        BundleError: If the model cannot be written. The old model is then unchanged.
     """
     with replacing(Path(folder)) as stage:
         disk.write(stage / CONFIG, render_config(bundle.config))
@@ -36,20 +36,22 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
 
 
 def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: str) -> None:
-    """Add an unsigned file, such as a measurement, to a model with given weights.
+    """Add a file, such as a measurement, to a model's folder, if the model still has the given weights.
+
+    The signature contains no checksum of this file.
 
     Args:
         folder: The model's folder.
-        name: Name of the file, one of its task's `unsigned_files`.
-        found: Plain data for JSON.
+        name: Name of the file, one of the `unsigned_files` of the model's task.
+        found: Content of the file: plain data for JSON.
         weights: Checksum of the weights that the data belong to, as in the model's signature.
 
     Raises:
-        BundleError: If there is no model, its weights differ, or the file cannot be written. Nothing has changed then.
+        BundleError: If there is no model, it has other weights, or the file cannot be written. The folder is then unchanged.
     """
     _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:
-        _check_weights(Path(folder), weights)  # checked again, because from now on no run can replace the model
+        _check_weights(Path(folder), weights)  # check again: only from here on, no run can replace the model
         disk.write(stage / name, render_json({**found, "weights": weights}))
 
 
@@ -63,5 +65,5 @@ def _check_weights(folder: Path, weights: str) -> None:
 
 
 def render_json(plain: dict[str, Any]) -> str:
-    """Return plain data as the text of a JSON file, the same text for the same data."""
+    """Return plain data as the text of a JSON file. Equal data give equal texts."""
     return json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

@@ -20,23 +20,24 @@ from regard.version import PACKAGE, __version__
 
 _CHECKSUM = "checksum"
 _UNCHECKED_FORMAT = 1
-"""The format before signatures had a checksum of their own."""
-_SMALL = 1 << 26  # bytes of a text file
+"""Version of the format in which the signature has no checksum of itself."""
+_SMALL = 1 << 26  # maximum size in bytes of every file except the weights
 _EVERY = {CONFIG, WEIGHTS, REPORT}
 ORIGIN = {"folder": "", "weights": "", "data": "", "updates": 0}
-"""Form of the record about the model that a run started from."""
+"""Names and types of the facts in `started_from`, which describes the model that a run started from."""
 _FORM = {"versions": {}, "scores": {}, "started_from": ORIGIN, "kept": [], "updates": 0, "epochs": 0.0, "data": "", "seed": 0}
 _FORM |= {"finished": False}
 
 
 def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the signature: facts about the bundle, format, versions and checksums.
+    """Return the signature: facts about the bundle, version of the format, versions of packages, and checksums.
 
     It has no date, so equal runs give equal bytes.
 
     Args:
         bundle: The bundle to save.
-        files: Contents of the files that loading the bundle reads. The model card is not included, because users may edit it.
+        files: Content of each file that is read when the bundle is loaded, by the file's name. The model card is not included,
+            because users may edit it.
     """
     known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions", _CHECKSUM)}
     signature = known | {
@@ -115,7 +116,7 @@ def _check_folder(folder: Path) -> None:
                 f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
                 f"or continue with `regard resume {folder}`"
             )
-        inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # a cross-validation, or several runs
+        inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # of a cross-validation or of several runs
         where = f"; it contains the model {inside[0]}: name {folder / inside[0]}" if inside else ""
         raise BundleError(
             f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made{where}"

@@ -39,7 +39,7 @@ class StartFiles:
     """Plain data about the model, for the signature of the run that starts from it."""
 
     def __reduce__(self) -> tuple[type["StartFiles"], tuple[Any, ...]]:
-        """Pickle only the files for another process, without the objects that were built from them."""
+        """Pickle only the four fields for another process, without `config` and `parts`, which are built from them."""
         return StartFiles, (self.folder, self.files, self.custom, self.origin)
 
     @cached_property

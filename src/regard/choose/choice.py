@@ -7,7 +7,7 @@ from regard.task.settings import UserSettings
 
 
 def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
-    """Interpolate a table of (x, y) linearly at x = `value`; outside the table, y is constant."""
+    """Return y at x = `value`, by linear interpolation in a table of (x, y); outside the table, y is constant."""
     if value <= rows[0][0]:
         return rows[0][1]
     for (x0, y0), (x1, y1) in pairwise(rows):
@@ -17,11 +17,11 @@ def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
 
 
 MOST_WARMUP = 200
-"""Maximum number of warm-up updates, over which the learning rate rises."""
+"""Maximum number of warm-up updates, during which the learning rate rises."""
 UNBOUNDED = 100_000
-"""Maximum number of epochs if the user limits the number of updates and not that of epochs."""
+"""Value of `training.max_epochs` if the user limits only the number of updates: so high that it limits nothing."""
 VALIDATIONS = 10
-"""Number of validations in a run of many epochs."""
+"""Number of validations in a run of more than 15 epochs; shorter runs have one validation after each epoch."""
 
 
 def length_settings(
@@ -30,10 +30,10 @@ def length_settings(
     """Choose how long to train, how long the learning rate rises, and how often to validate.
 
     Args:
-        given: The settings that the user set. If they limit the length of training, no other limit is chosen.
-        epochs: Number of epochs to choose.
+        given: The settings that the user set. If they limit the number of epochs or updates, no other limit is chosen.
+        epochs: Maximum number of epochs, if the user limits neither epochs nor updates.
         epoch_updates: Approximate number of updates per epoch.
-        most_warmup: Maximum number of updates over which the learning rate rises.
+        most_warmup: Maximum number of updates during which the learning rate rises.
     """
     own_epochs, own_steps = (to_number(given.find(f"training.max_{unit}")) for unit in ("epochs", "steps"))
     settings: dict[str, Any] = {}
@@ -67,7 +67,10 @@ def transformer_settings(width: int, dropout: float, *, feed_forward: int) -> di
 
 
 def to_number(value: Any) -> int | None:
-    """Return a setting as a positive integer; None for zero, and for invalid values, which the loader of settings reports."""
+    """Return a setting as a positive integer; None if it is missing, 0 or invalid.
+
+    Invalid values are reported when the settings are loaded.
+    """
     try:
         return max(int(value), 0) or None
     except (TypeError, ValueError):

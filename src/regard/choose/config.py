@@ -13,15 +13,15 @@ from regard.task import Choice, UserSettings, find_task
 
 
 def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers: Layer) -> RunConfig:
-    """Choose all settings that are not given, according to the training data.
+    """Return a configuration in which all settings that are not given are chosen according to the training data.
 
     The data are read once to count and measure the texts; nothing is trained. `config.chosen` says what was chosen and why.
 
     Args:
         task: Name of a task: `translation`, `classification` or `language`.
-        overrides: Settings by dotted names, which must include `data.train`: `{"data.train": ["deu.txt"],
-            "training.max_epochs": 5}`. They are used as given.
-        layers: Further settings, such as those of a file; `overrides` take precedence over them.
+        overrides: Settings by dotted names, such as `{"data.train": ["deu.txt"], "training.max_epochs": 5}`. They are used as
+            given. `data.train` must be set, here or in `layers`.
+        layers: Further settings that are used as given, such as those of a file; `overrides` take precedence over them.
 
     Returns:
         The configuration, ready for `regard.fit`.
@@ -42,7 +42,7 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
     table, known = find_task(data.task).settings_table, UserSettings(given.values)
     if table is None:
         return load_config(*made)
-    # Mistakes in the settings are reported before the data are read, which can take a while.
+    # Mistakes in the settings are reported before the data are read, because reading can take a while.
     load_config(made[0], *_layers(table.draft(data.data, known)), *made[1:])
     choice = table.choose(data.data, known)
     below = _layers(choice)
@@ -58,7 +58,7 @@ def _layers(choice: Choice) -> list[Layer]:
 
 
 def _covers(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
-    """Return whether the user gave all settings that would be chosen."""
+    """Return whether the user set all settings that would be chosen, so that no choice has an effect."""
     return all(
         name in given and (not isinstance(value, Mapping) or (isinstance(given[name], Mapping) and _covers(given[name], value)))
         for name, value in chosen.items()

@@ -1,6 +1,7 @@
-"""A survey of training files: the number of texts, their lengths and their scripts.
+"""A survey of training files: the number of texts, their lengths and their writing systems.
 
-With `data.drop_repeats`, duplicates are not counted, because training drops them. Means are taken over all rows.
+With `data.drop_repeats`, the number of texts does not include duplicates, because training drops them. Means are taken over
+all rows that are read, including duplicates.
 """
 
 import unicodedata
@@ -20,9 +21,9 @@ from regard.text.split import Hashes, hash_pairs, hash_texts
 from regard.text.tokenizers.resolve import is_tokenised
 
 SAMPLE_SIZE = 20_000
-"""Maximum number of texts from which the script is found; lengths are measured on all texts."""
+"""Maximum size of the sample in which letters and words are examined; mean lengths are computed from all texts."""
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-"""First words of the Unicode names of letters that belong to scripts without spaces between words."""
+"""First words of the Unicode names of letters in writing systems that put no spaces between words, such as Chinese."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,17 @@ class TextSurvey:
     characters: float
     """Mean number of characters in a text."""
     unspaced: bool
-    """Whether most letters belong to scripts that do not separate words by spaces."""
+    """Whether most letters belong to writing systems that put no spaces between words."""
     tokenised: bool
     """Whether punctuation is already separated from words."""
     alphabet: frozenset[str]
-    """The most frequent letters, in lower case, which together make up 99% of all letters."""
+    """The most frequent letters, in lower case, which together make up 99% of all letters of the sample."""
     num_characters: int
-    """Number of different characters."""
+    """Number of different characters in the sample."""
 
     @property
     def units(self) -> float:
-        """Mean number of words in a text; in scripts without spaces, two characters count as a word."""
+        """Mean number of words in a text; if words are not separated by spaces, two characters count as a word."""
         return self.characters / 2 if self.unspaced else self.words
 
 
@@ -62,12 +63,12 @@ class PairSurvey:
 
     @property
     def sides(self) -> dict[str, TextSurvey]:
-        """Both sides by name."""
+        """The measurements by side, `source` and `target`."""
         return {"source": self.source, "target": self.target}
 
     @property
     def related(self) -> bool:
-        """Whether both sides are written with mostly the same letters."""
+        """Whether most letters of the smaller alphabet (at least 60%) also occur in the other alphabet."""
         smaller, larger = sorted((self.source.alphabet, self.target.alphabet), key=len)
         return bool(smaller) and len(smaller & larger) >= 0.6 * len(smaller)
 
@@ -136,11 +137,11 @@ class _Sample:
 class _Rows:
     """Counter of the rows to train on: of all rows, or of the different ones if duplicates are dropped.
 
-    It keeps the hashes of different rows, 8 bytes each. New hashes wait until they are as many as the kept ones, and are then
-    merged with them. All merges together cost about as much as sorting all hashes twice.
+    To find duplicates, it keeps the hashes of different rows, 8 bytes each. New hashes are collected until there are as many as
+    kept ones; then they are merged into the kept ones. All merges together cost about as much as sorting all hashes twice.
 
     Args:
-        data: Settings, of which `drop_repeats` is used.
+        data: Settings; only `drop_repeats` is used.
         most: Maximum number of rows to train on; 0 for no limit.
     """
 
@@ -150,7 +151,7 @@ class _Rows:
         self._new: list[Hashes] = []
 
     def add(self, hashes: Hashes) -> None:
-        """Count some rows."""
+        """Count the rows that have these hashes."""
         if not self._distinct:
             self._plain += len(hashes)
             return
@@ -170,7 +171,7 @@ class _Rows:
 
     @property
     def enough(self) -> bool:
-        """Whether the maximum number is reached."""
+        """Whether the maximum number of rows is reached, so that reading can stop."""
         return 0 < self._most <= max(len(self._known), self._plain)
 
     def count(self) -> int:
@@ -182,7 +183,7 @@ class _Rows:
 
 
 def survey_pairs(data: DataConfig) -> PairSurvey:
-    """Read `data.train` once and measure it.
+    """Measure the pairs in `data.train`, which is read once; reading stops soon after `data.max_pairs` pairs.
 
     Raises:
         DataError: As for `regard.text.pairs.readers.read_pairs`.
@@ -199,7 +200,7 @@ def survey_pairs(data: DataConfig) -> PairSurvey:
 
 
 def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
-    """Read `data.train` once and measure it.
+    """Measure the labelled texts in `data.train`, which is read once.
 
     Raises:
         DataError: As for `regard.text.labelled.readers.read_labelled`.
@@ -215,7 +216,7 @@ def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
 
 
 def survey_plain(data: TextDataConfig) -> PlainSurvey:
-    """Read `data.train` once and measure it.
+    """Measure the texts in `data.train`, which is read once; reading stops soon after `data.max_texts` texts.
 
     Raises:
         DataError: As for `regard.text.plain.read_texts`.

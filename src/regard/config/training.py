@@ -201,7 +201,9 @@ class DecodingConfig(Settings):
     search.
     """
     diversity: float = 0.5
-    """With several `groups`: penalty of a token, in nats, for each earlier group that chose the same token at the same step."""
+    """With several `groups`: penalty of a token, in nats, for each hypothesis of an earlier group that chose the
+    same token at the same step.
+    """
     replace_unknown: bool = False
     """Whether to replace an unknown symbol with the source word that gets the most attention (Luong et al. 2015b)."""
     batch_tokens: int = 8192

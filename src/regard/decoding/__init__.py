@@ -1,4 +1,7 @@
-"""Search for the best target of a source, sample targets, and score given ones. Models need only the `Seq2Seq` contract."""
+"""Search for the best target of a source, sample targets, and score given ones.
+
+The functions work with every model that implements `Seq2Seq`.
+"""
 
 from regard.decoding.beam import beam_search
 from regard.decoding.force import force

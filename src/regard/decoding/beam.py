@@ -1,8 +1,8 @@
 """Beam search over whole batches.
 
-Each step extends the live hypotheses of a sentence by every word and keeps the `beam_size` best continuations by log
-probability (and reward, see below). Continuations with the end symbol leave the beam, and the next step fills their
-places with other hypotheses. A finished hypothesis Y has the score
+Each step extends the live hypotheses of a sentence (those without an end symbol) by every word, and keeps the `beam_size`
+continuations with the highest log probabilities (and rewards, see below). Continuations with the end symbol leave the beam, and
+the next step fills their places with other hypotheses. A finished hypothesis Y has the score
 
     (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
 
@@ -12,7 +12,7 @@ except at the length limit. The search of a sentence stops when
 
 * `beam_size` hypotheses have finished,
 * no live hypothesis can become one of the `n_best`, or
-* its length limit is reached. Hypotheses that are cut there rank after all finished ones.
+* the sentence's length limit is reached. Hypotheses that are cut there rank after all finished ones.
 
 The second rule never changes the result. Log probabilities only decrease, and reward and penalty only increase with the length.
 So log p(live) + r·limit, divided by the penalty at the limit (or by the current one if the sum is positive), is an upper bound
@@ -67,19 +67,23 @@ def beam_search(
         source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
         beam_size: N, number of hypotheses kept at each step, ≥ 1.
-        n_best: Number of hypotheses to return, at most `beam_size`.
-        length_penalty: α ≥ 0; 0 for none. Without penalty and reward, log probabilities decide, which favours short targets.
-        length_reward: r ≥ 0, in nats per symbol; 0 for none.
-        max_length: Maximum number of steps, including the end symbol; 0 for 2·S + 20, at most 500, where S is the
-            sentence's length.
+        n_best: Number of hypotheses to return for each sentence, at most `beam_size`.
+        length_penalty: α ≥ 0 of `score_of`; 0 for no penalty. Without penalty and reward, log probabilities decide, which
+            favours short targets.
+        length_reward: r ≥ 0 of `score_of`, in nats per symbol; 0 for no reward.
+        max_length: Maximum number of steps, including the one for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
+            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
+            `restrictions.min_length` + 20.
         guidance: Words that targets must begin with, and phrases that they must contain.
-        restrictions: Words that targets must not contain, or that have a cost; they cannot be combined with required phrases.
+        restrictions: Restrictions such as a minimum length or words that targets must not contain; they cannot be combined
+            with required phrases.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
 
     Returns:
-        For each sentence up to `n_best` hypotheses: finished ones first, then by decreasing score; of equal scores, the one
-        that ended earlier comes first. There are fewer only if not enough exist within the limit.
+        For each sentence up to `n_best` hypotheses: finished ones first, then those that were cut at the limit, each by
+        decreasing score; of equal scores, the one that ended earlier comes first. There are fewer than `n_best` only if the
+        search finds fewer different ones.
 
     Raises:
         RequestError: If an argument is out of range, or the model's scores are not finite.
@@ -146,7 +150,7 @@ class _Live:
     total: Float[Tensor, "B N"]  # log probability of each hypothesis; −∞ if it has ended
     limits: Int[Tensor, " B"]  # maximum number of steps of each sentence
     num_finished: Int[Tensor, " B"]  # number of finished hypotheses of each sentence
-    best: Float[Tensor, "B M"]  # scores of the n_best finished hypotheses, decreasing; −∞ for missing ones
+    best: Float[Tensor, "B M"]  # the n_best highest scores of finished hypotheses, decreasing; −∞ if there are fewer
     length_penalty: float
     length_reward: float
     length: int = 0  # number of steps so far
@@ -190,7 +194,7 @@ class _Live:
         return self._done
 
     def without_done(self, total: Float[Tensor, "B N"]) -> Float[Tensor, "B N"]:
-        """End the hypotheses of sentences that are done but, on a GPU, stay in the batch for some more steps."""
+        """Return the log probabilities, with −∞ for done sentences; on a GPU, these stay in the batch for some more steps."""
         if self._done is None or is_free_to_read(total):
             return total
         return total.masked_fill(self._done[:, None], -torch.inf)
@@ -203,7 +207,7 @@ class _Live:
         return total if self.handicap is None else total - self.handicap
 
     def _bound(self) -> Float[Tensor, " B"]:
-        """Return an upper bound of the scores of live hypotheses."""
+        """Return for each sentence an upper bound of the final scores of its live hypotheses."""
         best, most = self._worth(self.total).amax(1), self.limits.float()
         bound = score_of(best, most, self.length_penalty, self.length_reward)
         if not self.length_reward:
@@ -212,14 +216,14 @@ class _Live:
         return torch.maximum(bound, score_of(rewarded, float(self.length), self.length_penalty, self.length_reward))
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep these sentences only."""
+        """Keep only the sentences with the indices `kept` in the current batch."""
         self.rows, self.tokens, self.total = self.rows[kept], self.tokens[kept], self.total[kept]
         self.limits, self.num_finished, self.best = self.limits[kept], self.num_finished[kept], self.best[kept]
         self._done = None if self._done is None else self._done[kept]
 
 
 def _follow(state: DecoderState, parent: Int[Tensor, "B N"], num_before: int) -> DecoderState:
-    """Give each hypothesis its parent's state. On a CPU, nothing moves if each hypothesis is its own parent."""
+    """Return the state in which each hypothesis continues its parent. On a CPU, an unchanged order needs no copy."""
     if parent.shape[1] == num_before and is_free_to_read(parent):
         own = torch.arange(num_before, device=parent.device)
         if bool((parent == own).all()):

@@ -11,7 +11,7 @@ from regard.models.seq2seq import DecoderState, Seq2Seq
 from regard.reweight import ReweightBySite
 
 Follow = Callable[[Tensor, Tensor], None]
-"""Function that is called after each step with the R rows of the source in this step, and their new words (R, N)."""
+"""Function that is called after each step with the indices of the R sentences in this step, and their new words (R, N)."""
 
 
 def begin_search(
@@ -22,7 +22,7 @@ def begin_search(
     reweight: ReweightBySite | None,
     follow: Follow | None = None,
 ) -> tuple[Seq2Seq, DecoderState, Trace]:
-    """Pack the model for search, encode the sources, and begin to trace hypotheses.
+    """Return the model, packed for fast steps if possible, its state after encoding the sources, and an empty trace.
 
     Args:
         model: The model, in evaluation mode.
@@ -30,7 +30,7 @@ def begin_search(
         source_mask: True for the source's symbols, False for padding.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site.
-        follow: Function that is called after each step.
+        follow: Function that is called after each step, see `Follow`; None for none.
     """
     packed = pack(model, len(source))
     return packed, packed.encode(source, source_mask, record=record, reweight=reweight), Trace(source_mask, follow)

@@ -3,8 +3,8 @@
 A row of the logits has V ≈ 10⁴ scores, of which a search needs a few. Two methods make this cheap on a CPU, where it would
 otherwise cost as much as the model's step:
 
-* The k best words of a row are in the k runs of 64 words with the highest maxima. Computing maxima takes no longer than reading
-  the scores, and the selection itself then reads 64·k words instead of V.
+* The k best words of a row are in the k runs (64 consecutive words each) with the highest maxima. Computing maxima takes no
+  longer than reading the scores, and the selection itself then reads 64·k words instead of V.
 * log p = score − log Σ exp(score) is needed for the k best words only, but the sum includes all V words. It is computed in
   blocks of rows that fit into the cache, and the (B, N, V) log probabilities are never stored.
 """
@@ -19,7 +19,7 @@ from regard.errors import RequestError
 from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
 
 _RUN = 64
-"""Number of words in a run; of 32, 64, 128 and 256, it is the fastest at V = 8,000 and k = 7."""
+"""Number of consecutive words in a run. Of 32, 64, 128 and 256 words, 64 are the fastest for V = 8,000 and k = 7."""
 _BLOCK_ROWS = 16
 """Number of rows whose log probabilities are in memory at once on a CPU. One buffer for them is twice as fast as new memory
 for 64 rows each time.
@@ -37,14 +37,15 @@ def best_words(
     Args:
         logits: Scores before the softmax; −∞ for a word that cannot follow. They are not changed.
         count: Number of words to find, apart from padding and the start symbol.
-        forced: The only word that may follow in each sentence, or padding if any word may. This word comes first; the others
-            have log probability −∞.
+        forced: For each sentence the only word that may follow, or padding if any word may follow; None if this holds for all
+            sentences. A forced word comes first in the result; the other words have log probability −∞.
 
     Returns:
         Log probabilities in float32, and the words. C is `count` + 2, but at most V.
 
     Raises:
-        RequestError: If the scores contain NaN or +∞, or are −∞ for all words that can be produced.
+        RequestError: If the scores contain NaN or +∞, or are −∞ for all words that can be produced. On a GPU, this is not
+            checked here, see `check_scores`.
     """
     rows = logits.flatten(0, 1).float()
     words = _top(rows, min(count + 2, rows.shape[-1])).unflatten(0, logits.shape[:2])  # two more, for padding and start symbol
@@ -69,8 +70,9 @@ def best_continuations(
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
     """Return the most probable continuations over all hypotheses of a sentence, the best first.
 
-    If the vocabulary is large, the runs of all hypotheses are compared first, so that the selection reads 64·`count` words for
-    a sentence, and not for each of its hypotheses. Padding and the start symbol are never produced.
+    Padding and the start symbol are never produced. On a CPU, if the vocabulary is large and no word is forced, the runs (of 64
+    consecutive words) of all hypotheses are compared first. So the selection reads 64·`count` words for a sentence, instead of
+    64·`count` words for each of its hypotheses.
 
     Args:
         total: Log probabilities of the hypotheses; −∞ for those that do not continue.
@@ -87,7 +89,7 @@ def best_continuations(
     """
     num_runs = logits.shape[-1] // _RUN
     if forced is not None or logits.device.type != "cpu" or num_runs <= 2 * count:
-        more = int(end_cost is not None)  # the end symbol may come before a better word
+        more = int(end_cost is not None)  # one more word, in case the end symbol ranks behind it after its cost
         log_probabilities, words = best_words(logits, count + more, forced=forced)
         found, place = _best((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
         return place // words.shape[2], words.flatten(1).gather(1, place), found
@@ -95,7 +97,8 @@ def best_continuations(
     maxima = _producible_maxima(logits, end_cost)
     normalizer = log_normalizers(logits.flatten(0, 1)).view(total.shape)
     check_scores(maxima.amax(-1) - normalizer)
-    # Rounded like the words' values below, so that no word exceeds the maximum of its run (except the end symbol with a cost).
+    # These are the operations of `values` below, so that rounding is the same, and no word exceeds the maximum of its run,
+    # except the end symbol if it has a cost.
     runs = (total[:, :, None] + (maxima - normalizer[:, :, None])).flatten(1).topk(count, 1).indices
     parent, run = runs // maxima.shape[2], runs % maxima.shape[2]
     words = (run[:, :, None] * _RUN + torch.arange(_RUN)).flatten(1)
@@ -111,7 +114,7 @@ def best_continuations(
 def _best(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: Float[Tensor, " B"] | None
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Return the best `count` log probabilities, ranked after `end_cost` is subtracted, and their positions."""
+    """Return the `count` best log probabilities and their positions; `end_cost` affects only which are the best."""
     place = less_end_cost(values, words, end_cost).topk(min(count, values.shape[1]), 1).indices
     return values.gather(1, place), place
 
@@ -124,11 +127,14 @@ def less_end_cost(
 
 
 def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, " B"] | None) -> Float[Tensor, "B N M"]:
-    """Return the highest score of each run of 64 words, without padding and the start symbol; the last run may be shorter."""
+    """Return the highest score of each run of 64 words; the last run may be shorter.
+
+    Padding and the start symbol do not count, and `end_cost` is subtracted from the score of the end symbol.
+    """
     covered = logits.shape[-1] // _RUN * _RUN
     maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
     end = logits[..., END] if end_cost is None else logits[..., END] - end_cost[:, None]
-    # A slice and two single words, because PyTorch would convert a list of indices to a tensor at each step.
+    # Use a slice and two single words, because PyTorch would convert a list of indices to a tensor at each step.
     words = logits[..., len(SPECIAL_TOKENS) : _RUN].amax(-1)
     maxima[..., 0] = torch.maximum(torch.maximum(words, logits[..., UNKNOWN]), end)
     rest = logits[..., covered:]
@@ -142,20 +148,20 @@ def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = rows[start : start + _BLOCK_ROWS]
         block = torch.log_softmax(part, -1, out=buffer[: len(part)])
-        # The highest score is close to log Σ exp, so their difference is as exact as the score itself.
+        # log Σ exp is a score minus its log softmax. For the highest score, this is as exact as the score itself.
         torch.sub(part.amax(-1), block.amax(-1), out=found[start : start + len(part)])
     return found
 
 
 def check_scores(best: Float[Tensor, "*rows"], *, wait: bool = False) -> None:
-    """Check the best score of each row.
+    """Check that the best score of each row is finite.
 
-    On a GPU, reading the scores would wait, so nothing is checked there unless `wait` is True. If nothing was checked, `Trace`
+    On a GPU, reading the scores would wait for the GPU, so they are checked there only if `wait` is True. Otherwise, `Trace`
     finds scores that are not finite at the end of the search.
 
     Args:
         best: The best score of each row.
-        wait: If True, check on every device.
+        wait: If True, check on a GPU too.
 
     Raises:
         RequestError: If a score is NaN or infinite.

@@ -1,17 +1,18 @@
 """Beam search for targets that contain given phrases: lexical constraints by dynamic beam allocation.
 
 A hypothesis contains some of its sentence's phrases, and perhaps the first words of another phrase. Besides the most probable
-words, a step considers for each hypothesis every word that begins a missing phrase or continues the unfinished one. Candidates
-are grouped into *banks* by the number of constraint words they contain. The places of the beam go to the best candidate of each
-bank, then to the second best of each, and so on, beginning with the bank that has the most constraint words. So candidates with
-many constraint words do not compete with those without any, and the beam has the same size as without constraints.
+words, a step considers for each hypothesis every word that begins a missing phrase or continues the unfinished one. These
+candidates are grouped into *banks* by the number of constraint words (words of phrases) that they contain. The places of the
+beam go to the best candidate of each bank, then to the second best of each, and so on, beginning with the bank that has the
+most constraint words. So candidates with many constraint words do not compete with those without any, and the beam has the same
+size as without constraints.
 
 Two rules ensure that every target contains its phrases: the end symbol may follow only if no phrase is missing, and candidates
 that leave too few steps for the missing phrases are removed. A candidate that continues a phrase always exists, so a search
 always finds a target.
 
-All hypotheses of all sentences are computed at once. Sentences without phrases have one bank, which gives the same results as
-`BestOfAll`.
+All hypotheses of all sentences are computed at once. A sentence without phrases has one bank, so its result is the same as
+without constraints (`BestOfAll`).
 """
 
 from collections.abc import Sequence
@@ -37,20 +38,20 @@ class _Progress:
     closed: Bool[Tensor, "B N"]  # whether the last word ended a phrase
 
     def pick(self, index: Int[Tensor, "B M"]) -> "_Progress":
-        """Return the progress of the given hypotheses."""
+        """Return the progress of the hypotheses with the given indices."""
         met = self.met.gather(1, index[..., None].expand(-1, -1, self.met.shape[2]))
         return _Progress(met, self.phrase.gather(1, index), self.position.gather(1, index), self.closed.gather(1, index))
 
     def keep(self, kept: Int[Tensor, " M"]) -> "_Progress":
-        """Return the progress of the given sentences."""
+        """Return the progress of the sentences with the given indices."""
         return _Progress(self.met[kept], self.phrase[kept], self.position[kept], self.closed[kept])
 
 
 @dataclass(frozen=True)
 class _Phrases:
-    """Constraints of B sentences."""
+    """The phrases that the targets of B sentences must contain: at most C phrases per sentence, of at most L words."""
 
-    words: Int[Tensor, "B C L"]  # each phrase is followed by padding
+    words: Int[Tensor, "B C L"]  # the words of each phrase, followed by padding
     lengths: Int[Tensor, "B C"]  # 0 for a phrase that is padding
     before: Bool[Tensor, "B C C"]  # [c,d]: phrase d equals phrase c and precedes it
     limits: Int[Tensor, " B"]
@@ -75,21 +76,21 @@ class _Phrases:
         return (met * self.lengths[:, None]).sum(-1)
 
     def next_words(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """Return the word that continues or begins each phrase.
+        """Return, for each hypothesis and phrase, the word that continues or begins the phrase.
 
-        It is padding for phrases that are complete, and for all but one of equal phrases.
+        It is padding for phrases that are complete, and for all but one of several equal phrases.
         """
         within = self._within(now)
-        # Candidates without a probability (NaN or −∞) may have a position beyond the last word.
+        # Hypotheses whose log probability is NaN or −∞ may have a position beyond the last word.
         place = (within * now.position[..., None]).clamp(max=self.words.shape[-1] - 1)[..., None]
         words = self.words[:, None].expand(-1, now.met.shape[1], -1, -1).gather(3, place)[..., 0]
         earlier = (self.before[:, None] & ~now.met[:, :, None]).any(-1)
         return words.masked_fill(now.met | (earlier & ~within), PAD)
 
     def broken(self, now: _Progress, words: Int[Tensor, "B N K"]) -> Int[Tensor, "B N K"]:
-        """Return the length of the unfinished phrase after a word that does not continue it.
+        """Return the number of words of the unfinished phrase after a word that does not continue it.
 
-        It is 1 if that word begins the phrase again, else 0.
+        It is 1 if this word is the first word of the phrase, so that the phrase begins again; else 0.
         """
         first = self.words[:, None, :, 0].expand_as(now.met).gather(2, now.phrase[..., None])
         return ((words == first) & (now.position[..., None] > 0)).long()
@@ -99,7 +100,7 @@ class _Phrases:
         return (now.phrase[..., None] == numbers) & (now.position[..., None] > 0)
 
     def reached(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """Return how many words of each phrase the hypothesis contains after adding the phrase's word in `next_words`."""
+        """Return the number of words of each phrase that a hypothesis has after the word that `next_words` returns for it."""
         return self._within(now) * now.position[..., None] + 1
 
 
@@ -109,7 +110,7 @@ class Constrained:
     Args:
         beam_size: Number of hypotheses in the beam.
         guidance: The phrases and the prefixes.
-        limits: Maximum number of steps for each sentence; enough for its prefix, its phrases and the end.
+        limits: Maximum number of steps for each sentence, which must be enough for its prefix, its phrases and the end symbol.
 
     Reference:
         Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
@@ -149,19 +150,20 @@ class Constrained:
         return choice // words.shape[2], words.flatten(1).gather(1, choice), scores.flatten(1).gather(1, choice)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep these sentences only."""
+        """Keep only the sentences with the indices `kept` in the current batch."""
         self._phrases, self._now = self._phrases.keep(kept), self._now.keep(kept)
 
     def _candidates(
         self, logits: Float[Tensor, "B N V"], forced: Int[Tensor, " B"] | None
     ) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
-        """Return the most probable words, then words that continue phrases, then the end symbol.
+        """Return for each hypothesis the most probable words, then words that continue phrases, then the end symbol.
 
-        The log probability of duplicates is −∞.
+        The second result is their log probabilities. If one of the most probable words occurs again among the other words, its
+        first occurrence has log probability −∞, so that it is not chosen twice.
         """
         values, words = best_words(logits, self.beam_size + 1, forced=forced)
         wanted = self._phrases.next_words(self._now)
-        if forced is not None:  # the unknown symbols of a prefix and of a phrase stand for different words
+        if forced is not None:  # a forced unknown symbol is not the one of a phrase: they replace different words
             wanted = wanted.masked_fill((forced == UNKNOWN)[:, None, None], PAD)
         extra = torch.cat((wanted, wanted.new_full((*wanted.shape[:2], 1), END)), -1)
         added = log_probabilities_of(logits, extra).masked_fill(extra == PAD, -torch.inf)
@@ -172,7 +174,7 @@ class Constrained:
         return torch.cat((words, extra), -1), torch.cat((values, added), -1)
 
     def _after(self, words: Int[Tensor, "B N K"]) -> _Progress:
-        """Return the progress of each candidate, with all candidates of a sentence in one row."""
+        """Return the progress after each candidate; the N·K candidates of a sentence are in one row."""
         now, phrases = self._now, self._phrases
         count = phrases.lengths.shape[1]
         plain = words.shape[2] - count - 1
@@ -194,8 +196,8 @@ class Constrained:
     ) -> Bool[Tensor, "B N K"]:
         """Return True at the candidates that may be chosen.
 
-        They leave enough steps for the missing phrases, end only if no phrase is missing, and split no word. A word of the
-        prefix may follow a phrase in any case: the phrase is then a part of a longer word.
+        They leave enough steps for the missing phrases, end only if no phrase is missing, and do not extend the last word of a
+        complete phrase to a longer word. A word of the prefix may extend it, because it must follow in any case.
         """
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
@@ -212,7 +214,10 @@ class Constrained:
 
 
 def _deal(scores: Float[Tensor, "B K"], bank: Int[Tensor, "B K"], count: int) -> Int[Tensor, "B M"]:
-    """Return the chosen candidates: the best of each bank, then the second best of each, beginning with the highest bank."""
+    """Return the indices of at most `count` candidates: the best of each bank, then the second best of each, and so on.
+
+    In each round, the bank with the most constraint words comes first.
+    """
     by_score = scores.argsort(dim=1, descending=True, stable=True)
     order = by_score.gather(1, bank.gather(1, by_score).argsort(dim=1, stable=True))
     sorted_bank = bank.gather(1, order)

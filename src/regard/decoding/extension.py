@@ -1,4 +1,4 @@
-"""Extensions of a beam: the choice of the continuations that form the beam of the next step."""
+"""Extensions of a beam: objects that choose the continuations that form the beam of the next step."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,17 +10,17 @@ from regard.decoding.candidates import best_continuations
 from regard.decoding.guidance import Prefix
 
 Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
-"""Parent, word and log probability of the next M hypotheses of the beam."""
+"""Parent, word and log probability of the next M hypotheses of each sentence. A parent is an index in the previous beam."""
 
 
 class Extension(Protocol):
-    """Choice of the next hypotheses of a beam."""
+    """An object that chooses the next hypotheses of a beam."""
 
     @property
     def handicap(self) -> Tensor | None:
-        """Amount (B,M) that is subtracted from the log probabilities of the hypotheses chosen last in comparisons.
+        """Amount (B,M) that comparisons subtract from the log probability of each hypothesis of the last step.
 
-        None for 0.
+        None if nothing is subtracted.
         """
         ...
 
@@ -35,7 +35,7 @@ class Extension(Protocol):
         """Choose the continuations that form the next beam.
 
         Args:
-            rows: Indices of the sentences in the batch.
+            rows: Indices of the B sentences in the batch with which the search began.
             step: Number of the word, from 0.
             total: Log probabilities of the hypotheses; −∞ for those that do not continue.
             logits: Scores of their next words.
@@ -47,21 +47,21 @@ class Extension(Protocol):
         ...
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Of the sentences that were extended last, keep only these."""
+        """Keep only the sentences whose indices in the last call of `extend` are in `kept`."""
         ...
 
 
 def end_cost_of(length_reward: float, limits: Int[Tensor, " B"], length: int) -> Float[Tensor, " B"] | None:
-    """Return the cost of ending with `length` symbols: the reward for one more symbol, which other hypotheses get next.
+    """Return the cost of ending with `length` symbols: the reward for one more symbol, which hypotheses that continue will get.
 
-    The cost is 0 at the limit, where hypotheses that do not end are cut.
+    The cost is 0 at the limit, where hypotheses that do not end are cut. It is None if there is no reward.
     """
     return length_reward * (limits > length).float() if length_reward else None
 
 
 @dataclass(frozen=True)
 class BestOfAll:
-    """The best continuations over all hypotheses, the best first.
+    """Extension that chooses the best continuations over all hypotheses of a sentence, the best first.
 
     A word that is not among the `beam_size` best of its hypothesis cannot be among the `beam_size` best of all, so only the
     best words of each hypothesis are compared.

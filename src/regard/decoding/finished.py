@@ -13,16 +13,17 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 _MOST_AHEAD = 8
-"""Number of steps after which the search waits for a copy.
+"""Number of steps after which the search waits until a copy has arrived.
 
 Without this limit, a CPU that is faster than the GPU would start many useless steps after all sentences have finished.
 """
 
 
 def is_free_to_read(tensor: Tensor) -> bool:
-    """Return whether a search reads values of the tensor at each step.
+    """Return whether a search can read values of the tensor at each step without waiting.
 
-    It reads no values on a GPU, because reading waits there, or on PyTorch's device `meta`, which has no values.
+    It cannot on a GPU, where reading waits until earlier operations have run, or on PyTorch's device `meta`, which has no
+    values.
     """
     return tensor.device.type not in ("cuda", "meta")
 
@@ -56,7 +57,7 @@ class BackgroundCopy:
 
 @dataclass
 class Finished:
-    """Finished sentences of one search, as far as the CPU knows them."""
+    """The finished sentences of one search, as far as the CPU already knows them."""
 
     _copy: BackgroundCopy | None = None
     """The copy that has not arrived yet, if there is one."""
@@ -66,7 +67,7 @@ class Finished:
     def others(self, done: Bool[Tensor, " B"]) -> Int[Tensor, " M"] | None:
         """Return the indices of the sentences that stay in the batch, or None if all of them stay.
 
-        On a GPU, some of these sentences may have finished. The caller must remove all other sentences from the batch.
+        On a GPU, some of the sentences that stay may also have finished. The caller must remove all others from the batch.
 
         Args:
             done: True for the finished sentences of the batch, on the device of the search. A finished sentence stays finished.

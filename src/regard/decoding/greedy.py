@@ -34,24 +34,27 @@ def greedy(
     reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
 ) -> list[Hypothesis]:
-    """Take the most probable word at each step, until that word is the end symbol.
+    """Take the most probable word at each step, until it is the end symbol or the length limit is reached.
 
-    The length reward is subtracted from the log probability of the end symbol. Sentences leave the batch as they finish.
+    Before the limit, the length reward is subtracted from the log probability of the end symbol. Finished sentences leave the
+    batch.
 
     Args:
         model: The model, in evaluation mode.
         source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
-        length_penalty: α of the reported score; it does not affect the search.
-        length_reward: r of the score, in nats. Before the limit, the end symbol is taken only if its log probability exceeds
+        length_penalty: α of the reported score, see `score_of`; it does not affect the search.
+        length_reward: r of `score_of`, in nats. Before the limit, the end symbol is taken only if its log probability exceeds
             that of every other word by more than r.
-        max_length: Maximum number of steps, including the end symbol; 0 for 2·S + 20, at most 500, where S is the
-            sentence's length.
+        max_length: Maximum number of steps, including the one for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
+            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
+            `restrictions.min_length` + 20.
         guidance: Words that targets must begin with; required phrases need `beam_search`.
-        restrictions: Words that targets must not contain, or that have a cost; groups need `beam_search`.
+        restrictions: Restrictions such as a minimum length or words that targets must not contain; groups need `beam_search`.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
-        follow: Function that is called after each step with the R rows of `source` in this step, and their new words (R, 1).
+        follow: Function that is called after each step with the indices of the R sentences in this step, and their new words
+            (R, 1).
 
     Returns:
         A hypothesis for each sentence; it is unfinished if it reached the length limit.

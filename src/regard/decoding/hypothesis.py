@@ -26,8 +26,8 @@ class Hypothesis:
     """Log probabilities of the words and the end symbol in float32, (T + 1); (T) if unfinished."""
     attention: dict[str, np.ndarray] = field(default_factory=dict)
     """Weights by site in float32: (T + 1, S), or (H, T + 1, S) with heads; T rows if unfinished. Row t belongs to the step
-    that predicts word t. S is the length of the sentence without padding. Weights of sites that begin with `encoder` are
-    (H, S, S), and those of sites that begin with `decoder` are (H, T + 1, T + 1).
+    that predicts word t. S is the length of the sentence without padding. Weights of sites whose names begin with `encoder`
+    are (H, S, S); with `decoder`, they are (H, T + 1, T + 1).
     """
 
 

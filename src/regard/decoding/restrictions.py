@@ -1,4 +1,4 @@
-"""Restrictions of a search: a minimum length, no repeated n-grams, a repetition penalty, and diverse groups.
+"""Restrictions of a search: a minimum length, no repeated n-grams, a repetition penalty, suppressed words, diverse groups.
 
 `Restrictions` are the settings, and `Restricted` is the extension of the beam that applies them. Reported log probabilities are
 those of the model: a restriction only changes how the beam compares continuations.
@@ -43,7 +43,7 @@ class Restrictions:
     groups: int = 1
     """Number of groups in a diverse beam search; 1 for an ordinary beam."""
     diversity: float = 0.5
-    """λ ≥ 0, in nats: the penalty for each earlier group that chose the same word at the same step."""
+    """λ ≥ 0, in nats: penalty of a word for each hypothesis of an earlier group that chose this word at the same step."""
 
     def __post_init__(self) -> None:
         if self.min_length < 0:
@@ -69,13 +69,13 @@ class Restrictions:
 
     @property
     def restricts_words(self) -> bool:
-        """Whether words can be forbidden or have a cost, apart from groups."""
+        """Whether words can be forbidden or have a cost; the penalty between groups does not count."""
         return bool(self.min_length or self.no_repeat_ngrams or self.repetition_penalty > 1 or self.suppressed)
 
     def costs(self, log_probabilities: Float[Tensor, "B N V"], words: Int[Tensor, "B N T"]) -> Float[Tensor, "B N V"]:
-        """Return the cost of each next word in comparisons; ∞ for words that must not follow.
+        """Return the cost that comparisons subtract from the log probability of each next word; ∞ for forbidden words.
 
-        If no other word may follow, the end symbol may.
+        If all words would be forbidden, the end symbol is allowed.
 
         Args:
             log_probabilities: Log probabilities of the next words.
@@ -87,7 +87,7 @@ class Restrictions:
             costs.scatter_(-1, words, values)
         if self.no_repeat_ngrams:
             costs.scatter_(-1, self._repeating(words), torch.inf)
-        for word in (PAD, START, *self.suppressed):  # with a list of words as index, PyTorch would copy the list to a GPU
+        for word in (PAD, START, *self.suppressed):  # one by one: PyTorch would copy a list of indices to a GPU
             costs[..., word] = torch.inf
         if words.shape[-1] < self.min_length:
             costs[..., END] = torch.inf
@@ -109,7 +109,7 @@ NO_RESTRICTIONS = Restrictions()
 
 
 class Restricted:
-    """The best continuations over all hypotheses, compared after subtracting the cost of restrictions.
+    """Extension that chooses the best continuations after subtracting the cost of restrictions from their log probabilities.
 
     A hypothesis keeps its repetition penalty: `handicap` is the sum of the costs of its words. A diverse beam (Vijayakumar
     et al. 2018, "Diverse Beam Search", eq. 5 with Hamming diversity) is split into groups of equal size. The groups choose one
@@ -180,7 +180,7 @@ class Restricted:
         return torch.cat(parents, 1), torch.cat(words, 1), torch.cat(possible, 1)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep these sentences only."""
+        """Keep only the sentences whose indices in the last call of `extend` are in `kept`."""
         if self._words is not None and self.handicap is not None:
             self._words, self.handicap = self._words[kept], self.handicap[kept]
 

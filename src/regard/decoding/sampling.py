@@ -1,7 +1,8 @@
 """Sample targets word by word from the model's distribution.
 
-Each word is drawn from p(word)^(1/τ), renormalised over the words that the settings allow. Each sentence has its own random
-generator, so that its samples do not depend on the other sentences in the batch, or on the number of samples.
+Each word is drawn from p(word)^(1/τ) with the temperature τ, renormalised over the words that the settings allow. Each
+sentence has its own random generator, so that its samples do not depend on the other sentences in the batch, or on the number
+of samples.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,10 +26,10 @@ from regard.text.symbols import END, PAD, START
 
 _MOST = 1000
 _NUCLEUS = 256
-"""Number of words that are sorted first for top-p; they nearly always contain all words of the nucleus."""
+"""Number of most probable words that are sorted first for `top_p`; they nearly always contain all words that it allows."""
 _COLDEST = 1e-30
-"""Lowest temperature. Below it, scores would overflow in float32; even at this temperature, only the most probable word is
-drawn.
+"""Lowest temperature that is computed with; lower ones are raised to it, because scores would overflow in float32. At this
+temperature, only the most probable word is drawn.
 """
 _BLOCK_ROWS = 64
 """Number of rows whose cumulative probabilities are in memory at once on a CPU."""
@@ -49,8 +50,8 @@ class Sampling:
     top_k: int = 0
     """Draw from the k most probable words only; 0 for all."""
     top_p: float = 1.0
-    """Draw from the smallest set of most probable words whose probabilities sum to p or more, 0 < p ≤ 1; applied after
-    `top_k`.
+    """Draw from the smallest set of most probable words whose probabilities sum to p or more, 0 < p ≤ 1; 1 for all words.
+    Applied after `top_k`.
     """
     seed: int = 0
     """Seed, which is combined with the number of each sentence."""
@@ -97,22 +98,24 @@ def sample(
         source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
         sampling: Settings of sampling.
-        numbers: The sentences' numbers, which seed their generators; None for 0, 1, …
-        length_penalty: α of the reported score.
-        length_reward: r of the reported score.
-        max_length: Maximum number of steps, including the end symbol; 0 for 2·S + 20, at most 500, where S is the
-            sentence's length.
+        numbers: Number of each sentence; None for 0, 1, … Together with `sampling.seed` and `sampling.first`, it seeds the
+            generator of the sentence.
+        length_penalty: α of the reported score, see `score_of`; it does not affect the samples.
+        length_reward: r of the reported score, see `score_of`; it does not affect the samples.
+        max_length: Maximum number of steps, including the one for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
+            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
+            `restrictions.min_length` + 20.
         guidance: Words that targets must begin with; required phrases need `beam_search`.
-        restrictions: Words that targets must not contain, or that have a cost, which is subtracted from the log probabilities
-            before a word is drawn; groups need `beam_search`.
+        restrictions: Restrictions such as a minimum length or words that targets must not contain; their costs are subtracted
+            from the log probabilities before a word is drawn. Groups need `beam_search`.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
-        follow: Function that is called after each step with the R rows of `source` in this step, and their new words (R, N);
-            a sample's words after its end symbol have no meaning.
+        follow: Function that is called after each step with the indices of the R sentences in this step, and the new words
+            (R, N) of their N samples; a sample's words after its end symbol have no meaning.
 
     Returns:
-        For each sentence `sampling.count` hypotheses, in the order drawn. Their log probabilities are those of the model,
-        regardless of the settings.
+        For each sentence `sampling.count` hypotheses, in the order of drawing. Their log probabilities are those of the model;
+        temperature, `top_k`, `top_p` and restrictions do not change them.
 
     Raises:
         RequestError: If an argument is out of range, or the model's scores are not finite.
@@ -164,7 +167,7 @@ def sample(
 
 
 def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"]) -> Float[Tensor, "B N T"]:
-    """Return random numbers in [0, 1) for each sentence, sample and step."""
+    """Return a random number in [0, 1) for each sentence, sample and step."""
     chance = torch.zeros(len(limits), sampling.count, int(limits.amax()), dtype=torch.float64)
     for row, (number, limit) in enumerate(zip(numbers, limits.tolist(), strict=True)):
         generator = np.random.default_rng([sampling.seed, sampling.first + number])
@@ -173,7 +176,7 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
 
 
 def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance: Float[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """Draw a word for each hypothesis; rows are processed in blocks that fit into the cache."""
+    """Draw a word for each hypothesis; on a CPU, rows are processed in blocks that fit into the cache."""
     rows, each = log_probabilities.flatten(0, 1), chance.flatten()
     block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
     drawn = [_draw_rows(part, sampling, own) for part, own in zip(rows.split(block), each.split(block), strict=True)]
@@ -181,7 +184,7 @@ def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance:
 
 
 def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
-    """Return for each row the first word at which the cumulative probability of the allowed words exceeds `chance`."""
+    """Return for each row the first allowed word at which the cumulative share of probability exceeds `chance`."""
     scores = log_probabilities / max(sampling.temperature, _COLDEST)
     scores[:, [PAD, START]] = -torch.inf
     check_scores(scores.amax(-1), wait=True)
@@ -198,7 +201,7 @@ def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chan
 
 
 def _nucleus(probabilities: Float[Tensor, "R V"], sampling: Sampling) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """Return the allowed words, the most probable first, with their probabilities; zero for words that are not allowed."""
+    """Return probabilities and their words, the highest first; the probability is 0 for words that `top_p` excludes."""
     count = min(sampling.top_k or _NUCLEUS, probabilities.shape[-1])
     found, words = probabilities.topk(count, -1)
     if not sampling.top_k and bool((found.sum(-1) < sampling.top_p).any()):  # rare case: all words must be sorted

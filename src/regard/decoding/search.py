@@ -28,7 +28,7 @@ def search(
     record: Collection[str] = (),
     reweight: ReweightBySite | None = None,
 ) -> list[list[Hypothesis]]:
-    """Use greedy search for a beam of one, and `beam_search` for larger beams and for required phrases.
+    """Search for targets: with `greedy` for a beam of one, with `beam_search` for larger beams and for required phrases.
 
     Returns:
         For each sentence up to `n_best` hypotheses, the best first.

@@ -1,6 +1,6 @@
 """Patterns of sentences with two clauses: subordinate, relative, infinitive and coordinated clauses.
 
-A German comma without an English counterpart has a possible link to the word that begins the next clause.
+A German comma without an English counterpart has a possible link to the English word that begins the next clause.
 """
 
 from random import Random
@@ -32,8 +32,8 @@ def _second(
 ) -> tuple[tuple[Slot, ...], Clause]:
     """Draw a second clause, and return its slots, whose names are in capitals, and the clause.
 
-    With probability `anaphor`, its subject is the pronoun for the first subject; otherwise its subject is not a pronoun. The
-    antecedent of every pronoun is therefore known.
+    With probability `anaphor`, its subject is the pronoun for the subject of the first clause; otherwise its subject is not a
+    pronoun. So if the second subject is a pronoun, its antecedent is known.
     """
     same = random.random() < anaphor
     slots, clause = draw_clause(random, tense, choice, pronoun=same, negation=negation)
@@ -43,7 +43,7 @@ def _second(
 
 
 def subordinate(random: Random) -> Pattern:
-    """Draw a pattern with a clause after weil, obwohl, wenn, als, während, bevor or nachdem after or before the main clause."""
+    """Draw a pattern with a main and a subordinate clause: weil, obwohl, wenn, als, während, bevor or nachdem."""
     tense = random.choice(("present", "present", "past", "past", "pluperfect"))
     main, behind = "past" if tense == "pluperfect" else tense, random.random() < 0.55
     slots, clause = draw_clause(random, main if behind else tense, _SHORT, negation=0.1)
@@ -59,14 +59,14 @@ def subordinate(random: Random) -> Pattern:
 
 
 def reason(random: Random) -> Pattern:
-    """Draw a pattern with a reason about the subject ("because she is tired"); the pronoun has the subject's gender."""
+    """Draw a pattern whose reason is a state of the subject ("because she is tired"): er, sie or es by its gender."""
     tense = draw_tense(random, "present", "past")
     slots, clause = draw_clause(random, tense, Choice(DEED_SHAPES, adjective=0.25), negation=0.1)
     return _with_reason(random, slots, clause, tense, "s", draw.PERSONS)
 
 
 def reason_of_object(random: Random) -> Pattern:
-    """Draw a pattern with a reason about the object ("because it is new"): er, sie or es by the object's gender."""
+    """Draw a pattern whose reason is a state of the object ("because it is new"): er, sie or es by its gender."""
     tense = draw_tense(random, "present", "past")
     group, used = random.choice(
         ((draw.THINGS, verbs.THING_VERBS), (draw.FOODS, verbs.FOOD_VERBS), (draw.TEXTS, verbs.TEXT_VERBS))
@@ -77,7 +77,7 @@ def reason_of_object(random: Random) -> Pattern:
 
 
 def _seeing(random: Random, tense: str, used: tuple[verbs.Verb, ...], group: Group) -> tuple[Slot, Slot, Slot]:
-    """Return slots for person, verb and thing; the person is never "it", so the two antecedents have different pronouns."""
+    """Return slots for person, verb and thing; the person is never "it" or "they", so these pronouns mean the thing."""
     kind = draw.pick(random, {"phrase": 0.6, "name": 0.2, "pronoun": 0.2})
     if kind == "phrase":
         subject: Table = draw.noun_phrases(random, draw.ADULTS, kinds={"single": 1}, adjective=0.3)
@@ -121,7 +121,7 @@ def coordination(random: Random) -> Pattern:
 
 
 def that(random: Random) -> Pattern:
-    """Draw a pattern with a verb of saying or believing, and a clause with dass, whose verb is last."""
+    """Draw a pattern with a verb of saying or believing, and a clause with dass, in which the verb is last."""
     main = random.choice(("present", "past"))
     told = ("present", "past", "perfect", "future", "modal") if main == "present" else ("past", "pluperfect", "past modal")
     tense = draw_tense(random, *told)

@@ -42,7 +42,7 @@ class DemoPair:
 
 @dataclass
 class _Share:
-    """A pattern, the number of its sentences in use, and the permutation of their order."""
+    """A pattern, the number of its sentences in use (`dealt`), and the multiplier and offset that permute their order."""
 
     pattern: Pattern
     dealt: int
@@ -55,7 +55,8 @@ def _deal(seed: int) -> tuple[list[int], list[tuple[_Share, int]]]:
     """Divide [0, 2^24) into segments for the patterns; no pattern gets more numbers than it has sentences.
 
     Returns:
-        The first number of each segment; and for each segment, its share and the offset from a number to its place in it.
+        The first number of each segment; and for each segment, its share and an offset. A number plus this offset is the index
+        among the share's sentences, before their order is permuted.
     """
     random = Random(seed)
     Permutation(_INDEX_BITS, random=random)  # skips the random numbers that the corpus draws for its permutation
@@ -120,7 +121,7 @@ class DemoCorpus(NumberedCorpus):
         return pattern.text(rank)
 
     def _locate(self, index: int) -> tuple[Pattern, int]:
-        """Return the pattern of a pair, and its number within that pattern."""
+        """Return the pattern of the pair with this index, and the number of the pair within that pattern."""
         number = self._scramble(index)
         share, offset = self._segments[bisect_right(self._starts, number) - 1]
         return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
@@ -140,7 +141,7 @@ class DemoCorpus(NumberedCorpus):
         Args:
             path: File for the pairs, in UTF-8.
             start: First index.
-            stop: Index after the last one; None for all.
+            stop: Index after the last one; None for all pairs from `start` on.
             alignments: Second file, with `0-0 1-2 …` for each pair; writing it takes about ten times as long.
             progress: Whether to show a bar on standard error.
 
@@ -162,5 +163,5 @@ class DemoCorpus(NumberedCorpus):
 
 
 def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:
-    """Return the words of a sentence, with the first one capitalised."""
+    """Return the words of a sentence; the first one is taken from `text`, where it is capitalised."""
     return (text[: len(words[0].text)], *(word.text for word in words[1:]))

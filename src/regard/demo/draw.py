@@ -38,8 +38,9 @@ TOPS = Group(nouns.TOPS, words.PLACE_ADJECTIVES)
 STATED = (ANIMALS, THINGS, FOODS, TEXTS, OPENABLES, DEVICES)
 
 _OWNERS = ("my", "your", "his", "her", "our")
-# kind → determiners of the singular and of the plural. The kinds that one slot may take do not overlap, so that no sentence
-# is drawn from two patterns: core, owned and counted if the clause is positive; definite, owned and no if it is negated
+# kind → determiners of the singular and of the plural. The kinds that one slot may take have no determiner in common, so that
+# no sentence is drawn from two patterns: core, owned, counted and bare in a positive clause; definite, owned and no in a
+# negated one
 DETERMINERS = {
     "core": (("the", "a"), ("the",)),
     "owned": (("this", *_OWNERS), ("this", *_OWNERS)),
@@ -131,7 +132,7 @@ def subjects(
 
 
 def rooms(random: Random, *, adjective: float = 0.3) -> Table:
-    """Return a table of rooms, as places of actions."""
+    """Return a table of phrases for a room in which something happens: "in the kitchen"."""
     return place_table(IN, noun_phrases(random, ROOMS, kinds=_PLACE_KINDS, adjective=adjective))
 
 
@@ -143,7 +144,7 @@ def surroundings(random: Random, *, adjective: float) -> Table:
 
 
 def places(random: Random, *, direction: bool = False, adjective: float = 0.3) -> Table:
-    """Return a table of places: where something happens or, as a `direction`, where somebody goes."""
+    """Return a table of phrases that say where or with whom something happens or, if `direction`, to where or whom one goes."""
     weights = {"room": 0.5, "shore": 0.2, "person": 0.2} | ({} if direction else {"home": 0.05, "building": 0.15})
     choice = pick(random, weights)
     if choice == "home":
@@ -158,5 +159,5 @@ def places(random: Random, *, direction: bool = False, adjective: float = 0.3) -
 
 
 def tops(random: Random) -> Table:
-    """Return a table of phrases for a direction: on, under or next to something."""
+    """Return a table of phrases for the place to which something is moved: on, under or next to something."""
     return place_table(ONTO, noun_phrases(random, TOPS, kinds=_PLACE_KINDS, adjective=0.2))

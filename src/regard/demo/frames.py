@@ -1,8 +1,8 @@
 """Clauses: predicates with nouns that fit them, as two parallel templates with slots.
 
-When the corpus is built, a clause is drawn as a choice of *tables* (verbs, noun phrases, tenses); each pair then takes one row
-from each table. The German clause is stored in parts, the middle field and the words around it, so that it can be written
-verb-second, verb-first and verb-final (see `simple_sentences` and `complex_sentences`).
+When the corpus is built, a clause is drawn as a choice of *tables* (verbs, noun phrases, tenses); each sentence pair then takes
+one row from each table. The German clause is stored in pieces: the parts of the verb, and the middle field (the words between
+them). It can therefore be written verb-second, verb-first and verb-final (see `simple_sentences` and `complex_sentences`).
 """
 
 import re
@@ -36,8 +36,8 @@ class Slot(NamedTuple):
 class Clause:
     """The part of a clause after its verb: English tail, German middle field, and the slots of both, beginning with the verb.
 
-    `pronoun` is the pronoun object at the beginning of the middle field, if there is one: it comes before adverbials, and
-    before a subject that follows its verb ("heute sieht mich der Mann").
+    `pronoun` is the template of the pronoun object at the beginning of the middle field, if there is one. This pronoun comes
+    before adverbials, and before a subject that follows its verb ("heute sieht mich der Mann").
     """
 
     tail: str
@@ -60,7 +60,7 @@ class Clause:
         return self.pronoun + " {t.de}" + self.middle.removeprefix(self.pronoun)
 
     def behind(self, subject: str) -> str:
-        """Return the subject and the middle field, in the order that follows a finite verb ("[heute sieht] mich der Mann")."""
+        """Return the subject and the middle field in the order that follows a finite verb ("[heute sieht] mich der Mann")."""
         return f"{self.pronoun} {subject}{self.middle.removeprefix(self.pronoun)}"
 
 
@@ -106,7 +106,7 @@ class Choice:
 
 
 def finite(tense: str, negated: bool, *, by: str = "s") -> Verbs:
-    """Return a function that builds a slot of verbs in the tenses of a group; each agrees with its subject in slot `by`."""
+    """Return a function that builds a slot of verbs in the tenses of a group; each verb agrees with the phrase in slot `by`."""
     tenses = draw.TENSE_GROUPS[tense][1 if negated else 0]
     return lambda used, negation: Slot("v", verb_tables(used, tenses, negation), by, "person")
 
@@ -139,7 +139,10 @@ def _objects(random: Random, group: Group, choice: Choice) -> Slot:
 
 
 def _person(random: Random, choice: Choice, name: str, case: str) -> tuple[Slot, str]:
-    """Return a slot for a person as an object, and the field at the front of the middle field if it is a pronoun, else ""."""
+    """Return a slot for a person as an object, and a part of the German template, empty unless the object is a pronoun.
+
+    A pronoun is the first part of the middle field: ` {o.acc}` for slot `o` in the accusative.
+    """
     if choice.object_pronouns and random.random() < 0.3:
         return Slot(name, (object_pronoun_table(*choice.object_pronouns),)), f" {{{name}.{case}}}"
     return _objects(random, draw.PERSONS, choice)._replace(name=name), ""
@@ -201,7 +204,7 @@ def _state(random: Random, verb: Slot, choice: Choice) -> Clause:
 
 
 def state_clause(random: Random, group: Group, verb: Slot, choice: Choice) -> Clause:
-    """Draw a clause that gives a state of a group of nouns: "is tired", "is very tired"."""
+    """Draw a clause that says in which state a noun of the group is: "is tired", "is very tired"."""
     state = Slot("a", (words_table(tuple((f"{word.english}|#a", f"{word.german}|#a") for word in group.states)),))
     if not choice.negated and random.random() < 0.3:
         return _clause(" {d.en} {a.en}", " {d.de} {a.de}", verb, state, Slot("d", (words_table(words.DEGREES),)))

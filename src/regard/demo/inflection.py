@@ -36,10 +36,10 @@ ENGLISH_BE = {"present": ("am", "are", "is", "are", "are"), "past": ("was", "wer
 
 
 def german_present(infinitive: str, third: str) -> tuple[str, ...]:
-    """Conjugate in the present: ich, du, er, wir, sie.
+    """Return the present tense of a verb: ich, du, er, wir, sie.
 
-    The second person singular has the stem of the third ("sieht": "siehst"); after a stem in -s, -ß or -z, the ending -st loses
-    its s ("isst": "isst").
+    The second person singular has the stem of the third ("sieht": "siehst"). After a stem that ends in -s, -ß, -x or -z, the
+    ending -st loses its s ("isst": "isst").
     """
     if infinitive in SPECIAL_PRESENT:
         return SPECIAL_PRESENT[infinitive]
@@ -49,7 +49,7 @@ def german_present(infinitive: str, third: str) -> tuple[str, ...]:
 
 
 def german_past(past: str) -> tuple[str, ...]:
-    """Conjugate in the simple past: weak verbs with -te ("machte"), strong verbs without ("sah")."""
+    """Return the simple past of a verb, given its third person: with -te if weak ("machte"), without if strong ("sah")."""
     if past.endswith("te"):
         return (past, past + "st", past, past + "n", past + "n")
     second = past + ("est" if past[-1] in "sßtdz" else "st")
@@ -57,7 +57,7 @@ def german_past(past: str) -> tuple[str, ...]:
 
 
 def german_imperative(infinitive: str, third: str) -> str:
-    """Return the imperative singular: "mach", "warte"; the change e → i stays ("gib"), a → ä does not ("schlaf")."""
+    """Return the imperative singular: "mach", "warte"; a change e → i of the third person stays ("gib"), a → ä does not."""
     if infinitive in SPECIAL_IMPERATIVE:
         return SPECIAL_IMPERATIVE[infinitive]
     stem, changed = infinitive.removesuffix("en"), third.removesuffix("t")

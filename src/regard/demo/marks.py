@@ -23,7 +23,7 @@ class Words(NamedTuple):
 
 
 class MarkedWord(NamedTuple):
-    """One word of a marked sentence: `possible` contains all its marks, and `sure` its marks without `~`."""
+    """One word of a marked sentence: `sure` contains its marks that had no `~`, and `possible` all its marks."""
 
     text: str
     sure: frozenset[str]

@@ -1,4 +1,4 @@
-"""A sentence pattern: two parallel templates, and tables that fill their slots. Its sentences are numbered."""
+"""A sentence pattern: an English and a German template, and tables that fill their slots. Its sentences are numbered."""
 
 import re
 from math import gcd, prod
@@ -12,12 +12,12 @@ _FIELD = re.compile(r"\{(\w)\.(\w+)\}")
 
 
 class Pattern:
-    """All the sentence pairs of one pair of templates.
+    """All sentence pairs that an English and a German template give.
 
     Args:
         source: The English template with marks (see `marks`).
         target: The German template with marks.
-        slots: The slots; a slot that depends on another must come after it.
+        slots: The slots of both templates; a slot that depends on another must come after it.
     """
 
     def __init__(self, source: str, target: str, slots: tuple[Slot, ...]) -> None:
@@ -30,7 +30,7 @@ class Pattern:
 
     @property
     def longest(self) -> int:
-        """Upper bound of the number of words in each sentence."""
+        """Upper bound of the number of words in a sentence, English or German."""
         return max(self._bound(self.source), self._bound(self.target))
 
     def _bound(self, template: str) -> int:
@@ -51,9 +51,10 @@ class Pattern:
                 return number
 
     def rows(self, rank: int, *, marked: bool = False) -> dict[str, Any]:
-        """Return the rows that fill the slots of sentence number `rank`.
+        """Return the rows that fill the slots of sentence pair number `rank`, with marks if `marked` is True.
 
-        The digits of `rank` in a mixed radix choose the rows.
+        `rank` is read as a number with one digit for each slot; the base of a digit is the size of the slot's tables (a mixed
+        radix). The digit is the index of the row.
         """
         rows: dict[str, Any] = {}
         for name, tables, by, attribute, size in self._marked if marked else self._plain:

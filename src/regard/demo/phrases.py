@@ -158,9 +158,9 @@ def noun_phrase(
 
 
 def _mark_noun(english: str) -> str:
-    """Mark both parts of a compound as links to the German word, and words between them as possible links.
+    """Give both parts of a compound a sure link to the German word, and the words between them a possible link.
 
-    Example: door *of the* kitchen.
+    In "door of the kitchen", "of the" have possible links.
     """
     return " ".join(f"{word}|{'~' if word in ('of', 'the') else ''}#n" for word in english.split())
 

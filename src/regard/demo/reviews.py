@@ -40,7 +40,7 @@ class ReviewCorpus(NumberedCorpus):
     form say nothing about the label.
 
     A permutation of [0, 2^23) scrambles an index. The lower bits of the result choose the pattern. The result is then scrambled
-    again (result · a + b modulo the pattern's number of texts, which is at least 2^23), and this gives the text in the pattern.
+    again: result · a + b, modulo the pattern's number of texts (at least 2^23), is the number of the text in its pattern.
 
     Args:
         seed: Seed of the choice and the order of the texts.
@@ -86,7 +86,7 @@ class ReviewCorpus(NumberedCorpus):
         Args:
             path: File to write, in UTF-8.
             start: First index.
-            stop: Index after the last one; None for all.
+            stop: Index after the last one; None for all reviews from `start` on.
             progress: Whether to show a bar on standard error.
 
         Raises:

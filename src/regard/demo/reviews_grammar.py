@@ -71,8 +71,9 @@ class Slot(NamedTuple):
 class Outline:
     """The structure of a review, for both labels.
 
-    `flips`: whether the verdict is negated. `special` and `conceded_special`: whether adjectives are specific to the domain.
-    `differs`: whether the polarity of a concession differs from the label.
+    `before` and `after` are neutral sentences, and `joined` is the template that joins verdict and concession. `flips`: whether
+    the verdict is negated. `special` and `conceded_special`: whether the adjectives of the verdict and of the concession are
+    specific to the domain. `differs`: whether the polarity of the concession differs from the label.
     """
 
     domain: str
@@ -106,7 +107,7 @@ class Outline:
 
 @cache
 def _tables(domain: str, polarity: int, special: bool) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Return the tables of words for each name in a template."""
+    """Return the tables of words for each name in a template; `polarity` is 0 for positive words and 1 for negative ones."""
 
     def side(pairs: words.Pairs) -> tuple[tuple[str, ...]]:
         return (tuple(pair[polarity] for pair in pairs),)
@@ -125,7 +126,7 @@ def _tables(domain: str, polarity: int, special: bool) -> dict[str, tuple[tuple[
 
 
 class Pattern:
-    """A sequence of slots. The digits of a text's number in a mixed radix choose the words of its slots.
+    """A sequence of slots whose words a text's number chooses: one digit for each slot with several words (a mixed radix).
 
     All alternatives of a slot have the same number of words, so the positions of the decisive words are the same in all texts.
     """

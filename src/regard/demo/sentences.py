@@ -1,4 +1,4 @@
-"""Functions that draw a sentence pattern, and the weights by which one of them is chosen."""
+"""The functions that draw a sentence pattern, each with the weight by which it is chosen."""
 
 from collections.abc import Callable
 from random import Random

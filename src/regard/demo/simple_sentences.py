@@ -32,7 +32,7 @@ _MOMENTS = (("when|#w", "wann|#w"),)  # not used in the perfect, to avoid "when 
 
 
 def draw_tense(random: Random, *among: str) -> str:
-    """Draw a group of tenses by weight, from the given ones or from all tenses of statements."""
+    """Draw a group of tenses by weight: one of `among`, or of all groups in statements if none is given."""
     return draw.pick(random, {name: draw.TENSE_WEIGHTS[name] for name in among or _TENSES})
 
 
@@ -45,14 +45,14 @@ def draw_clause(
     pronoun: bool | None = None,
     negation: float = 0.12,
 ) -> tuple[tuple[Slot, ...], Clause]:
-    """Draw a subject and its predicate, and return all slots and the predicate's templates.
+    """Draw a subject and its predicate, and return the slots of both and the clause of the predicate.
 
     Args:
         random: Source of randomness.
-        tense: A key of `draw.TENSE_GROUPS`.
+        tense: A group of tenses, a key of `draw.TENSE_GROUPS`.
         choice: Requirements on the predicate.
         subject: Table of subjects or pronouns; drawn if None.
-        pronoun: Whether the drawn subject is a pronoun; None for a random choice.
+        pronoun: If `subject` is None, whether the drawn subject is a pronoun; None for a random choice.
         negation: Probability that the clause is negated, 0 to 1.
     """
     negated = random.random() < negation
@@ -94,7 +94,7 @@ def there_is(random: Random) -> Pattern:
 
 
 def state(random: Random) -> Pattern:
-    """Draw a pattern of statements about a state of animals or things."""
+    """Draw a pattern of statements about a state of animals or things, such as "is old"."""
     group = random.choice(draw.STATED)
     choice = Choice(negated=random.random() < 0.2)
     subject = draw.noun_phrases(random, group, subject=True, negated=choice.negated)
@@ -130,7 +130,7 @@ def question_of_state(random: Random) -> Pattern:
 
 
 def question_of_object(random: Random) -> Pattern:
-    """Draw a pattern of questions about an action: what, whom, where and where to."""
+    """Draw a pattern of questions about the object or the place of an action: what, whom, where, where to."""
     source, target, used = random.choice(
         (
             ("what|W", "was|W", verbs.WHAT_VERBS),
@@ -156,7 +156,7 @@ def question_of_subject(random: Random) -> Pattern:
 
 
 def _third(tense: str) -> Verbs:
-    """Return a function that builds a slot of verbs in the third person singular."""
+    """Return a function that builds a slot of verbs in the third person singular, in the tenses of a group."""
     tenses = draw.TENSE_GROUPS[tense][0]
     return lambda used, negation: Slot("v", (verb_tables(used, tenses, negation)[THIRD],))
 

@@ -1,4 +1,4 @@
-"""Verb phrases: all forms of a verb in a clause, in every tense and for every position in a German sentence."""
+"""Verb phrases: all forms of a verb in a clause, in every tense of the corpus and for every position in a German clause."""
 
 from functools import cache
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from regard.demo.inflection import (
 from regard.demo.phrases import Table, build_table
 from regard.demo.verbs import Verb
 
-# tense → English words before the verb ({s} becomes s in the third person singular), and the German auxiliary or its past
+# tense → English words before the verb ({s} becomes s in the third person singular), and the German modal verb or its past
 MODALS = {
     "can": ("can|#x", "können"),
     "must": ("must|#x", "müssen"),
@@ -62,7 +62,11 @@ class VerbForm(NamedTuple):
 
 
 class _Stems(NamedTuple):
-    """The marked stems of a verb."""
+    """English forms of a verb, the words that it takes with it, and the marks of its German forms.
+
+    `tail` is the English particle; `prefix` and `preposition` are German. These three have marks and a leading space.
+    `finite_marks` are for a finite verb without its prefix, and `whole_marks` for a form that contains the prefix.
+    """
 
     base: str
     third: str
@@ -122,7 +126,7 @@ def verb_phrase(verb: Verb, tense: str, person: int, negation: str = "") -> Verb
 
 
 def _english(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
-    """Return the auxiliary of questions and negations, the words after it (with a leading space), and the statement's group."""
+    """Return the auxiliary of questions and negations, the words after it (with a leading space), and a statement's verb."""
     stems, third = _stems(verb), person == THIRD
     base = f" {stems.base}|#v{stems.tail}"
     if verb.german.startswith("sein ") and tense in ENGLISH_BE:

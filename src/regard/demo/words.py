@@ -55,7 +55,7 @@ FOOD_STATES = (SWEET, FRESH, RED, BIG)
 TEXT_STATES = (OLD, NEW, BEAUTIFUL, LONG)
 COMPARED = (OLD, YOUNG, SMALL, BIG, FRIENDLY, RICH, HAPPY, SAD)
 
-# English determiner and German stem
+# name → English determiner and stem of the German one
 SINGULAR_DETERMINERS = {
     "the": ("the", "der"), "a": ("a", "ein"), "this": ("this", "dies"), "every": ("every", "jed"),
     "my": ("my", "mein"), "your": ("your", "dein"), "his": ("his", "sein"), "her": ("her", "ihr"), "our": ("our", "unser"),

@@ -1,4 +1,4 @@
-"""The accuracy of a constant answer, and a warning for models that always give the same answer."""
+"""The accuracy of always predicting the most frequent label, and a warning for models that do nearly this."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Share:
     """The most frequent answer among some texts."""
 
     label: str
-    """Name of the label; several names are separated by commas; `nothing` if there is no label."""
+    """Name of the label; several names, separated by commas, for a set of labels; `nothing` for the empty set."""
     share: float
     """Share of the texts that have this answer, from 0 to 1."""
 
@@ -25,7 +25,7 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
     """Return the most frequent label, or set of labels, of some texts.
 
     Args:
-        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
+        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
         names: The name of each label.
     """
     if labels.ndim == 1:
@@ -39,7 +39,7 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
 
 
 def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_labels: int, balanced: bool, name: str) -> str:
-    """Return a warning if a model gives (almost) all texts the same answer.
+    """Return a warning if a model gives almost all texts the same answer.
 
     Args:
         predicted: The model's most frequent answer.
@@ -50,7 +50,8 @@ def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_lab
         name: Name of the texts in the warning, such as `dev texts`.
 
     Returns:
-        The warning with advice; an empty string if the answers differ, or if nearly all texts have the same right answer.
+        The warning with advice. It is empty if fewer than 99% of the texts get the same answer, if there are fewer than 10
+        texts, or if other answers are at least half as frequent among the predictions as among the right answers.
     """
     few = predicted.share < _ALMOST_ALL or 1 - predicted.share >= (1 - majority.share) / 2
     if few or texts < _FEWEST_TEXTS:

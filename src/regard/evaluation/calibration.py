@@ -41,7 +41,7 @@ class Calibration:
         return asdict(self)
 
     def render(self) -> str:
-        """Return the reliability diagram as text: a bar of accuracy for each bin, with a mark where the mean confidence is."""
+        """Return the reliability diagram as text: the accuracy of each bin as a bar, with a mark at the mean confidence."""
         rows = [
             [
                 f"{100 * one.low:3.0f}–{100 * one.high:.0f}%",
@@ -78,16 +78,18 @@ def calibration(
 
         ECE = Σ_m |B_m| / n · |accuracy(B_m) − confidence(B_m)|
 
-    over bins B_m = ((m−1)/M, m/M] of equal width. A prediction is the most probable label, and its confidence is the label's
-    probability. For texts with several labels, each label is a separate decision with confidence max(p, 1 − p).
+    where the n predictions are divided among M bins by their confidence, which is in ((m−1)/M, m/M] for bin B_m. A prediction
+    is the most probable label of a text, and its confidence is the probability of this label. If a text can have several
+    labels, each of the C labels is a separate prediction, yes or no, with confidence max(p, 1 − p).
 
     Args:
-        probabilities: Probabilities of the labels, from 0 to 1.
-        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
+        probabilities: Probabilities p of the labels, from 0 to 1.
+        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
         num_bins: Number of bins M, ≥ 1.
 
     Raises:
-        ShapeError: If the shapes do not match.
+        ShapeError: If the shapes do not match, there are no texts, a label is invalid, a probability is not finite, or
+            `num_bins` is less than 1.
 
     Reference:
         Guo et al. 2017, On Calibration of Modern Neural Networks, eq. 3.
@@ -111,21 +113,23 @@ def calibration(
 
 
 def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"] | Shaped[np.ndarray, "N C"]) -> float:
-    """Find the T that minimises the negative log likelihood of p = softmax(z / T) or sigmoid(z / T).
+    """Return the T that minimises the negative log likelihood of p = softmax(z / T) or sigmoid(z / T) for logits z.
 
-    This loss is convex in 1/T, so bisection by the sign of its slope finds the only minimum. Differs from the paper: the target
-    of the correct label is 1 − 1/(n+2) instead of 1, and the other labels share the rest (Platt 1999, eq. 7). Without this
-    smoothing, T would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
+    The sigmoid is for texts that can have several labels. This loss is convex in 1/T, so bisection by the sign of its slope
+    finds the only minimum. Differs from the paper: for n texts, the target of the correct label is 1 − 1/(n+2) instead of 1,
+    and the other labels share the rest (Platt 1999, eq. 7; for several labels, n counts the pairs of a text and a label).
+    Without this smoothing, T would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
 
     Args:
         logits: Logits of texts that were not used for training.
-        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
+        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
 
     Returns:
-        T; 1 if there are no texts or fewer than two labels.
+        T; 1 if T has no effect, because there are no texts, there is only one label, or the logits of each text are all equal
+        (for the sigmoid: all 0).
 
     Raises:
-        ShapeError: If the shapes do not match.
+        ShapeError: If the shapes do not match, a label is invalid, or a logit is not finite.
 
     Reference:
         Guo et al. 2017, On Calibration of Modern Neural Networks, section 4.2.

@@ -23,7 +23,7 @@ def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
 
 
 def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> None:
-    """Raise an error if label indicators, with one row per text, do not match each other."""
+    """Raise an error if arrays (N,C) of label indicators differ in shape, are empty, or contain values other than 0 and 1."""
     _check_lengths(caller, indicators)
     for name, array in indicators.items():
         if array.ndim != 2 or array.shape[1] != num_labels:
@@ -33,7 +33,7 @@ def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> 
 
 
 def check_scores(caller: str, scores: np.ndarray, labels: np.ndarray, name: str) -> None:
-    """Raise an error if logits or probabilities (N,C) do not match the labels, (N,) or (N,C)."""
+    """Raise an error if logits or probabilities (N,C) are not finite, or do not match the labels, (N,) or (N,C)."""
     if scores.ndim != 2 or not np.isfinite(scores).all():
         finite = "" if scores.ndim != 2 else ", not all of them finite"
         raise ShapeError(f"{caller}: {name} are {scores.shape}{finite}, expected finite numbers (N,C), a column for each label")

@@ -102,7 +102,7 @@ def score_labels(predicted: Int[np.ndarray, " N"], labels: Int[np.ndarray, " N"]
         names: The name of each label.
 
     Raises:
-        ShapeError: If the shapes do not match, or there are no texts.
+        ShapeError: If the shapes do not match, an index is out of range, or there are no texts or no names.
     """
     check_names("score_labels", names)
     check_choices("score_labels", len(names), predicted=predicted, labels=labels)
@@ -124,12 +124,12 @@ def score_several(
     """Score predictions of any number of labels for each text.
 
     Args:
-        predicted: 1 or True for predicted labels.
-        labels: 1 or True for true labels.
+        predicted: 1 or True for the labels that the model predicts for a text.
+        labels: 1 or True for the true labels of a text.
         names: The name of each label.
 
     Raises:
-        ShapeError: If the shapes do not match, or there are no texts.
+        ShapeError: If the shapes do not match, a value is neither 0 nor 1, or there are no texts or no names.
     """
     check_names("score_several", names)
     check_indicators("score_several", len(names), predicted=predicted, labels=labels)
@@ -168,14 +168,14 @@ def negative_log_likelihood(
 ) -> float:
     """Return the mean over texts of −log p(label | text), natural logarithm.
 
-    For texts with several labels, −log p is summed over a text's decisions.
+    If a text can have several labels, each label is a separate decision, yes or no, and −log p is summed over these decisions.
 
     Args:
-        logits: Scores before the softmax, or before the sigmoid for texts with several labels.
-        labels: Index of each text's label (N,); if texts have several labels, 1 or True for each label of a text (N,C).
+        logits: Scores before the softmax, or before the sigmoid if a text can have several labels.
+        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
 
     Raises:
-        ShapeError: If the shapes do not match.
+        ShapeError: If the shapes do not match, there are no texts, a label is invalid, or a logit is not finite.
     """
     check_scores("negative_log_likelihood", logits, labels, "logits")
     scores = logits.astype(np.float64)

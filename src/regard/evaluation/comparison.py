@@ -27,8 +27,8 @@ class McNemar:
     """Number of texts that only the first model predicts correctly."""
     only_second: int
     p: float
-    """Two-sided p-value: probability of a split at least as uneven if both models are equally likely to be correct on these
-    texts.
+    """Two-sided p-value: probability that the two numbers are at least as unequal if, on each text that only one model
+    predicts correctly, both models are equally likely to be that one.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Bootstrap:
     difference: float
     """second − first."""
     low: float
-    """Lower end of the 95% interval of the difference, by percentiles."""
+    """Lower end of the 95% interval of the difference: percentile 2.5 of the resampled differences."""
     high: float
     p: float
     """p-value: probability of a difference at least as large if the models are equally good; two-sided."""
@@ -71,16 +71,18 @@ class Bootstrap:
 
 
 def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarray, " N"]) -> McNemar:
-    """Test whether two models have the same accuracy, by the texts on which only one of them is correct.
+    """Test whether two models have the same accuracy, using the texts on which only one of them is correct.
 
         p = min(1, 2 Σ_{i ≤ min(b,c)} C(b+c, i) / 2^(b+c))
+
+    where only the first model is correct on b texts, and only the second one on c texts.
 
     Args:
         first_right: Whether the first model is correct, for each text.
         second_right: Whether the second model is correct, for each text.
 
     Raises:
-        ShapeError: If the numbers of texts differ.
+        ShapeError: If the numbers of texts differ, or there are no texts.
 
     Reference:
         McNemar 1947, in the exact form; Dietterich 1998 recommends the test for one test set.
@@ -97,20 +99,20 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
 def bootstrap_mean(
     first: Shaped[np.ndarray, " N"], second: Shaped[np.ndarray, " N"], *, resamples: int = 10_000, seed: int = 1
 ) -> Bootstrap:
-    """Compare the mean scores of two models by bootstrap; each text has a score, such as 1 for a correct label.
+    """Compare the mean scores of two models by bootstrap; each model has a score for each text, such as 1 if it is correct.
 
-    Texts are drawn with replacement, the same for both models. The interval lies between the percentiles 2.5 and 97.5 of the
-    samples' differences d*. With the difference d on all texts, p = (1 + #{|d* − d| ≥ |d|}) / (1 + resamples), where
-    subtracting d shifts the differences to a mean of zero.
+    Each sample consists of N texts, drawn with replacement, the same for both models. The interval lies between the
+    percentiles 2.5 and 97.5 of the differences d* of the samples. The p-value is (1 + #{|d* − d| ≥ |d|}) / (1 + resamples),
+    where d is the difference on the original texts, and # counts samples. Subtracting d shifts the mean of d* to about zero.
 
     Args:
-        first: The first model's score of each text.
-        second: The same for the second model.
+        first: The first model's score for each text.
+        second: The second model's score for each text.
         resamples: Number of samples, ≥ 1.
         seed: Seed of the samples.
 
     Raises:
-        ShapeError: If the numbers of texts differ.
+        ShapeError: If the numbers of texts differ, there are no texts, or `resamples` is less than 1.
 
     Reference:
         Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 13 and 16.
@@ -129,17 +131,17 @@ def bootstrap_macro_f1(
     resamples: int = 10_000,
     seed: int = 1,
 ) -> Bootstrap:
-    """Compare the macro F1 of two models by bootstrap; it is computed for each sample. See `bootstrap_mean`.
+    """Compare the macro F1 of two models by bootstrap, as `bootstrap_mean` does; macro F1 is computed for each sample.
 
     Args:
-        first: 1 or True for labels that the first model predicts; one per row if texts have one label.
+        first: 1 or True for the labels that the first model predicts for a text (one per row if a text has only one label).
         second: The same for the second model.
         labels: The same for the true labels.
         resamples: Number of samples, ≥ 1.
         seed: Seed of the samples.
 
     Raises:
-        ShapeError: If the shapes differ, there are no texts, or a value is neither 0 nor 1.
+        ShapeError: If the shapes differ, there are no texts, a value is neither 0 nor 1, or `resamples` is less than 1.
     """
     check_indicators("bootstrap_macro_f1", labels.shape[1], first=first, second=second, labels=labels)
     rows, counts = np.unique(np.packbits(np.stack([first, second, labels], 1).astype(bool), axis=2), axis=0, return_counts=True)
@@ -158,9 +160,11 @@ def _bootstrap(
     resamples: int,
     seed: int,
 ) -> Bootstrap:
-    """Resample the frequencies of distinct outcomes.
+    """Compare two models by bootstrap, given the number of texts with each outcome (the two models' results for a text).
 
-    This is equivalent to resampling texts, but its cost does not depend on the number of texts.
+    Texts with equal outcomes are interchangeable. So drawing these numbers from a multinomial distribution is equivalent to
+    drawing texts, and its cost depends on the number of different outcomes only. `statistic` returns the scores of both models
+    for R such draws.
     """
     if resamples < 1:
         raise ShapeError(f"bootstrap: resamples is {resamples}, expected at least 1")
@@ -176,7 +180,7 @@ def _bootstrap(
     differences = np.concatenate(parts)
     difference = float(second - first)
     low, high = np.percentile(differences, [2.5, 97.5])
-    # Differences that are equal up to rounding count as ties.
+    # Differences that are equal except for rounding count as equal.
     extreme = int((abs(differences - difference) >= abs(difference) - 1e-12).sum())
     return Bootstrap(
         float(first), float(second), difference, float(low), float(high), (1 + extreme) / (1 + resamples), resamples
@@ -192,5 +196,5 @@ def _check_pair(caller: str, first: np.ndarray, second: np.ndarray) -> None:
 
 
 def describe_p(p: float) -> str:
-    """Write a p-value as text."""
+    """Return a p-value as text, such as `p = 0.0312`."""
     return f"p = {p:.4f}" if p >= 0.0001 else "p < 0.0001"

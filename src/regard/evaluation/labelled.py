@@ -15,7 +15,7 @@ from regard.evaluation.tables import shorten
 
 _MISTAKES = 10
 _SHOWN = 160
-"""Width of a text among the mistakes in the table, in cells of a terminal."""
+"""Maximum width of the text of a mistake in `LabelledEvaluation.render`, in cells of a terminal."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Mistake:
 
     text: str
     label: str
-    """The true label, or several separated by commas."""
+    """The true label; several labels are separated by commas; empty if the text has none."""
     predicted: str
     probability: float
-    """Confidence of the prediction; for texts with several labels, the highest confidence among the wrong decisions."""
+    """Confidence of the prediction; if a text can have several labels, the highest confidence among the wrong decisions."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class LabelledEvaluation:
 
     scores: Scores | SeveralScores
     loss: float
-    """Mean of −log p of a text's label or labels, natural logarithm, at the model's temperature."""
+    """Mean over the texts of −log p(true label or labels), in nats, with probabilities at the given temperature."""
     calibration: Calibration
     mistakes: tuple[Mistake, ...]
-    """Mistakes, the most confident ones first."""
+    """At most ten mistakes, the most confident ones first."""
     majority: Share
-    """The most frequent label or set of labels; its share is the accuracy of always predicting it."""
+    """The most frequent true label or set of labels; its share is the accuracy of always predicting it."""
     warning: str = ""
-    """Warning if the model gives (almost) all texts the same label; else empty."""
+    """Warning if the model gives almost all texts the same answer, see `warn_of_one_answer`; else empty."""
 
     @property
     def accuracy(self) -> float:
@@ -95,16 +95,17 @@ def evaluate_labels(
     """Score predicted labels.
 
     Args:
-        logits: Scores of the labels of each text, before temperature and softmax.
+        logits: Scores of the labels of each text, before the temperature and the softmax or sigmoid.
         gold: True labels: indices (N,), or ones and zeros (N,C) if a text may have several.
         texts: The texts, to quote the mistakes.
         names: The C labels.
         temperature: Divisor of the logits.
-        balanced: Whether training weighted the labels by frequency. If False, the warning about a model with a constant answer
-            suggests such weights.
+        balanced: Whether training weighted the labels by frequency. If not, and labels are unbalanced, the warning about a
+            model that always gives the same answer suggests such weights.
 
     Raises:
         RequestError: If there are no texts, or the numbers of texts and labels differ.
+        ShapeError: If another size does not match, or a label is invalid.
     """
     if not len(texts) or len(texts) != len(gold):
         raise RequestError(

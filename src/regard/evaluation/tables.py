@@ -1,4 +1,4 @@
-"""Tables of fixed width for terminals and files; wide characters count as two cells."""
+"""Text tables for fonts of fixed width; a wide character, such as a Chinese one, takes two cells."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from rich.cells import cell_len, set_cell_size
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the text, shortened to its beginning and an ellipsis if it takes more than `width` cells."""
+    """Return the text on one line; if it takes more than `width` cells of a terminal, only its beginning and an ellipsis."""
     text = " ".join(text.split())
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 

@@ -28,12 +28,12 @@ class LanguageEvaluation:
     perplexity: float
     """exp(loss) per token, which is comparable only between models with the same vocabulary."""
     word_perplexity: float
-    """Perplexity per word, from the sum of the losses divided by the number of words (separated by spaces) and ends of
-    texts.
+    """Perplexity per word: exp(L / (W + N)) with the total loss L, W words (separated by spaces), and N texts, whose ends
+    count as words.
     """
     bits_per_character: float
-    """The sum of the losses in bits, divided by the number of characters and ends of texts; comparable between all models
-    without unknown tokens. Consecutive spaces count once.
+    """Total loss in bits, divided by the number of characters, where consecutive spaces count as one, and the end of each text
+    as a character. Comparable between all models without unknown tokens.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,13 +52,13 @@ class LanguageEvaluation:
 
 
 def evaluate_language(texts: Sequence[str], *, log_probability: float, num_tokens: int, num_unknown: int) -> LanguageEvaluation:
-    """Score a language model by the probability that it gives to texts.
+    """Return the scores of a language model, from the probability that it gives to texts.
 
         perplexity = exp(−Σ log p(token | tokens before it) / number of tokens)
 
     Args:
         texts: The texts.
-        log_probability: Sum of the natural log-probabilities of their tokens.
+        log_probability: Sum of the natural log-probabilities of the tokens of the texts.
         num_tokens: Number of tokens in that sum, including end symbols.
         num_unknown: Number of tokens that the vocabulary does not contain.
 
@@ -90,10 +90,10 @@ def _exp(value: float) -> float:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of translations, and the loss of given targets."""
+    """Scores of a model's translations, and its loss on the references."""
 
     loss: float
-    """Mean of −log p per token of the given targets, including end symbols, in nats."""
+    """Mean of −log p per token of the references, including end symbols, in nats."""
     perplexity: float
     """exp(loss)."""
     bleu: float
@@ -101,16 +101,16 @@ class Evaluation:
     chrf: float
     """chrF of the model's translations, from 0 to 100."""
     length_ratio: float
-    """Number of words of the translations divided by that of the references, as counted by BLEU."""
+    """Number of words in the translations divided by the number of words in the references, as BLEU counts words."""
     bleu_signature: str
-    """sacrebleu's signature, which describes how the score was computed; quote it with the score."""
+    """sacrebleu's signature of BLEU, which describes how the score was computed; quote it with the score."""
     chrf_signature: str
     pairs: int
     beam_size: int
     length_penalty: float
     length_reward: float = 0.0
     precision: SearchPrecision = "float32"
-    """Number format of the products of the search."""
+    """Number format of the matrix products in the search."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -138,7 +138,7 @@ def build_metrics(*, tokenised: bool, lowercase: bool) -> "tuple[BLEU, CHRF]":
     """Build sacrebleu's BLEU and chrF.
 
     Args:
-        tokenised: Whether the texts are already tokenised; if not, WMT's `13a` tokenises them.
+        tokenised: Whether the texts are already tokenised; if not, BLEU splits them with its standard tokeniser, `13a`.
         lowercase: Whether to ignore case, for a model with lower-case output.
 
     Reference:

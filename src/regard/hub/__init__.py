@@ -1,6 +1,7 @@
-"""Trained models on the Hugging Face hub: `hf://user/name@revision` wherever a folder is expected.
+"""Trained models on the Hugging Face hub.
 
-The network is used only for names with that prefix, and only if no local folder has the name.
+Wherever regard reads a model's folder, `hf://user/name@revision` can be given instead. Loading uses the network only for names
+that begin with `hf://`, and only if no local file or folder has the name.
 """
 
 from regard.hub.address import Address, is_address

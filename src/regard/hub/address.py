@@ -21,7 +21,7 @@ class Address:
     """Address of a model on the hub."""
 
     repository: str
-    """`user/name`."""
+    """Name of the model on the hub, `user/name`."""
     revision: str = "main"
     """Branch, tag or commit."""
 
@@ -30,7 +30,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Read `hf://user/name@revision`, in which the prefix and the revision are optional.
+        """Read `hf://user/name@revision`, in which `hf://` and `@revision` are optional.
 
         Raises:
             RequestError: If the text does not have this form.
@@ -46,12 +46,12 @@ class Address:
 
 
 def is_address(name: str | Path) -> bool:
-    """Return whether a name is an address on the hub, which has the prefix and is not the name of a local folder."""
+    """Return whether a name is an address on the hub: it begins with `hf://`, and no local file or folder has the name."""
     return isinstance(name, str) and name.startswith(PREFIX) and not Path(name).exists()
 
 
 def client() -> Any:
-    """Return a client for the hub at the address in HF_ENDPOINT, or for the public hub if the variable is not set."""
+    """Return a client for the hub whose URL is in the variable HF_ENDPOINT, or for the public hub if it is not set."""
     from huggingface_hub import HfApi
 
     from regard.version import __version__
@@ -64,8 +64,8 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
     """Turn errors of the hub into a BundleError, or a ConnectionError if the hub cannot be reached.
 
     Args:
-        address: The requested model.
-        endpoint: The hub's address.
+        address: Address of the requested model, for messages.
+        endpoint: URL of the hub, for messages.
     """
     from huggingface_hub import errors
 

@@ -1,7 +1,9 @@
-"""Download a model: only the files that its signature names are downloaded, checked, and kept in the cache.
+"""Download a model: its signature and the files that the signature names are downloaded, checked, and kept in the cache.
 
-hub/user--name/refs/main        the commit of a branch or tag when it was last looked up
-hub/user--name/COMMIT/          the files of a commit; the folder exists once it is complete
+The cache contains for each model:
+
+    hub/user--name/refs/main    the commit that a branch or tag, here `main`, named when it was last looked up
+    hub/user--name/COMMIT/      the files of a commit; the folder exists once it is complete
 """
 
 import hashlib
@@ -32,15 +34,15 @@ def local_folder(name: str | Path) -> Path:
         name: A folder, or `hf://user/name@revision`.
 
     Raises:
-        BundleError: If there is no such model or revision, it is damaged, or the hub cannot be reached and the cache has no
-            copy.
-        RequestError: If the address does not have this form.
+        BundleError: If the hub has no such model or revision, the model is damaged, or the hub cannot be reached and the cache
+            has no copy.
+        RequestError: If a name that begins with `hf://` does not have the form above.
     """
     return fetch(Address.parse(str(name))) if is_address(name) else Path(name)
 
 
 def fetch(address: Address) -> Path:
-    """Return the folder of a model in the cache, and download it if necessary."""
+    """Return the folder of a model in the cache; if it does not exist, download the model first."""
     home = cache_folder(FileSettings()) / "hub" / address.repository.replace("/", "--")
     if _COMMIT.fullmatch(address.revision) and (home / address.revision).is_dir():
         return home / address.revision
@@ -60,7 +62,7 @@ def fetch(address: Address) -> Path:
         reference.parent.mkdir(parents=True, exist_ok=True)
         disk.write(reference, folder.name)
     except OSError:
-        pass  # the model can still be used now; only a later call without a network will not find its revision
+        pass  # the model can still be used now, but a later call without a network will not find this revision
     return folder
 
 
@@ -80,7 +82,7 @@ def _from_cache(address: Address, endpoint: str, home: Path, reference: Path, er
 
 
 def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
-    """Download the signature and the files that it names, check them, and move them to their folder.
+    """Download the signature and the files that it names, check them, and move them to `folder`.
 
     Raises:
         BundleError: If the model is damaged, or a file is missing or too large.

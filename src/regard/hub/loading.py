@@ -24,15 +24,17 @@ def load(
         folder: Folder of a trained model, or the address of a model on the hub, `hf://user/name@revision`; or a list of
             several folders or addresses, whose translators become one ensemble.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
-        model: The model object, if the model was trained with the user's own class.
-        attention: The mechanism, if the model was trained with the user's own mechanism.
+        model: A model object of the user's own class, if the model was trained with this class.
+        attention: An object of the user's own attention mechanism, if the model was trained with this mechanism.
 
     Returns:
         A `Translator`, a `Classifier` or a `LanguageModel`, or the predictor of another task.
 
     Raises:
-        BundleError: If the folder is not a trained model, or is damaged, or the hub has no such model.
-        RequestError: If the device does not exist, an object is missing or not needed, or the models cannot form an ensemble.
+        BundleError: If the folder is not a trained model, is damaged, or was written by a newer regard; or if the hub has no
+            such model, or cannot be reached and the cache has no copy.
+        RequestError: If the address is malformed, the device does not exist, `model` or `attention` is missing or is not
+            needed, or the models cannot form an ensemble.
 
     Example:
         translator = regard.load("runs/deu")

@@ -1,4 +1,4 @@
-"""Upload a model: the signature, the files that it names, and the model card."""
+"""Upload a model: its signature, the files that the signature names, and the model card."""
 
 from pathlib import Path
 
@@ -14,21 +14,21 @@ _LARGEST_CARD = 1 << 22
 def push(folder: str | Path, name: str, *, private: bool = False, message: str = "") -> str:
     """Upload a trained model to the hub.
 
-    The signature, the files that it names, and the model card are uploaded: no checkpoints, no logs, no data. The model is
-    checked first. You need to be logged in (`hf auth login`).
+    Only the signature, the files that it names, and the model card are uploaded: no checkpoints, no logs, no data. The
+    checksums of the files are checked first. You need to be logged in (`hf auth login`).
 
     Args:
         folder: Folder of a trained model.
         name: Name on the hub, `user/name`; the repository is created if it does not exist.
-        private: If True, a new model is visible to its owner only.
-        message: Message of the commit.
+        private: If True and the repository is created, only its owner can see it.
+        message: Message of the commit; empty for a standard message.
 
     Returns:
         The address of this version, for `regard.load`.
 
     Raises:
-        BundleError: If the folder is not a trained model or is damaged, or the hub refuses it.
-        RequestError: If the name does not have this form, or the hub cannot be reached.
+        BundleError: If the folder is not a trained model or is damaged, or the hub refuses the upload.
+        RequestError: If `name` does not have the form `user/name`, or the hub cannot be reached.
 
     Example:
         regard.push("runs/deu", "user/deu")

@@ -21,9 +21,9 @@ def alignment_error_rate(
     where the counts are summed over the sentences, and P always includes S.
 
     Args:
-        predicted: A, the links (source, target) of one sentence, or a list with the links of each sentence.
+        predicted: A, the links (source, target) of one sentence, or a list with such links for each of several sentences.
         sure: S, in the same form.
-        possible: P, in the same form; equal to S by default.
+        possible: P, in the same form; None if P equals S.
 
     Returns:
         A number from 0 (all sure links and only possible links are predicted) to 1; 0 if A and S are empty.

@@ -38,7 +38,8 @@ def record(
         score: Score by which the output was ranked.
         reference: Reference text, written by a person.
         probabilities: Probability of each label, for a classification. `target_words` is then the chosen label.
-        target_is_read: Whether rows and columns of `decoder` sites are both the words that the decoder reads.
+        target_is_read: If True, decoder step t reads target word t; if False, it predicts this word. See
+            `AttentionRecord.target_is_read`.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Returns:
@@ -101,14 +102,16 @@ def from_huggingface(
         output: Output of the model, a dict of its fields, or the tuple `output.attentions`.
         tokens: The S tokens, including special ones and padding (`tokenizer.convert_ids_to_tokens(ids)`).
         target_tokens: The T target tokens, for an encoder–decoder. Row t belongs to the step that reads decoder input t and
-            predicts word t. If the model read `labels`, give their tokens; for `generate`, give the tokens of `sequences[1:]`,
-            without padding after a beam search.
-        batch: Index of the sentence in the batch, from 0; after a beam search, index of the hypothesis in `sequences`.
+            predicts word t. If you called the model with `labels`, give the tokens of the labels. For a result of `generate`,
+            give those of `sequences[batch, 1:]`; if it is from a beam search, leave out the padding at the end.
+        batch: Index of the sentence in the batch, from 0; for a result of a beam search, index of the hypothesis in
+            `sequences`.
         subwords: How tokens mark the beginning of a word; see `join_subwords`.
         special: Tokens that belong to no word; see `join_subwords`.
         source_text: The original text; by default its words joined by spaces.
         target_text: The original target; by default its words joined by spaces.
-        target_is_read: Whether `target_tokens` are the decoder's inputs, such as `decoder_input_ids`.
+        target_is_read: Whether `target_tokens` are the words that the decoder reads (`decoder_input_ids`), not those that it
+            predicts.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Returns:
@@ -123,7 +126,7 @@ def from_huggingface(
     if isinstance(output, Sequence):
         found = {"encoder": output}
     else:
-        # A field may be an empty tuple, as `cross_attentions` of BERT.
+        # A field may be an empty tuple, such as `cross_attentions` of BERT.
         found = {family: layers for family, name in _FAMILIES.items() if (layers := fields.get(name) or ())}
         if found.keys() <= {"cross"}:  # with cross-attention, `attentions` are those of a decoder
             found = {"decoder" if found else "encoder": fields.get("attentions") or (), **found}
@@ -156,7 +159,7 @@ def from_huggingface(
 
 
 class _Attributes:
-    """The attributes of an object, accessed like a dict."""
+    """An object whose attributes can be read with `get`, as from a dict."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -172,9 +175,11 @@ def all_causal(weights: Mapping[str, np.ndarray]) -> bool:
 
 
 def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
-    """Return each family's index in the batch, or a list with one index per step if the output is from a beam search.
+    """Return the row of the batch to read for each family (`encoder`, `decoder`, `cross`).
 
-    `beam_indices[hypothesis, step]` is the row of the batch that this step continued; it is negative after the end.
+    After a beam search, this is a list with a row for each step, because the row of a hypothesis changes: `beams[h, step]` is
+    the row that hypothesis h continued at this step; it is negative after the end. An encoder that a decoder attends to ran
+    only once, so it has a single row.
     """
     if beams is None:
         return dict.fromkeys(found, batch)

@@ -9,7 +9,9 @@ from regard.errors import DataError, ShapeError, nearest
 from regard.records.views import sides
 
 MAX_WORDS = 8192
-"""Maximum number of words on each side of a record from a file; views are matrices over words, so this limits them, too."""
+"""Maximum length of each list of tokens, words or labels in a record from a file. Views are matrices over words, so this also
+limits their size.
+"""
 
 
 def fields(data: object, where: str, *, newest: int, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
@@ -64,8 +66,8 @@ def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.nd
 
     Args:
         site: Name of the site.
-        array: The weights (T,S), or (H,T,S) with heads; for sites within one side, both T and S are that side's tokens.
-        num_tokens: Number of tokens of `source` and `target`.
+        array: The weights (T,S), or (H,T,S) with heads; for `encoder…` sites (S,S), for `decoder…` sites (T,T).
+        num_tokens: Number of tokens by side, `source` (S) and `target` (T).
 
     Raises:
         ShapeError: If the weights don't fit the tokens.
@@ -110,7 +112,7 @@ def strings(name: str, values: object) -> tuple[str, ...]:
 
 
 def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[int, ...]:
-    """Return the index of each token's word, −1 for special tokens, after checking the indices."""
+    """Check and return the index of each token's word; it is −1 for a special token."""
     name = f"{side}_word_of"
     try:
         result = tuple(int(x) for x in values)
@@ -138,7 +140,7 @@ def number(name: str, value: Any) -> float:
 
 
 def probabilities(values: object) -> dict[str, float]:
-    """Return a probability for each label. Values that rounding made slightly larger than 1 become 1."""
+    """Check and return the probability of each label. Values up to 1.0001, which rounding can cause, become 1."""
     if not isinstance(values, Mapping) or not all(isinstance(label, str) for label in values):
         shown = repr(values)
         raise DataError(f"probabilities must map labels to numbers, got {shown if len(shown) < 80 else shown[:77] + '…'}")

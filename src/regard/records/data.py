@@ -1,4 +1,4 @@
-"""The record: the attention weights of a model for each output token, with the words that the tokens belong to."""
+"""The class of records: a model's attention weights for each output token, and the words that the tokens belong to."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -22,9 +22,10 @@ START = "<s>"
 """Name of the symbol that a decoder reads first, for records whose target tokens do not include it."""
 
 Step = Literal["produce", "consume"]
-"""Decoder step whose attention belongs to an output word: the step that predicts the word, or the next one, which reads it.
-A recurrent decoder attends to predict a word. The layers of a Transformer also process the word that they read, so the step
-that reads a word can align it better (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift").
+"""Decoder step whose attention belongs to an output word: `produce` for the step that predicts the word, or `consume` for the
+next step, which reads it. A recurrent decoder attends to predict a word. The layers of a Transformer also process the word that
+they read, so the step that reads a word can align it better (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2,
+"shift").
 """
 
 FORMAT_VERSION = 3
@@ -33,7 +34,7 @@ fields is written as version 1, for older readers.
 """
 
 NOTE = "Attention weights do not prove which words the model's output depends on."
-_FORMER_NOTES = (  # notes in files of earlier versions; each describes one kind of model, even if another kind made the record
+_FORMER_NOTES = (  # replaced by NOTE: in older files, a note may be about another kind of model
     "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it.",
     "Attention weights show which words the model read most when it chose the label. They do not prove that those words caused "
     "it.",
@@ -44,10 +45,11 @@ _FORMER_NOTES = (  # notes in files of earlier versions; each describes one kind
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AttentionRecord:
-    """The attention of one prediction: a translation, or a classification, whose output is one label.
+    """The attention of one prediction: a translation, a text of a language model, or the label of a classification.
 
-    The raw weights refer to tokens, including end symbols and padding. The views `matrix`, `alignment` and `pharaoh` refer to
-    words: they sum the source columns of a word, average the output rows of a word, and leave out special symbols.
+    The raw weights in `weights` refer to tokens, including end symbols and padding. The views `matrix`, `alignment` and
+    `pharaoh` refer to words: they sum the source columns of a word, average the output rows of a word, and leave out special
+    symbols.
 
     Raises:
         ShapeError: If the numbers of weights and tokens differ.
@@ -65,21 +67,21 @@ class AttentionRecord:
     source_word_of: tuple[int, ...]
     """Index of each source token's word, from 0; −1 for special symbols such as the end symbol."""
     target_word_of: tuple[int, ...]
-    """The same for the target."""
+    """Index of each target token's word, from 0; −1 for special symbols."""
     weights: dict[str, np.ndarray]
-    """Weights (T,S) or (H,T,S) by site, in float32 and read-only. Sites whose names begin with `encoder`
-    have (S,S) weights, with `decoder` (T,T); see `target_is_read`.
+    """Weights (T,S) by site, or (H,T,S) with heads, in float32 and read-only. If a site's name begins with `encoder`, its
+    weights are (S,S); if it begins with `decoder`, they are (T,T), see `target_is_read`.
     """
     source_text: str = ""
     """The original sentence; by default its words joined by spaces."""
     target_text: str = ""
-    """Text of the target."""
+    """The original target; by default its words joined by spaces."""
     score: float | None = None
     """Score by which the search ranked its outputs."""
     log_probability: float | None = None
     """Natural logarithm of the output's probability, ≤ 0."""
     reference: str | None = None
-    """Reference: a human translation, or the true label."""
+    """The right output for comparison: a human translation, or the true label."""
     probabilities: dict[str, float] = field(default_factory=dict)
     """Probability by label for a classification, else empty. If a text can have several labels, they need not sum to one."""
     target_is_read: bool = False
@@ -133,7 +135,7 @@ class AttentionRecord:
         return tuple(self.weights)
 
     def site(self, name: str | None = None) -> str:
-        """Return the named site, or by default `cross`, `pool`, or the only site.
+        """Return the name of a site after checking that it exists; by default `cross`, else `pool`, else the only site.
 
         Raises:
             RequestError: If there is no such site, or several exist and none is named.
@@ -205,12 +207,12 @@ class AttentionRecord:
             m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
 
         Args:
-            site: Name of the site; by default `cross`, `pool`, or the only one.
+            site: Name of the site; by default `cross`, else `pool`, else the only one.
             head: Number of the head, from 0; by default the mean over heads.
             step: `produce` for the step that predicts a token, w[t]; `consume` for the step that reads it, w[t + 1].
 
         Returns:
-            A float32 matrix. A row sums to one minus the weight on special symbols (see `trimmed_mass`). Words without tokens
+            A float32 matrix. A row sums to one minus the weight on special tokens (see `trimmed_mass`). Words without tokens
             have zeros. With `consume`, the last token also has zeros if the record does not include the end symbol.
 
         Raises:
@@ -299,7 +301,9 @@ class AttentionRecord:
         return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
 
     def rollout(self, family: str = "encoder") -> "AttentionRecord":
-        """Return a record with a further site `family.rollout`: attention through all layers. Use it like any other site.
+        """Return a record with a further site, such as `encoder.rollout`: the attention through all layers.
+
+        Use this site like any other.
 
         Args:
             family: `encoder`, `decoder`, or `cross`, which goes through decoder and encoder to the source words (see
@@ -309,7 +313,7 @@ class AttentionRecord:
             A copy of the record with the further site.
 
         Raises:
-            RequestError: If the record lacks the site of a layer.
+            RequestError: If the family is unknown, or the record lacks the site of a layer.
 
         Reference:
             Abnar and Zuidema 2020.
@@ -368,7 +372,7 @@ class AttentionRecord:
         special: bool = False,
         caption: bool = True,
     ) -> None:
-        """Write data or a picture, depending on the file's ending: .json .npz, .png .svg .pdf, .html.
+        """Write data (.json .npz), a picture (.png .svg .pdf) or a web page (.html), depending on the file's ending.
 
         Args:
             path: The file, which is written completely or not at all.
@@ -407,7 +411,8 @@ class AttentionRecord:
         """Draw a heatmap, a grid of heads, or the coloured words of a classification. A notebook shows the returned figure.
 
         Args:
-            site: The site to draw; see `site`. A prefix of several sites, such as `encoder`, draws all their heads.
+            site: The site to draw; by default as for `matrix`. The beginning of several names, such as `encoder`, draws all
+                heads of these sites.
             head: The head to draw, from 0; by default the mean over heads.
             title: Text above the picture.
             special: As for `save`.

@@ -43,7 +43,8 @@ def from_json(text: str | bytes, where: str) -> Any:
 def to_npz(fields: Fields) -> bytes:
     """Return the fields as NPZ.
 
-    The array `record` contains the texts as JSON bytes; `weights.0`, … are the matrices, in the order of the sites.
+    The array `record` contains the bytes of a JSON object with all fields; its `weights` is the list of the sites' names. The
+    arrays `weights.0`, `weights.1`, … are the matrices of these sites.
     """
     texts = json.dumps({**fields, "weights": list(fields["weights"])})
     arrays = {f"weights.{number}": array for number, array in enumerate(fields["weights"].values())}

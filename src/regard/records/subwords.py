@@ -124,11 +124,11 @@ def record_of_tokens(
 
     Args:
         tokens: Tokens of the source.
-        target_tokens: Tokens of the output; None if there is no output.
+        target_tokens: Tokens of the target; None if there is none.
         weights: Weights by site, as in a record.
         subwords: As for `join_subwords`.
         special: As for `join_subwords`.
-        settings: Other fields of the record.
+        settings: Other fields of `AttentionRecord`.
     """
     tokens = checks.strings("tokens", tokens)
     target_tokens = () if target_tokens is None else checks.strings("target_tokens", target_tokens)

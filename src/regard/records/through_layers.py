@@ -13,7 +13,7 @@ FAMILIES = ("encoder", "decoder", "cross")
 def rollout(
     weights: Sequence[Float[np.ndarray, "*heads S S"]] | Float[np.ndarray, "L *heads S S"],
 ) -> Float[np.ndarray, "S S"]:
-    """Combine the self-attention of all layers, with the residual stream that bypasses each layer:
+    """Return the combined self-attention of all layers, including the residual stream that bypasses each layer:
 
         R = Â_L ⋯ Â_2 Â_1,    Â_l = ½ A_l + ½ I, with rows divided by their sums,    A_l = mean of the layer's heads
 
@@ -43,13 +43,14 @@ def rollout_across(
 ) -> Float[np.ndarray, "T S"]:
     """Combine the attention of a decoder's layers with the encoder's rollout into shares of the source words.
 
-    Each state of the decoder consists of shares of source words (a row of R) and of target words (a row of Q), beginning with R
-    = 0 and Q = I. In layer l, with D_l its self-attention, C_l its attention to the encoder's states, E the encoder's rollout,
+    Each state of the decoder consists of shares of source words (a row of R) and of target words (a row of Q). At the
+    beginning, R = 0 and Q = I. Layer l, with the self-attention D_l and the attention C_l to the encoder's states, changes
+    them to
 
         R ← D̂_l R,  Q ← D̂_l Q      and then      R ← ½ C_l E + ½ R,  Q ← ½ Q
 
-    where D̂_l is ½ D_l + ½ I as in `rollout`. At the end, only the share of the source is kept: each row of R is divided by its
-    sum.
+    where E is the encoder's rollout, and D̂_l is ½ D_l + ½ I with rows divided by their sums. At the end, only the shares of
+    source words are kept, and each row of R is divided by its sum.
 
     Args:
         encoder: The encoder's rollout E.
@@ -60,7 +61,7 @@ def rollout_across(
         A float64 matrix whose rows sum to one, or to zero if the source has no share.
 
     Raises:
-        ShapeError: If the numbers of D and C differ, or there are none.
+        ShapeError: If the numbers of D and C differ, there are none, or D are not square or differ in size.
 
     Reference:
         Abnar and Zuidema 2020, for self-attention only; here, attention to the source is added in the same proportion.
@@ -83,8 +84,8 @@ def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarr
 
     Args:
         weights: Weights by site.
-        family: `encoder` or `decoder`; or `cross`, which needs `decoder.i` and `cross.i` of every layer. Without `encoder.i`,
-            the encoder's states are treated as the source words themselves.
+        family: `encoder` or `decoder`; or `cross`, which needs `decoder.i` and `cross.i` of every layer i. If there is no
+            `encoder.i`, `cross` treats the encoder's states as the source words themselves.
 
     Raises:
         RequestError: If there is no such family, or sites are missing.

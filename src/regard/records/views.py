@@ -25,9 +25,9 @@ def merge(
 
     Args:
         weights: Weights over tokens.
-        row_of: T word indices.
-        column_of: S word indices.
-        num_words: Numbers of words for rows and columns.
+        row_of: Index of the word of each of the T rows.
+        column_of: Index of the word of each of the S columns.
+        num_words: Number of words for the rows, and for the columns.
 
     Returns:
         Float32 weights; words without tokens have zeros.
@@ -45,9 +45,9 @@ def merge(
 
 
 def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:
-    """Return the links (source, output): the largest weight of each row, or all weights that reach the threshold.
+    """Return the links (source, output): the largest weight of each row, or all weights that reach a given threshold.
 
-    Rows without weight have no links.
+    Without a threshold, the first of equal weights is used, and rows without weight have no links.
     """
     if threshold is not None:
         rows, columns = np.nonzero(matrix >= threshold)
@@ -95,7 +95,7 @@ class WordView:
     hidden: Float[np.ndarray, " rows"]
     """Share of each row's total that fell on special tokens and is not shown; 0 for rows without weight."""
     special: tuple[str, ...]
-    """The special tokens whose columns are not shown, each once."""
+    """The different special tokens whose columns are not shown."""
     with_special: bool
     """Whether special tokens are shown if there are any."""
 
@@ -105,8 +105,8 @@ def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, s
 
     Args:
         weights: Weights over tokens.
-        rows: T tokens.
-        columns: S tokens.
+        rows: The T tokens of the rows, with their words.
+        columns: The S tokens of the columns, with their words.
         special: Whether to show special tokens as separate words.
     """
     if special:

@@ -85,7 +85,7 @@ class Batcher:
         return items
 
     def withdraw(self, items: Sequence[Item]) -> None:
-        """Remove the texts of a client that no longer waits."""
+        """Remove the texts of a request from the queue, and cancel their answers if they are not complete."""
         for item in items:
             item.answer.cancel()
             self._waiting.pop(item, None)
@@ -122,7 +122,7 @@ class Batcher:
                     item.answer.set_result(result)
 
     def _take(self) -> list[Item]:
-        """Take the oldest text, and texts with the same settings and the most similar length."""
+        """Take a batch from the queue: the oldest text, and those with the same settings whose length is most similar to it."""
         if not self._waiting:
             return []
         oldest = next(iter(self._waiting))

@@ -28,13 +28,13 @@ _GONE = ServiceError(499, "client_closed", "the client closed the connection")
 
 
 class Guard:
-    """An ASGI application that wraps another one.
+    """An ASGI application that wraps another one, and checks, counts and logs its requests.
 
     Args:
         app: The inner application.
         limits: Limits of the service.
         metrics: The counters to update.
-        token: Secret that requests must contain; empty for none.
+        token: Secret that requests must contain; empty to accept requests without one.
         hosts: Accepted host names of requests; None for any.
     """
 
@@ -103,7 +103,7 @@ class Guard:
         """Read a body.
 
         Raises:
-            ServiceError: If the body is too large, or the client takes too long.
+            ServiceError: If the body is too large, or the client takes too long or disconnects.
         """
         body = bytearray()
         try:
@@ -133,7 +133,7 @@ class Guard:
 
 
 class _Answer:
-    """A function that sends an answer, and stores the status of the answer."""
+    """A function that sends an answer with some further headers, and stores its status; 0 before the answer begins."""
 
     def __init__(self, send: Send, number: str, closes: Callable[[], bool]) -> None:
         self._send, self.id, self._closes = send, number, closes
@@ -183,7 +183,7 @@ def _host(header: str) -> str:
 
 
 def _given_token(header: str) -> bytes:
-    """Return the token of an Authorization header: a bearer token, or the password that a user typed into the browser."""
+    """Return the token of an Authorization header: a bearer token, or a password from the browser; empty for other headers."""
     scheme, _, value = header.partition(" ")
     if scheme.lower() == "bearer":
         return value.strip().encode("latin-1")

@@ -12,7 +12,7 @@ _LOGGER = logging.getLogger("regard.serve")
 
 
 def log(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
-    """Write an event.
+    """Write an event to the log.
 
     Args:
         event: Name of the event.
@@ -23,7 +23,7 @@ def log(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
 
 
 def places(trace: TracebackType | None) -> list[str]:
-    """Return the places of a traceback, without messages and values, which may quote a text."""
+    """Return file, line and function of each call in a traceback, without messages and values, which may quote a text."""
     return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(trace)]
 
 

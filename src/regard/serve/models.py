@@ -30,10 +30,10 @@ class Served:
     folder: Path
     predictor: Any
     seen: tuple[int, int]
-    """State of the folder at the last check."""
+    """Value of `version(folder)` at the last check; it changes if files in the folder are replaced."""
 
     def current(self) -> Any:
-        """Return the predictor to use now."""
+        """Return the predictor of the newest loaded model."""
         return self.predictor
 
     @property
@@ -58,11 +58,11 @@ class Served:
 
 
 def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Path) -> dict[str, Path]:
-    """Return the folders of models by name. `NAME=DIR` sets the name; the default is the name of the folder.
+    """Return the folders of models by name. `NAME=DIR` sets the name; the default is that of the folder or Hub repository.
 
     Args:
         arguments: Folders, with or without a name.
-        resolve: Function that turns an argument into a folder.
+        resolve: Function that returns the folder for an argument, such as `hf://…`.
 
     Raises:
         RequestError: If two models have the same name.
@@ -134,7 +134,8 @@ class Models:
         """Return the queue of the model for a request.
 
         Raises:
-            ServiceError: If no model fits, or several fit and the request names none.
+            ServiceError: If no model fits, several fit and the request names none, or the named model is unknown or cannot do
+                this.
         """
         able = [served.name for served in self.served.values() if served.task in operation.tasks]
         if name is None:

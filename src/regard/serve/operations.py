@@ -21,7 +21,7 @@ class Work:
     number: int = 0
     """Number that is combined with the seed, so that each text gets its own random numbers."""
     follow: Callable[[int, str], None] | None = None
-    """Function that gets the number of a sample and its text so far, after each word; called in the model's thread."""
+    """Function that is called after each generated token, in the model's thread, with a sample's number and its text so far."""
 
     @property
     def size(self) -> int:
@@ -36,16 +36,19 @@ class Operation(ABC):
     tasks: ClassVar[tuple[str, ...]]
     """Tasks whose models support the operation."""
     most_together: ClassVar[int] = 1 << 30
-    """Maximum number of texts of a batch, if the limit of the service is not lower."""
+    """Maximum number of texts in a batch, unless the limit of the service (`Limits.batch`) is lower."""
 
     @abstractmethod
     def run(self, predictor: Any, works: Sequence[Work]) -> list[Any]:
-        """Return a result for each text, as data for JSON."""
+        """Return a result for each text: data for JSON, or a `ServiceError`."""
 
 
 @dataclass(frozen=True)
 class Translate(Operation):
-    """Translation of texts; the settings are those of `Translator.translate`."""
+    """Translation of texts; the settings are those of `Translator.translate`.
+
+    `most_beam` and `most_tokens` are limits of the service. `alignment` requests the words and their alignment.
+    """
 
     tasks: ClassVar = ("translation",)
     most_beam: int
@@ -107,7 +110,7 @@ class Classify(Operation):
 
 @dataclass(frozen=True)
 class Generate(Operation):
-    """Continuation of prompts; the settings are those of `LanguageModel.generate`."""
+    """Continuation of prompts; the settings are those of `LanguageModel.generate`, with the service's limit `most_tokens`."""
 
     tasks: ClassVar = ("language",)
     most_tokens: int
@@ -144,7 +147,7 @@ class Generate(Operation):
 
 @dataclass(frozen=True)
 class Attend(Operation):
-    """Attention of a prediction, or of a given translation."""
+    """Attention of a prediction, of a given translation, or of a text that a language model reads."""
 
     tasks: ClassVar = ("translation", "classification", "language")
     most_together: ClassVar = 8
@@ -152,7 +155,7 @@ class Attend(Operation):
     most_weights: int
     sites: tuple[str, ...] | None = None
     forced: bool = False
-    """Whether translations are given."""
+    """Whether the request has translations whose attention is returned."""
 
     def run(self, predictor: Any, works: Sequence[Work]) -> list[Any]:
         texts = [work.text for work in works]
@@ -178,7 +181,7 @@ class Attend(Operation):
         return [self._plain(one.attention) for one in found]
 
     def _plain(self, record: AttentionRecord | None) -> Any:
-        """Return a record as data for JSON, None if the model has no attention to record, or an error."""
+        """Return a record as data for JSON, None if the model has no attention to record, or an error if it is too large."""
         if record is None:
             return None
         size = sum(weights.size for weights in record.weights.values())
@@ -193,10 +196,10 @@ class Attend(Operation):
 
 
 def _length(wanted: int, most: int) -> int | None:
-    """Return the maximum length of an output; None if it depends on the length of the source."""
+    """Return the maximum length of an output, at most `most`; None if it depends on the length of the source (0)."""
     return min(wanted, most) if wanted else None
 
 
 def _number(value: float) -> float | None:
-    """Return a number that JSON can hold."""
+    """Return the number, or None if it is not finite, because JSON has no such numbers."""
     return value if math.isfinite(value) else None

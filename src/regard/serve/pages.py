@@ -31,7 +31,7 @@ def home(models: Sequence[Mapping[str, Any]], note: str = "", *, waits: bool = F
     """Return a page that lists the models, each with a link to its living page.
 
     Args:
-        models: Descriptions of the models.
+        models: Descriptions of the models, from `Served.describe`.
         note: Message to show above the list.
         waits: Whether the browser reloads the page every two seconds, because a living page is being written.
     """
@@ -70,7 +70,7 @@ def reference(schema: Mapping[str, Any]) -> str:
 
 
 def _body(path: str, schema: Mapping[str, Any]) -> str:
-    """Describe a body, with an example."""
+    """Return HTML that describes the body of a request: an example of a command, and a table of the fields."""
     required = schema.get("required", ())
     rows = []
     for name, field in schema["properties"].items():
@@ -101,7 +101,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 class _Html(str):
-    """Text of a cell that is HTML already."""
+    """Text of a cell that is already HTML, so that it is not escaped."""
 
     __slots__ = ()
 

@@ -113,7 +113,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; a second Ctrl-C stops at once. The signal is not raised again, so that the command ends with 0."""
+        """Stop; a second Ctrl-C stops at once. The signal is not raised again, so that the exit status is 0."""
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
@@ -132,7 +132,7 @@ class _Protocol(H11Protocol):
             (b"connection", b"close"),
         ]
         if self.conn.our_state is not h11.SEND_RESPONSE and self.conn.our_state is not h11.IDLE:
-            self.transport.close()  # in the middle of another answer
+            self.transport.close()  # the server is in the middle of another answer, so it cannot send this one
             return
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),

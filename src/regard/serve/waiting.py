@@ -11,7 +11,7 @@ from regard.serve.errors import ServiceError, error_body
 from regard.serve.operations import Operation, Work
 
 Event = tuple[int, int, str]
-"""A prompt's number, a sample's number, and the text so far."""
+"""The number of a prompt, the number of a sample, and the text generated so far."""
 
 
 async def wait(
@@ -27,7 +27,8 @@ async def wait(
         gone: Function that returns when the client has closed the connection.
 
     Raises:
-        ServiceError: If the queue is full, the time has run out, or the model raises an error.
+        ServiceError: If the queue is full, the time has run out, the client has closed the connection, the model cannot process
+            the request, or there is not enough memory.
     """
     items = batcher.submit(operation, works)
     results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
@@ -49,7 +50,7 @@ async def wait(
 
 
 def submit_stream(batcher: Batcher, operation: Operation, works: Sequence[Work]) -> "Stream":
-    """Submit prompts, and follow the texts while they are generated.
+    """Submit prompts, and return a stream of the texts while they are generated.
 
     Raises:
         ServiceError: If the queue is full.
@@ -75,8 +76,8 @@ class Stream:
     Args:
         batcher: The model's queue.
         items: The prompts in the queue.
-        events: The generated parts; None at the end.
-        results: The results, once they are complete.
+        events: Queue of the texts so far; its last entry, None, says that the results are complete.
+        results: Future of the results.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Stream:
 
         Args:
             seconds: Maximum time of the whole stream, in seconds.
-            finish: Function that builds the last event from the results.
+            finish: Function that returns the content of the last event, given the results.
         """
         written: dict[tuple[int, int], str] = {}
         try:

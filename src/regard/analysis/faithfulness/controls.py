@@ -13,12 +13,12 @@ from regard.models.text_classifier import Reweight
 
 
 def build_permutation(seed: int) -> Reweight:
-    """Return a `Reweight` that permutes the weights of each text among the pooled positions, the same in all heads."""
+    """Return a `Reweight` that permutes the pooling weights of each text among its tokens, in the same way in all heads."""
     generator = torch.Generator().manual_seed(seed)
 
     def permute(weights: Tensor, mask: Tensor) -> Tensor:
         noise = torch.rand(mask.shape, generator=generator).to(weights.device)
-        # Positions that are not pooled come last in both orders and keep their places.
+        # Padding comes last in both orders, so that no weight moves between tokens and padding.
         drawn = noise.masked_fill(~mask, 2.0).argsort(-1).expand(weights.shape)
         places = (~mask).to(torch.int8).argsort(stable=True, dim=-1).expand(weights.shape)
         return torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, drawn)) * mask
@@ -49,15 +49,15 @@ def permuted_distance(
 
 
 def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
-    """Return Kendall's τ_b, the similarity of two orders.
+    """Return Kendall's τ_b, the similarity of the orders of two lists of values.
 
         τ_b = (concordant − discordant) / √((pairs − ties in the first) (pairs − ties in the second))
 
     Returns:
-        A number from −1 to 1; NaN if all values of one side are equal.
+        A number from −1 to 1; NaN if all values of one list are equal.
 
     Raises:
-        ShapeError: If their lengths differ.
+        ShapeError: If the lengths of the lists differ.
 
     Reference:
         Kendall 1945, The Treatment of Ties in Ranking Problems.
@@ -79,10 +79,10 @@ def divergence(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) 
         second: Weights of the other distribution.
 
     Returns:
-        A number from 0 to log 2; NaN if the weights of one side are all zero.
+        A number from 0 to log 2; NaN if the weights of one distribution are all zero.
 
     Raises:
-        ShapeError: If their lengths differ.
+        ShapeError: If the lengths of the distributions differ.
     """
     if first.shape != second.shape:
         raise ShapeError(

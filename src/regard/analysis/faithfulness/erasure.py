@@ -52,7 +52,7 @@ def erase(
 
     where m(x)_j is the probability of the label that the model predicts for the whole text x, and r are the first words of the
     order. Words are deleted, not masked. A good order has a high comprehensiveness and a low sufficiency. The mean over the
-    shares is the AOPC.
+    five shares is the AOPC (area over the perturbation curve).
 
     Differs from the paper: its eq. 3 divides by the number of shares plus one. The authors' program divides by the number of
     shares, as does this function.
@@ -60,7 +60,7 @@ def erase(
     Args:
         probe: The model.
         texts: N texts of at least one word.
-        orders: R lists with an order of the words for each text: word indices, the most important word first.
+        orders: R lists, each with one order for each text: the indices of its words, the most important word first.
 
     Returns:
         Comprehensiveness and sufficiency, each (R,N,K) for the K shares, from −1 to 1.
@@ -91,8 +91,8 @@ def leave_one_out(
     """Compute the effect of leaving out each word on the prediction.
 
     Returns:
-        For each text, by word: the total variation distance to the prediction for the whole text (Jain and Wallace 2019,
-        algorithm 1), and how much the predicted label's probability falls.
+        Two lists with an array (W,) for each text: the total variation distance between the predictions without the word and
+        for the whole text (Jain and Wallace 2019, algorithm 1), and how much the predicted label's probability falls.
     """
     deletions = Deletions(probe, texts)
     whole = [deletions.ask(number, np.ones(text.num_words, bool)) for number, text in enumerate(texts)]

@@ -37,7 +37,7 @@ class WordedText:
         return int(self.word_of.max(initial=-1)) + 1
 
     def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
-        """Return the ids of the tokens that belong to the given words or to no word; if none are left, one unknown token."""
+        """Return the ids of the tokens that belong to a word marked True or to no word; if none are left, an unknown token."""
         kept = self.ids[(self.word_of < 0) | words[self.word_of]]
         return kept if len(kept) else np.array([UNKNOWN], self.ids.dtype)
 
@@ -53,7 +53,7 @@ class Probe:
     Args:
         model: The model, in evaluation mode.
         several: Whether a text can have several labels. Then each label has its own probability.
-        temperature: Divisor of the scores.
+        temperature: Divisor of the scores before the softmax or sigmoid.
         progress: Whether to show a bar on standard error.
     """
 
@@ -73,8 +73,8 @@ class Probe:
         """Return p(label | text) of each text.
 
         Args:
-            texts: Ids of each text.
-            reweight: Applied to the pooling weights; see `TextClassifier`.
+            texts: Token ids of each text.
+            reweight: Function that replaces the pooling weights; see `TextClassifier`.
         """
         return self._collect(texts, lambda tokens, mask: self.model(tokens, mask, reweight=reweight).logits)
 
@@ -83,9 +83,9 @@ class Probe:
         """Return p(label | text) of each text `times` times, with other pooling weights each time.
 
         Args:
-            texts: Ids of each text.
-            reweight: Maps the pooling weights of all copies of a text; see `TextClassifier.reweighted`.
-            times: Number of copies.
+            texts: Token ids of each text.
+            reweight: Function that replaces the pooling weights of all copies of a text; see `TextClassifier.reweighted`.
+            times: Number of copies of each text.
         """
 
         def score(tokens: Tensor, mask: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class Probe:
     def _collect(
         self, texts: Sequence[np.ndarray], score: Callable[[Tensor, Tensor], Tensor], *, copies: int = 1
     ) -> np.ndarray:
-        """Return probabilities from logits (B,…,C), in the order of the texts."""
+        """Return probabilities in the order of the texts, from the logits (B,…,C) that `score` gives for each batch."""
         parts, order = [], []
         for numbers, tokens, mask in self._batches(texts, copies):
             scores = score(tokens, mask).double() / self.temperature
@@ -124,7 +124,7 @@ class Probe:
         """
         found: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
-            # cuDNN computes gradients of recurrent layers in training mode only.
+            # cuDNN computes gradients of recurrent layers in training mode only, so it is not used.
             with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
                 embedded = self.model.embed(tokens).detach().requires_grad_(True)
                 scores = self.model(tokens, mask, embedded=embedded, reweight=_constant).logits / self.temperature
