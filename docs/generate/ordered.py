@@ -208,13 +208,13 @@ print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], boo
     Mechanism(
         kind=MoChA,
         build=lambda: MoChA(WIDTH, chunk_size=3),
-        score="a softmax over the w keys before each stop, in expectation",
+        score="a softmax over the w = `chunk_size` keys before each stop, in expectation",
         state="the probability that the last query stopped at each key",
         cost="B·Q·K·(D + log₂ K + w) + B·(Q + K)·D²",
         operations="The operations of [SoftMonotonic](soft-monotonic.md), those of a second scorer, and about `3·B·Q·K·w` "
-        "for the windows.",
+        "for the windows of w = `chunk_size` keys.",
         memory="The memory of [SoftMonotonic](soft-monotonic.md) and of a second scorer, and about `13·B·Q·K·w` "
-        "for the windows: their scores, masks, weights and shares.",
+        "for the windows of w = `chunk_size` keys: their scores, masks, weights and shares.",
         choose="you decode while the input arrives, and the order changes a little",
         when=(
             "It is like [SoftMonotonic](soft-monotonic.md), but also attends to the `chunk_size` keys before "
@@ -234,7 +234,7 @@ print(tuple(out.weights.shape), bool((out.weights.sum(-1) <= 1 + 1e-6).all()))""
     Mechanism(
         kind=HardMoChA,
         build=None,
-        score="a softmax over the w keys before the stop",
+        score="a softmax over the w = `chunk_size` keys before the stop",
         state="where the last query stopped",
         cost="B·Q·K·D + B·(Q + K)·D²",
         operations="The operations of [HardMonotonic](hard-monotonic.md), those of a second scorer, and `B·Q·K·D` for "

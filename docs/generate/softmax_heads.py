@@ -1,4 +1,4 @@
-"""Mechanisms with heads and projections of their own whose weights come from a softmax."""
+"""Mechanisms that have heads and their own projections, and compute their weights with a softmax."""
 
 from docs.generate.entry import Mechanism
 from docs.generate.scored import BATTERY
@@ -63,10 +63,11 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         kind=LatentAttention,
         build=lambda: LatentAttention(WIDTH, 2),
         score="q_h·U_h c / √(D/H), c = norm(W_c k) of R features",
-        state="none; if causal, c (and r, with positions) of all keys so far",
+        state="none; if causal, c (and the rotary keys r, with positions) of all keys so far",
         cost="B·H·Q·K·R + B·(Q + K)·D·R",
         operations="`B·K·D·R` to prepare the keys, once; then `2·B·Q·D²` for queries and output, `2·B·Q·D·R` to apply U_h "
-        "and V_h, `B·H·Q·K·R` for the scores and `B·H·Q·K·R` for the context. A rotary part adds `B·H·Q·K·E_r`.",
+        "and V_h, `B·H·Q·K·R` for the scores and `B·H·Q·K·R` for the context. A rotary part of E_r features "
+        "adds `B·H·Q·K·E_r`.",
         memory="`4·B·K·(R + E_r)` for the prepared keys, which are the values too (the cache of a decoder), `4·B·H·Q·R` "
         "for the queries, and `8·B·H·Q·K` for scores and weights.",
         choose="the cache of a decoder must be small",
@@ -91,7 +92,7 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         state=_STATE,
         cost="B·Q·K·D + B·(Q + K)·D²",
         operations="`2·B·K·D²` to prepare keys and values, once; then `2·B·Q·D²` for queries and output, `B·Q·K·D` for the "
-        "scores, `B·Q·P·D` for q·e and `B·Q·K·D` for the context.",
+        "scores, `B·Q·P·D` for q·e, where P = `num_positions`, and `B·Q·K·D` for the context.",
         memory="`8·B·K·D` for prepared keys and values, `8·B·Q·D` for queries and heads, `4·B·H·Q·P` for q·e, and "
         "`24·B·H·Q·K` for scores, gates, positions and weights.",
         choose="queries must count words or sentences instead of tokens",

@@ -110,12 +110,12 @@ are in [toy.json](toy.json).
 
 ### What the weights mean
 
-A weight says how large the share of a letter's vector in the context is. It doesn't say how the output layer uses the
-context. Usually the letter with the largest weight is the one that is written. An **orange** row is right although another
-letter has the largest weight. This is possible because attention, embeddings and output layer are trained together, and
-the loss does not require that a letter is written from its own vector: the output layer can learn that 0.6 of `b` and 0.4
-of `c` mean "write c", or even that the vector of `k` alone means `b` in one position. The model has then solved the task,
-and its picture doesn't show how. Each page says how often the letter that is to be written has the largest weight.
+A weight is the share of a letter's vector in the context. It doesn't say how the output layer uses the context. Usually the
+letter with the largest weight is the one that is written. An **orange** row is right although another letter has the largest
+weight. This is possible because attention, embeddings and output layer are trained together, and the loss does not require
+that a letter is written from its own vector: the output layer can learn that 0.6 of `b` and 0.4 of `c` mean "write c", or even
+that the vector of `k` alone means `b` in one position. The model has then solved the task, and its picture doesn't show how.
+Each page says how often the letter that is to be written has the largest weight.
 """
 
 
@@ -148,7 +148,7 @@ def readme_table() -> str:
 
 
 def with_table(readme: str) -> str:
-    """Return README.md with the current table of mechanisms between its two marks."""
+    """Return the text of README.md with the current table of mechanisms between `TABLE_BEGINS` and `TABLE_ENDS`."""
     before, rest = readme.split(TABLE_BEGINS)
     return f"{before}{TABLE_BEGINS}\n{readme_table()}\n{TABLE_ENDS}{rest.split(TABLE_ENDS)[1]}"
 
@@ -271,11 +271,12 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             "| `ALiBi` | none | `4·H·Q·K` bytes of bias | inputs may be longer than in training |\n"
             "| `RelativeBias` | num_buckets·H | `4·H·Q·K` bytes of bias | you load weights of T5, or each distance "
             "needs its own learned bias |",
-            "## Multi-head attention with each, in the toy problem",
+            "## Masks and positions in the toy problem",
             "![Multi-head attention with masks and positions](figures/multi-head-variants.png)",
             "| MultiHead with | copy | reverse | sort |\n|---|---|---|---|\n" + "\n".join(rows),
             "The pictures show the mean of two heads. With `causal` and `window=(1, 1)`, queries attend only "
-            "to a part of the source, and the model cannot reverse it; [how to read it](index.md#the-toy-problem). "
+            "to a part of the source, and the model cannot reverse it. See "
+            "[how to read the pictures](index.md#the-toy-problem). "
             "Here the keys also contain embeddings of their positions, so the model knows the order without `positions`.",
             "The arguments `query_positions` and `key_positions` of a call replace the consecutive positions in all of these "
             "modules.",
@@ -289,8 +290,9 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
                 for kind in (LinearScaling, NTKScaling, YaRNScaling, Llama3Scaling)
             ),
             "# Modifiers of multi-head attention",
-            "`MultiHead(512, 8, modifiers=[QKNorm(64), OutputGate(512)])` changes the attention at the places that each "
-            "modifier names. Fast paths that do not support a modifier are not used: with `TalkingHeads`, no fused kernel "
+            "Each modifier changes one or more steps of the attention, as in "
+            "`MultiHead(512, 8, modifiers=[QKNorm(64), OutputGate(512)])`. "
+            "Fast paths that do not support a modifier are not used: with `TalkingHeads`, no fused kernel "
             "runs, and with any modifier, packed inference and ONNX graphs call the module itself, and CTranslate2 refuses "
             "the model. Your own modifier is a subclass of `HeadModifier`.",
             *(render_function(kind, level=2) for kind in (QKNorm, TalkingHeads, OutputGate, AddedKeys)),
@@ -315,7 +317,7 @@ _ORIGIN = "\n<!-- Written by `make docs-figures`: change the docstrings or docs/
 
 
 def pages(results: Results) -> dict[str, str]:
-    """Return every page by the name of its file."""
+    """Return the text of every page by the name of its file."""
     made = {
         "index.md": index(results),
         **{f"{entry.slug}.md": render(entry, results) for entry in MECHANISMS},

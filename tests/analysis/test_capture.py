@@ -229,6 +229,21 @@ def test_families_may_be_named():
         caught.to_record(words, families={"attention": "pool"})
 
 
+def test_cross_attention_needs_target_tokens():
+    module = Own().eval()
+    x, y = torch.randn(1, TARGET, SIZE), torch.randn(1, SOURCE, SIZE)
+    with capture(module) as caught:
+        module(x, y)
+    message = r"'attention' counts as cross attention \(4 queries, 5 keys\), and no target tokens were given: give the tokens"
+    with pytest.raises(RequestError, match=message):
+        caught.to_record(list("abcde"))
+    assert caught.to_record(list("abcde"), list("wxyz")).sites == ("cross.0",)
+    with capture(module) as caught:
+        module(y, y)
+    with pytest.raises(RequestError, match="5 queries, 5 keys"):
+        caught.to_record(list("abcde"), families={"attention": "cross"})
+
+
 def test_refusals():
     refused = pytest.raises(RequestError, match=r"there is no nn.MultiheadAttention in this Linear, nor an attention of")
     with refused, capture(nn.Linear(1, 1)):

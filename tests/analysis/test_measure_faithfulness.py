@@ -46,3 +46,7 @@ def test_what_cannot_be_measured(known):
         measure_faithfulness(known(), ["a", "b"], ["for"])
     with pytest.raises(RequestError, match="model 2 has other labels than model 1"):
         measure_faithfulness(known(), TEXTS, LABELS, others=[known(names=("for", "not"))], permutations=2)
+    shorter = known()
+    object.__setattr__(shorter.config.data, "max_tokens", 2)
+    with pytest.raises(RequestError, match="model 2 splits a text into another number of words than model 1"):
+        measure_faithfulness(known(), TEXTS, LABELS, others=[shorter], permutations=2)

@@ -112,6 +112,34 @@ def test_a_softmax_and_a_product(way):
     assert torch.equal(caught["0"], model[0].weights)
 
 
+class OwnSoftmax(nn.Module):
+    def __init__(self, softmax) -> None:
+        super().__init__()
+        self.softmax = softmax
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.softmax(x) @ x
+
+
+@pytest.mark.parametrize(
+    ("over_last", "over_other"),
+    [
+        (lambda x: x.softmax(2), lambda x: x.softmax(1)),
+        (lambda x: torch.softmax(x, dim=-1), lambda x: torch.softmax(x, dim=-2)),
+        (lambda x: torch.softmax(x, axis=-1), lambda x: torch.softmax(x, axis=0)),
+        (lambda x: nn.functional.softmax(input=x, dim=2), lambda x: nn.functional.softmax(input=x, dim=1)),
+        (nn.Softmax(-1), nn.Softmax(1)),
+    ],
+)
+def test_only_a_softmax_over_the_last_axis_is_attention(over_last, over_other):
+    x = torch.randn(3, 5, 5)
+    model = nn.Sequential(OwnSoftmax(over_other), OwnSoftmax(over_last))
+    with regard.capture(model) as caught:
+        model(x)
+    assert [call.name.partition(".")[0] for call in caught.calls] == ["1"]
+    torch.testing.assert_close(caught.calls[0].weights, model[0](x).softmax(-1))
+
+
 def test_only_what_is_asked_for():
     torch.manual_seed(0)
     model, x = nn.Sequential(Layer(), nn.Sequential(Layer(), Layer())), torch.randn(3, 5, 8)

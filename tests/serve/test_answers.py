@@ -1,6 +1,8 @@
 """The service gives what the models give in Python."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +121,15 @@ def test_openapi_describes_the_limits(service):
     body = schema["components"]["schemas"]["Translate"]["properties"]
     assert body["texts"]["maxItems"] == 64
     assert schema["paths"]["/v1/translate"]["post"]["responses"]["429"]
+
+
+def test_openapi_and_the_guide_list_the_same_statuses(service):
+    guide = (Path(__file__).parents[2] / "docs/how-to/serve.md").read_text(encoding="utf-8")
+    listed = {status for row in re.findall(r"^\| (\d{3}(?:, \d{3})*) \|", guide, re.M) for status in row.split(", ")}
+    paths = service.client.get("/openapi.json").json()["paths"]
+    for path in ("/v1/translate", "/v1/classify", "/v1/generate", "/v1/attention"):
+        # Only requests with another method than POST get status 405.
+        assert set(paths[path]["post"]["responses"]) == {"200", *listed} - {"405"}
 
 
 def test_metrics_and_health(service):

@@ -57,6 +57,31 @@ def test_the_page_is_written_once_for_each_version_of_the_model(runs, tmp_path):
     assert not written[1][1].exists()
 
 
+def test_models_with_the_same_weights_have_their_own_pages(tmp_path):
+    first = make_translator()
+    for name in ("deu", "same"):
+        save_bundle(tmp_path / name, first)
+
+    async def write(folder, page):
+        page.write_text(f"<p>page of {folder.name}", encoding="utf-8")
+        return ""
+
+    with client({"deu": tmp_path / "deu", "same": tmp_path / "same"}, write) as web:
+        wait_for(web, "<p>page of same", "/?model=same")
+        wait_for(web, "<p>page of deu", "/?model=deu")
+        assert web.get("/?model=same").text == "<p>page of same"
+        other = make_translator()
+        next(other.model.parameters()).data.add_(0.1)
+        before = web.get("/v1/models").json()
+        save_bundle(tmp_path / "deu", other)
+        end = time.monotonic() + 60
+        while web.get("/v1/models").json() == before:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        wait_for(web, "<p>page of deu", "/?model=deu")
+        assert web.get("/?model=same").text == "<p>page of same"
+
+
 def test_several_models_are_listed_and_a_reason_is_shown(runs):
     async def write(folder, page):
         return "onnx <not> installed"

@@ -48,9 +48,9 @@ class Call:
 
 
 class Captured(Mapping[str, Tensor]):
-    """Mapping from the name of each attention module to its captured weights, those of the last call.
+    """Mapping from the name of each attention module to the weights of its last call.
 
-    The names are those of `module.named_modules()`. The list `calls` has all calls in order.
+    The names are those of `module.named_modules()`. The list `calls` has all captured calls in order.
     """
 
     def __init__(self, selection: Selection | None = None) -> None:
@@ -58,17 +58,19 @@ class Captured(Mapping[str, Tensor]):
         self._selection = selection or Selection()
 
     def take(self, name: str, weights: Tensor, within: bool) -> None:
-        """Add a call of a module that reports whether it attends to its own sequence."""
+        """Add a call of a module, if it is selected; `within` says whether queries and keys came from the same sequence."""
         if self._selection.includes(name):
             self.calls.append(Call(name, self._selection.keep(weights, name), within))
 
     def take_observation(self, name: str, observation: Observation) -> None:
-        """Add a call of one of regard's mechanisms."""
+        """Add a call of one of regard's mechanisms, if it is selected."""
         self.take(name, observation.weights, observation.within)
 
     def take_kept(self, name: str, kept: Tensor | TopWeights) -> None:
-        """Add a call in a module's own code. The module's name and the numbers of queries and keys show whether the call
-        attends to another sequence.
+        """Add a call of attention that a module computes in its own code.
+
+        The module attends to another sequence if its name contains `cross`, `encoder_attn` or `encdec`, or if the numbers of
+        queries and keys differ. Otherwise it is not known where the keys come from.
         """
         queries, keys = (kept.values.shape[-2], kept.num_keys) if isinstance(kept, TopWeights) else kept.shape[-2:]
         across = any(part in name.lower() for part in _ACROSS) or queries != keys
@@ -105,17 +107,17 @@ class Captured(Mapping[str, Tensor]):
     ) -> AttentionRecord:
         """Make a record of one run of the module.
 
-        Each call becomes a site, numbered within its family from 0.
+        Each call becomes a site: `encoder.i`, `decoder.i` or `cross.i`, where i counts the calls of this kind from 0.
 
-        - Without targets: `decoder.i` if no token attends to later tokens, as in a language model, otherwise `encoder.i`.
-        - With targets: `cross.i` if queries and keys are different sequences, otherwise `decoder.i` if the module's name has
-          `decoder` in it, otherwise `encoder.i`. A call of a function, such as
-          `scaled_dot_product_attention`, does not show where its keys come from. The keys count as another sequence if queries
-          and keys differ in number, if the module's name says so (`cross`, `encoder_attn`), or if queries in a decoder attend
-          to later keys.
+        - Without targets: `decoder.i` if no token attends to later tokens in any call, as in a language model, otherwise
+          `encoder.i`.
+        - With targets: `cross.i` if queries and keys are different sequences, otherwise `decoder.i` if the module's name
+          contains `decoder`, otherwise `encoder.i`. A call of a function, such as `scaled_dot_product_attention`, does not show
+          where its keys come from. The keys count as another sequence if queries and keys differ in number, if the module's
+          name contains `cross`, `encoder_attn` or `encdec`, or if its name contains `decoder` and queries attend to later keys.
 
         Args:
-            tokens: The S source tokens, including special tokens and padding; the tokens read by a language model.
+            tokens: The S source tokens, including special tokens and padding; for a language model, the tokens that it read.
             target_tokens: The T target tokens, if the module reads a target: those that it reads, including the start symbol.
             batch: Index of the sentence in the batch, from 0.
             families: Mapping of module names to `encoder`, `decoder` or `cross`, for modules that the rules above get wrong.
@@ -123,11 +125,13 @@ class Captured(Mapping[str, Tensor]):
             special: Tokens that belong to no word; see `regard.join_subwords`.
             source_text: The original source text; by default its words joined by spaces.
             target_text: The original target text; by default its words joined by spaces.
-            note: Sentence for the captions on what the pictures prove and what they don't.
+            note: Last sentence of captions, on what the weights prove and what they do not prove.
 
         Raises:
-            RequestError: If nothing was captured, the batch has no sentence with this index, or `families` names a module that
-                was not called or has no attention.
+            RequestError: If nothing was captured, the batch has no sentence with this index, `families` names a module whose
+                attention was not captured or a family other than these three, a module attends to another sequence and no
+                target tokens are given, or there is no such scheme of subwords.
+            DataError: If a weight is not a finite number.
             ShapeError: If the numbers of weights and tokens differ, for example because the module ran more than once.
         """
         if not self.calls:
@@ -137,6 +141,8 @@ class Captured(Mapping[str, Tensor]):
             )
         _check_families(families or {}, list(self))
         weights = self.weights_by_site(batch=batch, has_target=target_tokens is not None, families=families or {})
+        if target_tokens is None:
+            _check_no_cross(self.calls, weights)
         if target_tokens is None and all(site.startswith("decoder") for site in weights):
             tokens, target_tokens, source_text, target_text = (), tokens, "", target_text or source_text
         return record_of_tokens(
@@ -152,7 +158,7 @@ class Captured(Mapping[str, Tensor]):
         )
 
     def weights_by_site(self, *, batch: int, has_target: bool, families: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """Return the weights of one sentence by site; the sites are named as in `to_record`."""
+        """Return the weights of one sentence of the batch by site; the sites are named as in `to_record`."""
         for size in (len(call.weights) for call in self.calls):
             if not 0 <= batch < size:
                 raise RequestError(f"to_record: batch is {batch}, and there are {size} sentences")
@@ -179,7 +185,8 @@ def capture(
     """Capture the attention weights inside a module.
 
     The function captures `nn.MultiheadAttention`, `scaled_dot_product_attention` and regard's own mechanisms. If the module
-    contains none of regard's mechanisms, it also captures each softmax over the last axis that is multiplied by values.
+    contains none of regard's mechanisms, it also captures the result of each softmax over the last of three or more axes that
+    is multiplied by another tensor, such as the values.
 
     The module's results stay bit-identical. Weights are recorded before dropout, under the name of the innermost module that
     computed them. The weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time;
@@ -192,15 +199,15 @@ def capture(
         module: Any PyTorch module.
         names: Names of the modules whose weights are kept, or patterns such as `encoder.layer.0.*`; None for all.
         heads: Indices of the heads that are kept, from 0; None for all.
-        top_k: Number of weights of each row that are kept, the largest ones; None for all. Others are zero.
+        top_k: Number of weights that are kept for each query, the largest ones; None for all. The others become zero.
         device: Device on which the weights are kept, such as `cpu`; None for that of the module.
 
     Yields:
         The weights captured so far.
 
     Raises:
-        RequestError: If the module contains no attention and computed none, no module matches one of `names`, or a module has
-            too few heads for `heads`.
+        RequestError: If no module matches one of `names`, a module has too few heads for `heads`, or, with `names=None`, the
+            module contains no attention and computed none.
         ConfigError: If `names`, `heads` or `top_k` has the wrong type or is out of range.
     """
     selection = Selection(names, heads, top_k, device)
@@ -217,7 +224,8 @@ def capture(
         for encoder in encoders:
             inside = {name for name, each in theirs.items() if each in set(encoder.modules()) and selection.includes(name)}
             stack.enter_context(replace_forward(encoder, partial(reporting_encoder, inside, caught.calls)))
-        # Layers with hooks do not take the fused path, so these layers get no hooks.
+        # With hooks inside, PyTorch's encoders would not take their fused path, and their results could change in the last
+        # bits. So these modules get no hooks. nn.MultiheadAttention needs none, because its `forward` was replaced above.
         without = {each for encoder in encoders for each in encoder.modules()} | set(theirs.values())
         stack.enter_context(watch_calls(module, caught.take_kept, selection, without=without, products=not ours))
         yield caught
@@ -245,3 +253,14 @@ def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:
             raise RequestError(f"to_record: families names {name!r}, which was not called{nearest(name, names)}")
         if family not in ("encoder", "decoder", "cross"):
             raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
+
+
+def _check_no_cross(calls: Sequence[Call], weights: Mapping[str, np.ndarray]) -> None:
+    """Raise an error if one of the calls, whose weights are given by site in the same order, counts as cross attention."""
+    for call, (site, found) in zip(calls, weights.items(), strict=True):
+        if site.startswith("cross"):
+            queries, keys = found.shape[-2:]
+            raise RequestError(
+                f"to_record: {call.name!r} counts as cross attention ({queries} queries, {keys} keys), and no target tokens "
+                "were given: give the tokens of the queries as target_tokens, or the module's family in families"
+            )

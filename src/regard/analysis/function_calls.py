@@ -1,4 +1,4 @@
-"""Capture attention that modules compute in their own code: `scaled_dot_product_attention`, or a softmax and a product."""
+"""Capture attention that modules compute in their own code: `scaled_dot_product_attention`, or a softmax times the values."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,9 +30,11 @@ _MARK = "_regard_weights"
 
 
 class _Watch(TorchFunctionMode):
-    """A PyTorch function mode that follows the result of each softmax until the result is multiplied by the values.
+    """A PyTorch function mode that reports the attention weights of each call.
 
-    Each tensor that holds weights gets an attribute: the tensor with the weights to report; None means the tensor itself.
+    It computes the weights of each `scaled_dot_product_attention`. If `products` is True, it also follows the result of each
+    softmax over the last axis until the result is multiplied by the values. Each tensor that it follows gets an attribute: the
+    tensor with the weights to report, or None for the tensor itself.
     """
 
     def __init__(self, running: list[tuple[str, nn.Module]], take: Take, selection: Selection, *, products: bool) -> None:
@@ -53,13 +55,15 @@ class _Watch(TorchFunctionMode):
                         found = getattr(operand, _MARK)
                         self.take(name, self.selection.keep(operand if found is None else found, name))
             elif self.products and isinstance(output, Tensor):
-                self._follow(func, args, output)
+                self._follow(func, args, kwargs or {}, output)
         return output
 
-    def _follow(self, func: Any, args: tuple, output: Tensor) -> None:
+    def _follow(self, func: Any, args: tuple, kwargs: dict[str, Any], output: Tensor) -> None:
         first = args[0] if args else None
         if func in _SOFTMAX and output.ndim > 2:
-            setattr(output, _MARK, None)
+            axis = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
+            if axis in (-1, output.ndim - 1):  # weights are (…,Q,K) and sum to one over the keys
+                setattr(output, _MARK, None)
         elif hasattr(first, _MARK) and output is not first:
             if func in _SAME:
                 before = getattr(first, _MARK)
@@ -72,14 +76,15 @@ class _Watch(TorchFunctionMode):
 def watch_calls(
     module: nn.Module, take: Take, selection: Selection, *, without: set[nn.Module], products: bool
 ) -> Iterator[None]:
-    """Pass the attention weights that a module's own code computes to a function while the context is open.
+    """Call `take` with the selected attention weights that a module computes in its own code while the context is open.
 
     Args:
         module: The module, whose results stay bit-identical.
-        take: Function of two arguments: the name of the innermost module that made the call, and the weights.
+        take: Function of two arguments: the name of the innermost module that computed the weights, and the kept weights.
         selection: The weights to keep.
-        without: Modules whose calls are not watched.
-        products: Whether a softmax over the last axis, whose result is multiplied by a tensor, counts as attention.
+        without: Modules inside `module` whose own code is not watched.
+        products: Whether the result of a softmax over the last of three or more axes counts as attention if it is multiplied
+            by a tensor.
     """
     running: list[tuple[str, nn.Module]] = []
 

@@ -63,7 +63,7 @@ def _megabytes(size: int) -> str:
 
 
 def _families(sites: Sequence[str]) -> list[str]:
-    """Return `encoder.0 … encoder.5` instead of a list of all sites."""
+    """Return the sites, with the layers of each kind shortened to `encoder.0 … encoder.5`."""
     found = []
     for _, group in groupby(sites, key=lambda site: site.rpartition(".")[0] or site):
         own = list(group)
@@ -74,7 +74,7 @@ def _families(sites: Sequence[str]) -> list[str]:
 def _data(info: RunFacts) -> list[str]:
     try:
         return find_task(info.task).bundle_format.render_report(info.data).splitlines()
-    except (KeyError, TypeError, ValueError, AttributeError):  # the report is from another version, or not from `fit`
+    except (KeyError, TypeError, ValueError, AttributeError):  # a report of another version, or one that `fit` did not write
         files = info.training.settings.get("data", {}).get("train", [])
         counts = [(name.replace("_", " "), f"{value:,}") for name, value in info.data.items() if isinstance(value, int)]
         return _table([("files", ", ".join(map(str, files)) or "not recorded"), *counts])
@@ -97,7 +97,7 @@ def _vocabularies(vocabularies: "Mapping[str, VocabularyInfo]") -> list[str]:
         for name, counts in nested.items():
             lines += [f"  {line}" for line in _counts(name, counts)]
         if not nested:
-            lines.append(f"  first symbols: {_quoted(vocabulary.first)} (their counts were not kept)")
+            lines.append(f"  first symbols: {_quoted(vocabulary.first)} (how often symbols occur was not recorded)")
     return lines
 
 

@@ -53,7 +53,9 @@ def build_bodies(limits: Limits) -> Bodies:
         length_reward: Penalty | None = Field(None, description="Reward added to the score for each token, in nats.")
         max_length: Count | None = Field(None, description="Maximum number of tokens of a translation.")
         min_length: Count | None = Field(None, description="Minimum number of tokens of a translation.")
-        no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
+        no_repeat_ngrams: int | None = Field(
+            None, ge=0, le=100, description="No sequence of this many tokens occurs twice; 0 for no limit."
+        )
         repetition_penalty: Repeat | None = Field(None, description="Penalty for tokens that occurred before; 1 for none.")
         suppress_unknown: bool | None = Field(None, description="Never produce the unknown symbol.")
         replace_unknown: bool | None = Field(None, description="Replace an unknown symbol by the source word most attended to.")
@@ -80,7 +82,9 @@ def build_bodies(limits: Limits) -> Bodies:
         top_k: int | None = Field(None, ge=0, le=1 << 30, description="Sample from the k most probable words; 0 for all.")
         top_p: float | None = Field(None, gt=0, le=1, description="Sample from the top words with this total probability.")
         max_length: Count | None = Field(None, description="Maximum number of tokens that are added.")
-        no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
+        no_repeat_ngrams: int | None = Field(
+            None, ge=0, le=100, description="No sequence of this many tokens occurs twice; 0 for no limit."
+        )
         repetition_penalty: Repeat | None = Field(None, description="Penalty for tokens that occurred before; 1 for none.")
         seed: int | None = Field(None, ge=0, lt=_LARGEST_SEED, description="Seed, which makes the result reproducible.")
 

@@ -21,10 +21,14 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
         400: "The body is not JSON",
         401: "The token is missing or wrong",
         404: "There is no such model",
+        408: "The body arrives too slowly",
         413: "The body or a text is too large",
         415: "The body is not labelled as JSON",
+        421: "The request names another host",
         422: "The body is not as expected",
         429: "The queue is full; Retry-After says when to try again",
+        500: "Internal error; the message contains its number in the log",
+        503: "There is not enough memory, or the service is stopping",
         504: "The deadline has passed",
     }.items()
 }
@@ -79,7 +83,7 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
 
     @app.post("/v1/attention", response_model=answers.Records, responses=_REFUSALS)
     async def attention(body: Attending, request: Request) -> Response:
-        """Return the attention of predictions, or of given translations."""
+        """Return the attention of predictions, of given translations, or of texts that a language model reads."""
         texts, targets, sites = body.texts, body.targets, body.sites  # type: ignore[attr-defined]
         if targets is not None and len(targets) != len(texts):
             message = f"got {len(texts)} texts and {len(targets)} targets, expected the same number of each"

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +18,7 @@ Write = Callable[[Path, Path], Awaitable[str]]
 
 
 async def write_page(folder: Path, page: Path) -> str:
-    """Write a page in another process, because an export changes PyTorch while it runs, and needs much memory.
+    """Write a page in another process, because this changes PyTorch while it runs, and needs much memory.
 
     Returns:
         The reason of a failure, or an empty text.
@@ -26,7 +27,7 @@ async def write_page(folder: Path, page: Path) -> str:
         *(sys.executable, "-m", "regard", "page", str(folder), "--to", str(page), "--overwrite"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},  # the other cores are for requests
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # one core; the others are for requests
     )
     try:
         _, told = await process.communicate()
@@ -42,6 +43,9 @@ async def write_page(folder: Path, page: Path) -> str:
 class LivingPages:
     """The pages of all models. After a model has been reloaded, its page is written again.
 
+    If a page cannot be written, the service doesn't try again until the model is reloaded: each attempt needs much time and
+    memory, and most reasons of a failure, such as a missing package, remain.
+
     Args:
         write: Function that writes a page.
     """
@@ -49,19 +53,24 @@ class LivingPages:
     def __init__(self, write: Write = write_page) -> None:
         self._write = write
         self._folder = TemporaryDirectory(prefix="regard-pages-")
-        self._made: dict[str, tuple[str, asyncio.Task[str]]] = {}
+        self._numbers = count()
+        self._made: dict[str, tuple[str, Path, asyncio.Task[str]]] = {}
 
     def find(self, served: Served) -> Path | str | None:
-        """Return the page of a model, or the reason why it cannot be written; None while it is being written."""
+        """Return the page of a model; if there is none of the current weights, start to write it.
+
+        Returns:
+            The page's file; or, if writing failed, the reason as a text; or None while the page is being written.
+        """
         version = str(served.describe()["weights"])
-        made, task = self._made.get(served.name, ("", None))
-        page = Path(self._folder.name, f"{version[:64]}.html")
-        if task is None or made != version:
-            if task is not None:
-                task.cancel()
-                Path(self._folder.name, f"{made[:64]}.html").unlink(missing_ok=True)
-            task = asyncio.create_task(self._build(served, page))
-            self._made[served.name] = version, task
+        made = self._made.get(served.name)
+        if made is None or made[0] != version:
+            if made is not None:
+                made[2].cancel()
+                made[1].unlink(missing_ok=True)
+            page = Path(self._folder.name, f"{next(self._numbers)}.html")
+            made = self._made[served.name] = version, page, asyncio.create_task(self._build(served, page))
+        _, page, task = made
         return (task.result() or page) if task.done() else None
 
     async def _build(self, served: Served, page: Path) -> str:
@@ -79,7 +88,7 @@ class LivingPages:
 
     async def stop(self) -> None:
         """Stop writing, and delete the pages."""
-        tasks = [task for _, task in self._made.values()]
+        tasks = [task for _, _, task in self._made.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -18,8 +18,8 @@ from regard.tasks.classification.predictor import Classifier
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
-"""Maximum number of tokens for the measures that leave words out or permute weights. If texts are long, these measures use
-fewer texts.
+"""Maximum number of tokens that the model reads in the measures that leave out single words or permute weights. If texts are
+long, these measures use fewer texts, but at least `_AT_LEAST`.
 """
 _AT_LEAST = 5
 
@@ -42,13 +42,14 @@ def measure_faithfulness(
         texts: Texts, preferably not from the training data. Texts without words are left out.
         labels: The label of each text, or a list of labels if texts have several.
         others: Classifiers with the same settings but other seeds; the attention of all classifiers is compared.
-        max_texts: Size of the random sample that is measured.
+        max_texts: Maximum size of the random sample of texts that is measured.
         permutations: Number of permutations of each text's weights.
         seed: Seed of the sample and of all random choices.
         progress: Whether to show a bar on standard error.
 
     Raises:
-        RequestError: If no text contains a word, or `others` have different words or labels.
+        RequestError: If the numbers of texts and labels differ, no text in the sample contains a word, or one of `others` has
+            other labels or splits a text into another number of words.
         DataError: If a label did not occur in training.
     """
     if len(texts) != len(labels):
@@ -117,7 +118,7 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
         texts: Texts with words.
 
     Raises:
-        RequestError: If the models split texts into different words, or have different labels.
+        RequestError: If the models split a text into different numbers of words, or have different labels.
 
     Reference:
         Wiegreffe and Pinter 2019, Attention is not not Explanation, section 3.3.
@@ -130,7 +131,7 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
         rows = probe.attention([text.ids for text in worded])
         attention.append([text.sum_words(row) for text, row in zip(worded, rows, strict=True)])
         if [len(one) for one in attention[-1]] != [len(one) for one in attention[0]]:
-            raise RequestError(f"faithfulness: model {number + 1} splits the texts into other words than model 1")
+            raise RequestError(f"faithfulness: model {number + 1} splits a text into another number of words than model 1")
         predictions.append(probe.probabilities([text.ids for text in worded]))
     pairs = list(combinations(range(len(classifiers)), 2))
     apart = np.array([[divergence(attention[a][i], attention[b][i]) for a, b in pairs] for i in range(len(texts))]).mean(1)
@@ -139,7 +140,7 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
 
 
 def worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedText]:
-    """Return the ids of each text, with the word that each token belongs to."""
+    """Return the ids of each text, at most `data.max_tokens` of them, with the word that each token belongs to."""
     longest = classifier.config.data.max_tokens
     encodings = (classifier.tokenizer.encode(text) for text in texts)
     return [WordedText(np.array(one.ids[:longest], np.int32), np.array(one.word_of[:longest], np.int64)) for one in encodings]
@@ -154,8 +155,9 @@ def probe_of(classifier: Classifier, *, progress: bool = False) -> Probe:
 def _erasures(
     probe: Probe, texts: Sequence[WordedText], attention: list[np.ndarray], lost: list[np.ndarray], seed: int
 ) -> tuple[Erasure, Erasure]:
-    """Return the comprehensiveness and sufficiency of words in three orders: by attention, random, and by leave-one-out if
-    known.
+    """Return the comprehensiveness and sufficiency of words in three orders: by attention, random, and by leave-one-out.
+
+    For texts whose loss without single words is not in `lost`, the last order is that by attention; `_erasure` leaves it out.
     """
     generator = np.random.default_rng(seed)
     orders = [[rank(row, generator) for row in attention]]
@@ -165,7 +167,7 @@ def _erasures(
 
 
 def _erasure(found: Float[np.ndarray, "R N K"], known: int, seed: int) -> Erasure:
-    """Summarise a measure of three orders: by attention, random, and by leave-one-out, which is known for the first texts."""
+    """Summarise a measure of three orders: by attention, random, and by leave-one-out (for the first `known` texts only)."""
     ways = np.stack([found[0], found[1:-1].mean(0), found[-1]])  # (3,N,K)
     shares = np.stack([ways[0].mean(0), ways[1].mean(0), ways[2, :known].mean(0)], 1)
     compared = bootstrap_mean(ways[1].mean(-1), ways[0].mean(-1), seed=seed)

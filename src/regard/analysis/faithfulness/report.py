@@ -24,29 +24,32 @@ _STEADY = 0.02
 """A change of predictions counts as small below this share."""
 _NONE = 1e-6
 _MEANING = (
-    "Bars: probability that the predicted label loses if words are deleted, or if only these words are kept: the most attended "
-    "words, random words, or the best order tried; mean of 1, 5, 10, 20 and 50% of the words. "
+    "Bars: how much the probability of the predicted label falls if words are deleted, or if only these words are kept: the "
+    "most attended words, random words, or the best order tried; mean of 1, 5, 10, 20 and 50% of the words. "
     "This does not prove the same for other texts."
 )
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """Loss of probability when words are deleted in three orders. AOPC is the mean over the shares of deleted words."""
+    """Loss of the predicted label's probability when words are deleted (comprehensiveness) or only they are kept (sufficiency).
+
+    Words are chosen in three orders: by attention, at random, and by leave-one-out. AOPC is the mean over the shares of words.
+    """
 
     attention: float
     """AOPC of the most attended words."""
     random: float
     """AOPC of random words."""
     leave_one_out: float
-    """AOPC of the words whose single deletion lowers the probability most, which is close to the best of all orders."""
+    """AOPC of the words whose single deletion lowers the probability most: an estimate of the best order."""
     low: float
-    """Lower end of the 95% interval of attention − random, over texts."""
+    """Lower end of the 95% interval of `attention` − `random`, by bootstrap over texts."""
     high: float
     p: float
-    """Two-sided p-value of the difference between attention and random, by bootstrap."""
+    """Two-sided p-value of the difference between `attention` and `random`, by bootstrap over texts."""
     shares: tuple[tuple[float, float, float], ...]
-    """Attention, random and leave-one-out at 1, 5, 10, 20 and 50% of the words."""
+    """Losses in the three orders (attention, random, leave-one-out) for each share: 1, 5, 10, 20 and 50% of the words."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Spread:
     """Distribution of a value over texts."""
 
     mean: float
-    """Mean; NaN if there are no texts."""
+    """Mean; NaN if no text has a value."""
     deviation: float
     texts: int
 
@@ -67,9 +70,9 @@ class Uniform:
     """Share of texts labelled correctly with the model's own attention; if texts have several labels, all must be right."""
     uniform_accuracy: float
     changed: float
-    """Share of the predictions that change to another label."""
+    """Share of the predictions that change to another label with equal weights."""
     distance: float
-    """Mean total variation distance of the predictions."""
+    """Mean total variation distance between the predictions with the model's own and with equal weights."""
     exact_match: bool = False
     """Whether texts have several labels. Then a text counts as correct only if all its labels are correct."""
 
@@ -87,20 +90,20 @@ class Seeds:
     attention: Spread
     """Jensen–Shannon divergence of the attention over words, from 0 to log 2 = 0.69; the mean over pairs of models."""
     predictions: Spread
-    """Total variation distance of the predictions."""
+    """Total variation distance of the predictions, from 0 to 1; the mean over pairs of models."""
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """Measures of how well a classifier's attention shows what its predictions depend on."""
+    """Measures of how well a classifier's attention shows which words its predictions depend on."""
 
     texts: int
     comprehensiveness: Erasure
     sufficiency: Erasure
     leave_one_out: Spread
-    """Kendall τ of attention and leave-one-out, over words."""
+    """Kendall τ, over the words of a text, of attention and the change of the prediction when the word is left out."""
     gradient: Spread
-    """Kendall τ of attention and |gradient × input|, over words."""
+    """Kendall τ, over the words of a text, of attention and |gradient × input|."""
     uniform: Uniform
     permuted: Spread
     """Total variation distance of predictions under permuted weights; the median over permutations."""
@@ -108,11 +111,11 @@ class Faithfulness:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence that explains what the numbers mean for this model."""
+        """Return sentences that explain what the numbers mean for this model."""
         return describe(self)
 
     def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
-        """Draw the loss of probability as bars, with the sentence below them; see `regard.viz.losses.draw`."""
+        """Draw the loss of probability as bars, with `sentence` below them; see `regard.viz.losses.draw`."""
         ways = {
             "Without these words (comprehensiveness)": self.comprehensiveness,
             "With these alone (sufficiency)": self.sufficiency,
@@ -125,12 +128,12 @@ class Faithfulness:
         return losses.draw(bars, path, title=title, notes=(_MEANING, self.sentence), caption=caption, dpi=dpi)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sentence and the measures as plain data for JSON; a missing number is None."""
+        """Return `sentence` and the measures as plain data for JSON; NaN becomes None."""
         measures = _plain(asdict(self))
         return {"sentence": self.sentence, "texts": measures.pop("texts"), "measures": measures}
 
     def render(self) -> str:
-        """Return the table with the sentence below it."""
+        """Return the measures as two tables, with `sentence` below them."""
         return f"{counted(self.texts, 'text')}\n\n{self._render_erasure()}\n\n{self._render_rest()}\n\n{self.sentence}"
 
     def _render_erasure(self) -> str:
@@ -165,7 +168,7 @@ class Faithfulness:
 def describe(found: Faithfulness) -> str:
     """Return sentences that say whether attention shows the words that matter.
 
-    Readers only need to know what a probability is.
+    To understand them, readers only need to know what a probability is.
     """
     if found.uniform.distance < _NONE:
         return (

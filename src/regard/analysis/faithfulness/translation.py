@@ -25,8 +25,8 @@ from regard.viz import losses
 from regard.viz.picture import Picture
 
 _MEANING = (
-    "Bars: probability that the model's own next token loses if one source token is removed: the most attended, a random, or "
-    "the most important one; mean over steps and sentences. This does not prove the same for other sentences."
+    "Bars: how much the probability of the model's own next token falls if one source token is removed: the most attended, a "
+    "random, or the most important one; mean over steps and sentences. This does not prove the same for other sentences."
 )
 _MEANS = ("leave_one_out", "gradient", "uniform", "uniform_changed", "permuted")
 _COLUMNS = ("by attention", "random", "best tried", "p")
@@ -50,19 +50,21 @@ class Removal:
 
 @dataclass(frozen=True)
 class TranslationFaithfulness:
-    """Measures of a translator; `render()` gives a table and a verdict."""
+    """Measures of whether the source tokens that a translator attends to decide its next token; `render()` shows them."""
 
     texts: int
     deleted: Removal
-    """The token is deleted from the source."""
+    """Loss when the token is deleted from the source."""
     erased: Removal
-    """The token stays in the source, but attention to it is erased in all layers and steps."""
+    """Loss when the token stays in the source, but attention to it is erased in all layers and steps."""
     leave_one_out: float
-    """Mean Kendall τ of attention with the change of the prediction when each token is deleted."""
+    """Mean Kendall τ, over the source tokens of a step, of attention and the change of the prediction when the token is
+    deleted."""
     gradient: float
-    """Mean Kendall τ of attention with |gradient × input|; NaN if the model has no `source_embedding`."""
+    """Mean Kendall τ, over the source tokens of a step, of attention and |gradient × input|; NaN if the model has no
+    `source_embedding`."""
     uniform: float
-    """Mean total variation distance between the next token's distributions with the model's own and with equal weights."""
+    """Mean total variation distance between the predictions of the next token with the model's own and with equal weights."""
     uniform_changed: float
     """Share of steps whose most probable token changes under equal weights."""
     permuted: float
@@ -85,7 +87,7 @@ class TranslationFaithfulness:
         )
 
     def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
-        """Draw the loss of probability as bars, with the sentence below them; see `regard.viz.losses.draw`."""
+        """Draw the loss of probability as bars, with `sentence` below them; see `regard.viz.losses.draw`."""
         ways = {"One source token deleted": self.deleted, "Attention to one source token erased": self.erased}
         bars = {
             way: {"most attention": one.attention, "random": one.random, "best tried": one.best} for way, one in ways.items()
@@ -94,11 +96,11 @@ class TranslationFaithfulness:
         return losses.draw(bars, path, title=title, notes=(_MEANING, self.sentence), caption=caption, dpi=dpi)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers and the sentence as plain data; NaN becomes None."""
+        """Return all measures and `sentence` as plain data; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()} | {"sentence": self.sentence}
 
     def render(self) -> str:
-        """Return a table and sentences."""
+        """Return the measures as two tables, with `sentence` below them."""
         rows = [
             [name, f"{one.attention:.3f}", f"{one.random:.3f}", f"{one.best:.3f}", f"{one.p:.4f}"]
             for name, one in (("token deleted from the source", self.deleted), ("attention to it erased", self.erased))
@@ -126,12 +128,12 @@ def measure_translation_faithfulness(
     """Measure whether the source tokens that a translator attends to decide what it writes next.
 
     The model translates each source greedily. At each step of that translation, the token with the most attention is compared
-    with all others. Attention is that of the site `cross`.
+    with all others. Attention is that of the site `cross`, averaged over heads.
 
     Args:
         translator: The translator.
         sources: Sentences, preferably not from the training data. Sentences of fewer than two tokens are left out.
-        max_texts: Size of the random sample that is measured.
+        max_texts: Maximum size of the random sample of sentences that is measured.
         permutations: Number of permutations of each sentence's weights.
         seed: Seed of the sample and of the permutations.
         progress: Whether to show a bar on standard error.
@@ -223,7 +225,11 @@ class _Probe:
         }
 
     def _lost(self, own: Tensor, without: Tensor) -> tuple[float, float, float]:
-        """Return the loss of the next token's probability without the most attended, a random, or the most important token."""
+        """Return how much the next token's probability falls without one source token, as a mean over steps.
+
+        Returns:
+            The loss without the most attended token, without a random token, and without the token whose removal costs most.
+        """
         places = torch.arange(len(self.target), device=self.target.device)
         lost = (own[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
         attended = np.take_along_axis(lost, self.attention.argmax(-1)[:, None], 1)
@@ -250,7 +256,7 @@ class _Probe:
 
 @contextmanager
 def _leaf_of(embedding: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect the outputs of a module as leaves of the graph while the context is open."""
+    """Collect the outputs of a module as leaves of the autograd graph, for gradients, while the context is open."""
     leaves: list[Tensor] = []
 
     def cut(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
@@ -265,7 +271,7 @@ def _leaf_of(embedding: nn.Module) -> Iterator[list[Tensor]]:
 
 
 def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
-    """In row b of the batch, erase column b and rescale the other weights."""
+    """Erase the attention to token b in sequence b of the batch, and rescale the other weights."""
     rows = torch.arange(len(weights), device=weights.device)
     kept = weights.clone()
     kept[rows, ..., rows] = 0
@@ -273,7 +279,7 @@ def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
 
 
 def _permute(orders: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function that permutes the weights of row b by order b, the same in all heads and steps."""
+    """Return a function that permutes the weights of sequence b of the batch by order b, the same in all heads and steps."""
 
     def change(weights: Tensor, mask: Tensor) -> Tensor:
         shape = (len(orders), *[1] * (weights.ndim - 2), orders.shape[1])
@@ -283,5 +289,5 @@ def _permute(orders: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _distance(one: Tensor, other: Tensor) -> Tensor:
-    """Return total variation distances (B,T)."""
+    """Return the total variation distances (B,T) of two distributions (B,T,V), at each step."""
     return (one - other).abs().sum(-1) / 2
