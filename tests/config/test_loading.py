@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from regard.config import BahdanauDecoderConfig, BPEConfig, DotConfig, LuongDecoderConfig
 from regard.config.loading import (
+    LARGEST,
     apply_overrides,
     dump_config,
     load_config,
@@ -238,6 +239,16 @@ def test_unreadable_files(tmp_path):
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="it is not UTF-8 text"):
         read_config(tmp_path / "bytes.yaml")
+
+
+def test_the_size_of_a_file_is_limited_in_characters(tmp_path):
+    """A letter has two bytes, so the file has more bytes than the largest number of characters."""
+    path = tmp_path / "run.yaml"
+    path.write_text(f"out: {'é' * (LARGEST - 5)}", encoding="utf-8-sig")
+    assert read_config(path).out == "é" * (LARGEST - 5)
+    path.write_text(f"out: {'é' * (LARGEST - 4)}", encoding="utf-8-sig")
+    with pytest.raises(ConfigError, match=r"run.yaml: has more than 262,144 characters, too many for a configuration"):
+        read_config(path)
 
 
 def test_overrides_at_odds():

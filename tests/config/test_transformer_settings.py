@@ -37,6 +37,9 @@ def test_kinds_of_models():
         ({"tie_embeddings": "all"}, "model.tie_embeddings is 'all', which needs one vocabulary"),
         ({"bridge": "copy"}, "model of kind 'transformer' has no setting 'bridge'; it belongs to kind: recurrent"),
         ({"norm_order": "before"}, "model.norm_order is 'before', expected one of: pre, post, deep"),
+        ({"rotary": {"base": 1}}, "model.rotary.base is 1, expected more than 1"),
+        ({"rotary": {"scaling_factor": 0.5}}, "model.rotary.scaling_factor is 0.5, expected 1 or more"),
+        ({"rotary": {"original_length": 0}}, "model.rotary.original_length is 0, expected 1 or more"),
     ],
 )
 def test_misfits(settings, message):

@@ -36,5 +36,10 @@ def test_a_preset_of_another_task():
 
 
 def test_a_configuration_of_another_model():
-    with pytest.raises(ConfigError, match="config is a BagClassifierConfig, expected the configuration of a translator"):
-        regard.build_translator(regard.load_preset("bag").model, source_size=5, target_size=5)
+    bag, tiny = (regard.load_preset(name).model for name in ("bag", "transformer-tiny"))
+    with pytest.raises(ConfigError, match=r"build_translator: config is a BagClassifierConfig, expected .* of a translator$"):
+        regard.build_translator(bag, source_size=5, target_size=5)
+    with pytest.raises(ConfigError, match=r"build_classifier: config is a TransformerConfig, expected .* of a classifier$"):
+        regard.build_classifier(tiny, vocabulary_size=5, num_labels=2)
+    with pytest.raises(ConfigError, match=r"build_language_model: config is a Tr.*Config, expected .* of a language model$"):
+        regard.build_language_model(tiny, vocabulary_size=5)

@@ -24,7 +24,7 @@ _RANGES = {
     **dict.fromkeys(
         (
             *("hidden_size", "embedding_size", "feed_forward_size", "num_heads", "num_buckets"),
-            *("max_epochs", "accumulate", "groups", "max_sentence", "min_count", "fold"),
+            *("max_epochs", "accumulate", "groups", "max_sentence", "min_count", "fold", "original_length"),
         ),
         COUNT,
     ),
@@ -49,6 +49,8 @@ _RANGES = {
     "repetition_penalty": Range("from 1 to 100", low=1, high=100),
     "no_repeat_ngrams": Range("from 0 to 100", high=100),
     **dict.fromkeys(("allow_skipped", "weight"), _PROBABILITY),
+    "base": Range("more than 1", low=1, open_low=True),
+    "scaling_factor": Range("1 or more", low=1),
     "learning_rate": POSITIVE,
     "factor": _INSIDE,
     "top_p": Range("more than 0 and at most 1", high=1, open_low=True),

@@ -54,12 +54,6 @@ class HeadModifiersConfig(Settings):
 class RotaryConfig(Settings):
     """Rotary positions. The formulas are in `regard.attention.rotary`."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {
-        "base": Range("more than 1", low=1, open_low=True),
-        "scaling_factor": Range("1 or more", low=1),
-        "original_length": COUNT,
-    }
-
     base: float = 10_000.0
     """Base of the frequencies of rotation; the slowest rotation takes up to 2π·base positions for a full turn."""
     layout: Literal["pairs", "half"] = "pairs"

@@ -117,8 +117,8 @@ def read_layer(path: str | Path) -> Layer:
         ConfigError: If the file cannot be read, is not YAML, or does not contain settings.
     """
     try:
-        with open(path, "rb") as file:
-            text = file.read(LARGEST + 1).decode("utf-8-sig")
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"cannot read the configuration {path}: {reason}") from error

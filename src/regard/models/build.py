@@ -1,6 +1,7 @@
 """Functions that build a model from a configuration or from the name of a preset."""
 
 from collections.abc import Sequence
+from types import UnionType
 from typing import Any
 
 from regard.attention.base import Attention
@@ -34,24 +35,21 @@ def build_translator(
         attention: Your own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, the preset is unknown or for another task, or `attention` is given for a
-            Transformer.
+        ConfigError: If sizes do not match, the configuration is for another kind of model, the preset is unknown or for another
+            task, or `attention` is given for a Transformer.
     """
-    match _model_config(config, "translation"):
-        case RecurrentConfig() as recurrent:
-            return build_recurrent(recurrent, source_size=source_size, target_size=target_size, attention=attention)
-        case TransformerConfig() as transformer:
+    model: ModelConfig = _model_config(config, "translation", "translator", ModelConfig)
+    match model:
+        case RecurrentConfig():
+            return build_recurrent(model, source_size=source_size, target_size=target_size, attention=attention)
+        case TransformerConfig():
             if attention is not None:
                 raise ConfigError(
                     "a Transformer has an attention in every layer, and one object cannot replace all of them: build a "
                     "regard.models.transformer.TransformerTranslator with your own layers, and pass it to "
                     "`regard.fit` as `model`"
                 )
-            return build_transformer(transformer, source_size=source_size, target_size=target_size)
-        case other:
-            raise ConfigError(
-                f"build_translator: config is a {type(other).__name__}, expected the configuration of a translator"
-            )
+            return build_transformer(model, source_size=source_size, target_size=target_size)
 
 
 def build_classifier(
@@ -74,11 +72,11 @@ def build_classifier(
         pooling: Your own pooling, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, the preset is unknown or for another task, or `pooling` is given for a model that
-            does not have exactly one pooling.
+        ConfigError: If sizes do not match, the configuration is for another kind of model, the preset is unknown or for another
+            task, or `pooling` is given for a model that does not have exactly one pooling.
     """
     return _build_classifier(
-        _model_config(config, "classification"),
+        _model_config(config, "classification", "classifier", ClassifierConfig),
         vocabulary_size=vocabulary_size,
         num_labels=num_labels,
         sentence_ends=sentence_ends,
@@ -97,17 +95,32 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
         vocabulary_size: Number of words in the vocabulary, including special symbols.
 
     Raises:
-        ConfigError: If sizes do not match, or the preset is unknown or for another task.
+        ConfigError: If sizes do not match, the configuration is for another kind of model, or the preset is unknown or for
+            another task.
     """
-    return _build_language_model(_model_config(config, "language"), vocabulary_size=vocabulary_size)
+    model = _model_config(config, "language", "language_model", LanguageModelConfig)
+    return _build_language_model(model, vocabulary_size=vocabulary_size)
 
 
-def _model_config(config: Any, task: str) -> Any:
-    """Return the configuration of a model; `config` can also be the configuration of a run or the name of a preset."""
+def _model_config(config: Any, task: str, kind: str, expected: type | UnionType) -> Any:
+    """Return the configuration of a model; `config` can also be the configuration of a run or the name of a preset.
+
+    Args:
+        config: The configuration or the name.
+        task: Task of the model.
+        kind: Kind of the model, as in the name of the function that builds it.
+        expected: Class of the model's configuration.
+
+    Raises:
+        ConfigError: If the configuration is for another kind of model, or the preset is unknown or for another task.
+    """
     run = load_preset(config) if isinstance(config, str) else config
-    if not isinstance(run, RunConfig):
-        return run
-    if run.task != task:
+    if isinstance(run, RunConfig) and run.task != task:
         what = f"the preset '{config}'" if isinstance(config, str) else "the configuration"
         raise ConfigError(f"{what} is for {run.task}, expected one for {task}")
-    return run.model
+    model = run.model if isinstance(run, RunConfig) else run
+    if not isinstance(model, expected):
+        raise ConfigError(
+            f"build_{kind}: config is a {type(model).__name__}, expected the configuration of a {kind.replace('_', ' ')}"
+        )
+    return model
