@@ -23,13 +23,13 @@ _WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
 def pack(model: nn.Module) -> bytes:
     """Return the model's parameters and buffers as bytes; equal values give equal bytes.
 
-    Tied tensors are stored under their first name.
+    A tensor with several names, such as a tied weight, is stored once, under its first name.
     """
     return save({name: tensor.detach().cpu().contiguous() for name, tensor in _own(model).items()})
 
 
 def unpack(model: nn.Module, data: bytes, path: object) -> None:
-    """Copy the tensors into the model, after checking that their names, shapes and types are exactly those of the model.
+    """Copy the tensors of a file into the model. Their names, shapes and types must be exactly those of the model.
 
     Args:
         model: The model; tied weights stay tied.
@@ -60,10 +60,11 @@ def unpack(model: nn.Module, data: bytes, path: object) -> None:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError) as error:
         raise BundleError(f"{path} is damaged: {error}; copy it again") from error
+    for name, tensor in own.items():
+        if tensors[name].dtype != tensor.dtype:
+            raise BundleError(f"{path}: the tensor '{name}' has dtype {tensors[name].dtype}, expected {tensor.dtype}")
     with torch.no_grad():
         for name, tensor in own.items():
-            if tensors[name].dtype != tensor.dtype:
-                raise BundleError(f"{path}: the tensor '{name}' has dtype {tensors[name].dtype}, expected {tensor.dtype}")
             tensor.copy_(tensors[name])
 
 
@@ -86,7 +87,8 @@ _DRAWING = (Tensor.normal_, Tensor.uniform_)
 def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes of the tensors from the file's header, which is not trusted.
 
-    The tensors together are as large as the data, so memory for them can be allocated safely.
+    A header is valid only if the tensors are together as large as the data that follow it. So the shapes cannot ask for more
+    memory than the file has.
 
     Raises:
         BundleError: If there is no valid header, or it does not match the size of the data.
@@ -110,7 +112,7 @@ def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
 
 
 def _check_entry(name: str, entry: dict[str, Any]) -> int:
-    """Return the number of bytes of a tensor, after checking that its shape and its place in the file agree."""
+    """Return the number of bytes of a tensor, after checking that the shape and the offsets in the file agree."""
     shape, (begin, end) = entry["shape"], entry["data_offsets"]
     # Many axes, or numbers of thousands of digits, would take hours to multiply.
     if len(shape) > _MOST_AXES or not all(type(x) is int and 0 <= x < _LARGEST_NUMBER for x in (*shape, begin, end)):
