@@ -92,7 +92,7 @@ def test_parameters():
     ("texts", "labels", "message"),
     [
         ("a text", [1], r"got one text, expected a list of texts; write \[text\]"),
-        ([1, 2], [1, 2], "text 0 is of type int, expected a str"),
+        ([1, 2], [1, 2], "text 1 is of type int, expected a str"),
         ([["a", "b"], ["c", "d"]], [1, 2], r"got an array of shape \(2, 2\), expected a list of texts"),
         (["a", "b"], [1, 2, 3], "got 2 texts and 3 labels, expected the same number of each"),
         (["a", "b"], None, "requires y to be passed, but the target y is None"),

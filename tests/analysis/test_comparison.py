@@ -33,7 +33,7 @@ def test_two_classifiers_worked_by_hand(known):
 def test_a_classifier_is_no_better_than_itself(known):
     found = compare_classifiers(known(), known(), TEXTS, RIGHT)
     assert (found.accuracy.p, found.macro_f1.p, found.mcnemar.p) == (1, 1, 1)
-    assert found.conclusion == "These 20 texts show no difference (+0.00 points of accuracy, p = 1.0000)."
+    assert found.conclusion == "These 20 texts show no significant difference (+0.00 points of accuracy, p = 1.0000)."
 
 
 def test_several_labels(known):
@@ -59,8 +59,8 @@ def bootstrap(difference: float, p: float) -> Bootstrap:
             0.5,
             -0.1,
             0.01,
-            "a has the better macro F1 (-10.00, p = 0.0100), but these 100 texts show no difference in accuracy (+1.00 points "
-            "of accuracy, p = 0.5000).",
+            "a has the better macro F1 (-10.00, p = 0.0100), but these 100 texts show no significant difference in accuracy "
+            "(+1.00 points of accuracy, p = 0.5000).",
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_two_translators():
     same = compare_translators(make_translator(), make_translator(), sources, sources, resamples=100)
     assert [score.name for score in same.scores] == ["BLEU", "chrF"]
     assert all(score.first == score.second == pytest.approx(100) for score in same.scores)
-    assert same.conclusion.startswith("These 8 pairs show no difference (+0.00 BLEU, p = ")
+    assert same.conclusion.startswith("These 8 pairs show no significant difference (+0.00 BLEU, p = ")
     assert "bs:100" in same.scores[0].signature
     shuffled = make_translator()
     shuffled.model.sharpness.data.neg_()  # says every word but the right one
@@ -112,7 +112,7 @@ def test_two_translators():
             "b is better, by BLEU alone, on these pairs (+1.00 BLEU, p = 0.0100, +1.00 chrF",
         ),
         ((30.0, 31.0, 0.01), (50.0, 49.0, 0.01), "Each is better by one score and worse by another (+1.00 BLEU"),
-        ((30.0, 31.0, 0.2), (50.0, 51.0, 0.2), "These 9 pairs show no difference (+1.00 BLEU, p = 0.2000"),
+        ((30.0, 31.0, 0.2), (50.0, 51.0, 0.2), "These 9 pairs show no significant difference (+1.00 BLEU, p = 0.2000"),
     ],
 )
 def test_conclusions_on_translators(bleu, chrf, sentence):

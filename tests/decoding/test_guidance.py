@@ -159,10 +159,10 @@ def test_places_go_round_the_banks():
     ("make_guidance", "message"),
     [
         (lambda: Guidance([[]], []), "1 prefixes and 0 lists of phrases, expected one of each"),
-        (lambda: Guidance([[]], [[[]]]), "sentence 0 has a constraint without a word"),
+        (lambda: Guidance([[]], [[[]]]), "sentence 1 has a constraint without a word"),
         (
             lambda: Guidance([[], [4, END]], [[], []]),
-            "the prefix or a constraint of sentence 1 contains a padding, start or end",
+            "the prefix or a constraint of sentence 2 contains a padding, start or end",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_wrong_guidance(make_guidance, message):
 
 def test_no_room(tiny, sources):
     guidance = Guidance([[4]] * 7, [[]] * 3 + [[[5, 6]]] + [[]] * 3)
-    with pytest.raises(RequestError, match=r"max_length is 3, but .* sentence 3 need 3 symbols .* at least 4"):
+    with pytest.raises(RequestError, match=r"max_length is 3, but .* sentence 4 need 3 symbols .* at least 4"):
         beam_search(tiny(), *sources, max_length=3, guidance=guidance)
     with pytest.raises(RequestError, match="got 7 sentences, but guidance for 2; expected guidance for each"):
         beam_search(tiny(), *sources, guidance=Guidance([[4], []], [[], []]))

@@ -361,7 +361,7 @@ def test_wrong_requests(tiny, sources, options, message):
 
 def test_force_refuses_a_target_without_symbols(tiny, sources):
     source, mask = sources
-    with pytest.raises(RequestError, match="force: target 1 has no symbols"):
+    with pytest.raises(RequestError, match="force: target 2 has no symbols"):
         force(tiny(), source[:2], mask[:2], torch.tensor([[2, 4], [2, 0]]), torch.tensor([[4, 3], [0, 0]]))
 
 

@@ -101,9 +101,9 @@ def test_columns_that_only_look_like_numbers(tmp_path, columns):
 def test_a_header_of_one_column(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("a\nb\tc\n", encoding="utf-8")
-    with pytest.raises(DataError, match="its first line names 1 column, expected a source and a target"):
+    with pytest.raises(DataError, match="has 1 column, expected a source and a target"):
         list(read_pairs([path], DataConfig(header="yes"), ReadingReport()))
-    with pytest.raises(DataError, match="its first line names 1 column, expected a text and a label"):
+    with pytest.raises(DataError, match="has 1 column, expected a text and a label"):
         list(read_labelled([path], LabelledDataConfig(header="yes"), ReadingReport()))
 
 

@@ -16,6 +16,7 @@ from torch import nn
 from regard.attention import AdditivePooling, AttentionPooling
 from regard.config import LabelledDataConfig, RecurrentClassifierConfig
 from regard.errors import ConfigError, Interrupted
+from regard.models.build import build_classifier
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.classification.predictor import Classifier
@@ -135,6 +136,22 @@ def test_word_vectors_start_the_embedding(config, letters, tmp_path):
     [row] = still.encode(["a d"])
     assert still.model.embedding.weight[row[0]].tolist() == pytest.approx([0.5, 1.5, 2.5, 3.5, 4.5])
     assert load(config.out).scores(["a d"]) == pytest.approx(still.scores(["a d"]))
+
+
+def test_word_vectors_of_another_width(config, tmp_path):
+    """A model of one's own has two embeddings of words, of which only one has the width of the vectors."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("a 1 2 3 4 5\nb 5 4 3 2 1\n")
+    config = replace(config, data=replace(config.data, vectors=str(vectors)))
+
+    def build(vocabulary_size, num_labels):
+        model = build_classifier(config.model, vocabulary_size=vocabulary_size, num_labels=num_labels, embedding_size=5)
+        model.other = nn.Embedding(vocabulary_size, 4, padding_idx=0)
+        return model
+
+    message = "data.vectors: expected all word embeddings of the model to have width 5, found 4, 5"
+    with pytest.raises(ConfigError, match=message):
+        fit(change(config, max_epochs=1), model=build, progress=False)
 
 
 def test_a_pooling_of_ones_own(config):

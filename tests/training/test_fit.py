@@ -23,6 +23,7 @@ from regard.config import (
     EncoderConfig,
     RecurrentConfig,
     TokenizersConfig,
+    TransformerConfig,
     WhitespaceConfig,
 )
 from regard.config.loading import read_config
@@ -96,6 +97,9 @@ def test_own_attention_must_be_an_object(config):
     message = r"attention is <class '.*Additive'>, expected an object .*: query_size=12, key_size=24"
     with pytest.raises(ConfigError, match=message):
         fit(replace(config, model=SMALL), attention=Additive, progress=False)
+    message = "a model of kind 'transformer' takes no attention object; build a model with your own attention, and give it"
+    with pytest.raises(ConfigError, match=message):
+        fit(replace(config, model=TransformerConfig()), attention=Additive, progress=False)
     assert not Path(config.out).exists()
 
 

@@ -1,4 +1,4 @@
-"""A text classifier as a scikit-learn estimator. Needs the extra `sklearn`."""
+"""A text classifier as a scikit-learn estimator. This module needs scikit-learn, which `regard[sklearn]` installs."""
 
 import json
 import tempfile
@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 from regard import disk
 from regard.choose import choose_config
 from regard.config import RunConfig
+from regard.plurals import counted
 from regard.presets import preset_layer
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.classification.results import Classification
@@ -30,12 +31,12 @@ from regard.training import fit
 class RegardClassifier(ClassifierMixin, BaseEstimator):
     """A text classifier with attention, as a scikit-learn estimator.
 
-    `fit` takes texts and labels. Settings that are not given are chosen from the data, as `regard train classification` does.
+    `fit` takes texts and labels. Settings that are not given are chosen from the data, as in `regard train classification`.
 
     Args:
-        preset: Name of a preset, such as `bag` or `bilstm`; empty to choose from the data.
-        max_epochs: Maximum number of epochs; None for the default of the preset.
-        learning_rate: Learning rate; None for the default of the preset.
+        preset: Name of a preset, such as `bag` or `bilstm`; empty to choose the settings from the data.
+        max_epochs: Maximum number of epochs; None for the value of the preset, or one chosen from the data if there is none.
+        learning_rate: Learning rate; None for the value of the preset, or one chosen from the data if there is none.
         settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They override the other arguments.
         random_state: Seed of the run, a whole number.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
@@ -68,7 +69,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         self.device = device
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare that the input is a list of texts."""
+        """Declare that the input is a list of texts, and that training needs labels."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
@@ -84,7 +85,8 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
             y: The label of each text.
 
         Raises:
-            ValueError: If the numbers of texts and labels differ, or there are fewer than two different labels.
+            ValueError: If `X` does not contain texts, `y` does not contain labels, their numbers differ, or there are fewer
+                than two different labels.
             ConfigError: If a setting is wrong.
             TrainingError: If the loss is not finite.
         """
@@ -97,7 +99,8 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"got {len(texts)} texts and {len(labels)} labels, expected the same number of each")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError("RegardClassifier got 1 class, expected at least two different labels")
+            found = counted(len(self.classes_), "class", "classes")
+            raise ValueError(f"RegardClassifier got {found}, expected at least two different labels")
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             file = Path(folder, "train.jsonl")
             rows = zip(texts, codes.tolist(), strict=True)
@@ -111,7 +114,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def predict_proba(self, X: Sequence[str]) -> np.ndarray:
-        """Return the probabilities of the labels (texts, classes), in the order of `classes_`."""
+        """Return the probabilities of the labels, an array (texts, classes) with the labels in the order of `classes_`."""
         check_is_fitted(self)
         model, texts = self.model_, _texts(X)
         known = model.probabilities(model.scores(texts))
@@ -120,7 +123,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return whole
 
     def explain(self, X: Sequence[str]) -> list[Classification]:
-        """Return the classifications with their attention. Their labels are positions in `classes_`, as strings."""
+        """Return the classification of each text with its attention. Labels are given as indices of `classes_`, as strings."""
         check_is_fitted(self)
         return self.model_.classify(_texts(X))
 
@@ -140,7 +143,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return choose_config("classification", {**given, **(self.settings or {})}, *layers)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, with the model as the files of its bundle."""
+        """Return the state to pickle; instead of the model, it contains the files that `Classifier.save` writes."""
         state = dict(super().__getstate__())
         if (model := state.pop("model_", None)) is not None:
             with tempfile.TemporaryDirectory(prefix="regard-") as folder:
@@ -149,7 +152,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Load the model from the files of its bundle, and check them."""
+        """Restore the state, and load the model from the files in it, which are checked."""
         files: Mapping[str, bytes] | None = state.pop("model_files", None)
         super().__setstate__(state)
         if files is not None:
@@ -172,7 +175,7 @@ def _texts(X: Sequence[str]) -> list[str]:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"got an array of shape {array.shape}, expected a list of texts or one column of texts")
-    for number, text in enumerate(array):
+    for number, text in enumerate(array, 1):
         if not isinstance(text, str):
             raise ValueError(f"text {number} is of type {type(text).__name__}, expected a str")
     return [str(text) for text in array]

@@ -22,8 +22,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--step",
         choices=("produce", "consume"),
-        help="use the attention of the step that produces a word, or of the next step, which consumes it (default: the run's\n"
-        "model.alignment_step, else produce; to choose, compare both on a few pairs with known links)",
+        help="use the attention of the step that produces a word, or of the next step, which consumes it (default: the\n"
+        "model's choice, produce for every model of regard; choose consume if it aligns pairs with known links better)",
     )
     add_pair_options(parser)
     options = parser.read(arguments)

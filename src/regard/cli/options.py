@@ -107,7 +107,7 @@ def add_repetition_options(parser: "argparse._ActionsContainer") -> None:
         "--no-repeat-ngrams",
         type=whole_number,
         metavar="N",
-        help="no sequence of N tokens occurs twice; 0 for no restriction (default: the run's setting)",
+        help="forbid that a sequence of N tokens occurs twice; 0 for no restriction (default: the run's setting)",
     )
     parser.add_argument(
         "--repetition-penalty",

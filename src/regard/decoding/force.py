@@ -41,20 +41,21 @@ def force(
         source_mask: True for the source's symbols, False for padding.
         target_in: Start symbol, words, padding.
         target_out: Words, end symbol, padding.
-        length_penalty: α of the score.
-        length_reward: r of the score.
+        length_penalty: α of the score, see `score_of`.
+        length_reward: r of the score, see `score_of`.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
 
     Raises:
-        RequestError: If a site is unknown, a target is empty (not even an end symbol), or a probability is not finite.
+        RequestError: If an argument is out of range, a site is unknown, a target is empty (not even an end symbol), or a
+            probability is NaN.
     """
     check_beam(1, 1, length_penalty, length_reward)
     check_sites(model, record)
     model.check_reweight(reweight)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()
     if not all(lengths):
-        raise RequestError(f"force: target {lengths.index(0)} has no symbols; a target needs at least its end symbol")
+        raise RequestError(f"force: target {lengths.index(0) + 1} has no symbols; a target needs at least its end symbol")
     state = model.encode(source, source_mask, record=record, reweight=reweight)
     features, attention = model.decode(target_in, state, record=record, reweight=reweight)
     parts = zip(features.flatten(0, 1).split(_BLOCK_ROWS), target_out.flatten().split(_BLOCK_ROWS), strict=True)
@@ -66,7 +67,7 @@ def force(
     maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
     found = []
     for row, (length, size) in enumerate(zip(lengths, source_sizes(source_mask), strict=True)):
-        total = float(values[row, :length].sum(dtype=np.float64))  # in float32, damaged weights make the sum overflow
+        total = float(values[row, :length].sum(dtype=np.float64))  # damaged weights could make a float32 sum overflow
         found.append(
             Hypothesis(
                 tokens=words[row][: length - 1],

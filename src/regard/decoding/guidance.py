@@ -23,11 +23,15 @@ class Guidance:
     """
 
     prefixes: Sequence[Sequence[int]]
-    """The words that the target begins with; an empty list for none."""
+    """For each sentence, ids of the words that its target must begin with; an empty list for none."""
     phrases: Sequence[Sequence[Sequence[int]]]
-    """Phrases of one or more words that the target must contain, at different places: a phrase given twice must occur twice."""
+    """For each sentence, phrases that its target must contain, as ids of one or more words. They must not overlap, and a phrase
+    given twice must occur twice.
+    """
     continues: Bool[Tensor, " V"] | None = None
-    """Tokens that continue the previous word; none of them may follow a phrase."""
+    """True for tokens that continue the previous word; None if there are none. Such a token may not follow a phrase, because it
+    would extend the last word of the phrase.
+    """
 
     def __post_init__(self) -> None:
         if len(self.prefixes) != len(self.phrases):
@@ -35,7 +39,7 @@ class Guidance:
                 f"Guidance got {len(self.prefixes)} prefixes and {len(self.phrases)} lists of phrases, expected one of each "
                 "for every sentence"
             )
-        for number, (prefix, phrases) in enumerate(zip(self.prefixes, self.phrases, strict=True)):
+        for number, (prefix, phrases) in enumerate(zip(self.prefixes, self.phrases, strict=True), 1):
             if any(not len(phrase) for phrase in phrases):
                 raise RequestError(f"sentence {number} has a constraint without a word: leave it out")
             if not _NEVER.isdisjoint([*prefix, *(word for phrase in phrases for word in phrase)]):
@@ -43,11 +47,11 @@ class Guidance:
 
     @property
     def constrains(self) -> bool:
-        """Whether there are phrases."""
+        """Whether a target must contain phrases."""
         return any(map(len, self.phrases))
 
     def room(self, device: torch.device) -> Int[Tensor, " B"]:
-        """Return the minimum number of words of each target."""
+        """Return for each target the number of words in its prefix and its phrases together."""
         pairs = zip(self.prefixes, self.phrases, strict=True)
         return torch.tensor([len(prefix) + sum(map(len, phrases)) for prefix, phrases in pairs], device=device)
 
@@ -66,7 +70,7 @@ class Prefix:
     def at(self, step: int, rows: Int[Tensor, " M"]) -> Int[Tensor, " M"] | None:
         """Return the word that each of the given sentences must have at a step; the first step is 0.
 
-        A sentence without a required word gets padding; the result is None if no sentence has one.
+        A sentence without a required word at this step gets padding. The result is None after the longest prefix.
         """
         return self.words[rows, step] if step < self.words.shape[1] else None
 

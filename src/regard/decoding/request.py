@@ -11,7 +11,7 @@ from regard.errors import RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
 
 _LONGEST = 500
-"""Maximum default length, at which endless sentences are cut."""
+"""Largest limit that is computed from the length of a sentence; it cuts targets that would never end."""
 MOST_STEPS = 100_000
 """Maximum length that can be requested. Without it, the settings of an untrusted model could request an endless search."""
 
@@ -22,15 +22,16 @@ def length_limits(
     """Return the maximum number of steps of each sentence.
 
     Args:
-        source_mask: True for the source's symbols.
-        max_length: The limit, including the end symbol; 0 for 2·S + 20 with the sentence's length S, at most 500, plus the
-            number of required words.
-        guidance: Words and phrases that targets must contain.
+        source_mask: True for the source's symbols, False for padding.
+        max_length: Limit for all sentences, including the step for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
+            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
+            `min_length` + 20.
+        guidance: Words that targets must begin with, and phrases that they must contain.
         min_length: Minimum number of words of a target, without the end symbol.
 
     Raises:
-        RequestError: If `max_length` is negative, above 100,000, or too small for the required words or for `min_length` and
-            the end symbol; or if guidance is for another number of sentences.
+        RequestError: If `max_length` is negative, above 100,000, or too small for the required words or `min_length` words and
+            the end symbol; or if `guidance` is for another number of sentences.
     """
     if not 0 <= max_length <= MOST_STEPS:
         raise RequestError(f"max_length is {max_length}, expected 0 to {MOST_STEPS:,}; 0 means twice the source length plus 20")
@@ -49,7 +50,7 @@ def length_limits(
         return (limits if room is None else limits + room).clamp(min=min_length + 20)
     if room is not None and int(room.amax()) >= max_length:
         raise RequestError(
-            f"max_length is {max_length}, but the prefix and the constraints of sentence {int(room.argmax())} need "
+            f"max_length is {max_length}, but the prefix and the constraints of sentence {int(room.argmax()) + 1} need "
             f"{int(room.amax())} symbols plus the end symbol: allow at least {int(room.amax()) + 1}"
         )
     return torch.full((len(source_mask),), max_length, device=source_mask.device)
@@ -58,13 +59,13 @@ def length_limits(
 _WIDEST = 1000
 """Maximum beam size; larger beams cost memory and time without better results."""
 _LARGEST_PENALTY = 10.0
-"""Largest length penalty. Larger values overflow, and with this value scores already depend on the length alone."""
+"""Largest length penalty. Larger values could overflow; with this value, scores already depend almost only on the length."""
 _LARGEST_REWARD = 100.0
 """Largest useful reward, in nats per symbol; beyond it, hardly any target ends before its limit."""
 
 
 def check_beam(beam_size: int, n_best: int, length_penalty: float, length_reward: float) -> None:
-    """Check the arguments of a beam search.
+    """Check the arguments of a search that concern the beam and the score.
 
     Raises:
         RequestError: If a value is out of its range.

@@ -26,7 +26,7 @@ class _Step:
     parent: Tensor  # (B',N) parent of each hypothesis in the previous step
     words: Tensor  # (B',N)
     total: Tensor  # (B',N) log probability so far, including this word
-    attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' previous hypotheses; self-attention has t (words so far), not S
+    attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' previous hypotheses; self-attention: t words so far, not S
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,11 @@ class Trace:
 
     source_mask: Bool[Tensor, "B S"]
     follow: Callable[[Tensor, Tensor], None] | None = None
-    """Function that is called with the rows and the words of each step."""
+    """Function that is called after each step with the indices of its sentences, and their words."""
     _steps: list[_Step] = field(default_factory=list)
     _within: AttentionMaps = field(default_factory=dict)  # weights within the encoder (B,H,S,S), the same at every step
-    _ended: list[tuple[int, Tensor, Tensor, bool]] = field(default_factory=list)  # the arguments of `end`, after the step
+    # For each call of `end`: the index of the step, then the arguments.
+    _ended: list[tuple[int, Tensor, Tensor, bool]] = field(default_factory=list)
 
     def add(
         self,
@@ -60,7 +61,7 @@ class Trace:
         total: Float[Tensor, "M N"],
         attention: AttentionMaps,
     ) -> None:
-        """Store a step."""
+        """Store a step: for each hypothesis its parent, its new word, its log probability, and its attention."""
         if not self._steps:
             self._within = {site: weights for site, weights in attention.items() if sides(site)[0] == "source"}
         attention = {site: weights for site, weights in attention.items() if sides(site)[0] == "target"}
@@ -69,7 +70,7 @@ class Trace:
             self.follow(rows, words)
 
     def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
-        """Mark the hypotheses that end with the last added step."""
+        """Mark the hypotheses that end at the last stored step."""
         self._ended.append((len(self._steps) - 1, which, score, finished))
 
     def best(self, count: int) -> list[list[Hypothesis]]:
@@ -83,7 +84,7 @@ class Trace:
         return self._by_sentence(ended[order[rank < count]])
 
     def all(self) -> list[list[Hypothesis]]:
-        """Return all hypotheses of each sentence, in order of their indices."""
+        """Return all hypotheses of each sentence, in the order of their indices among the hypotheses of a step."""
         ended = self._endings()
         return self._by_sentence(ended[np.lexsort((ended.slot, ended.row))])
 
@@ -99,7 +100,7 @@ class Trace:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
         for row, hypothesis in zip(winners.row, self._follow(winners), strict=True):
             found[row].append(hypothesis)
-        for number, each in enumerate(found):
+        for number, each in enumerate(found, 1):
             if not each or any(hypothesis.log_probability == -np.inf for hypothesis in each):
                 raise RequestError(
                     f"sentence {number}: the model gives probability 0 to every target with the required prefix and phrases "
@@ -109,7 +110,7 @@ class Trace:
         return found
 
     def _follow(self, winners: _Endings) -> list[Hypothesis]:
-        """Follow each of the best hypotheses from its end to its start."""
+        """Build the given hypotheses: collect their words and weights by following their parents from the end to the start."""
         num_steps, num_winners = len(self._steps), len(winners.row)
         words = np.zeros((num_winners, num_steps), dtype=np.int64)
         total = np.zeros((num_winners, num_steps + 1), dtype=np.float32)  # with a leading 0, before the first word
@@ -130,7 +131,7 @@ class Trace:
                 if site not in maps:
                     maps[site] = np.zeros((num_winners, num_steps, *weights.shape[1:]), dtype=np.float32)
                 maps[site][alive, number, ..., : weights.shape[-1]] = weights  # self-attention: one weight per word so far
-        with np.errstate(invalid="ignore"):  # a model's weights may be infinite, and ∞ − ∞ is NaN without a warning
+        with np.errstate(invalid="ignore"):  # a damaged model may give infinite values; ∞ − ∞ is NaN, here without a warning
             steps = np.diff(total, axis=1)
         return self._assemble(winners, words, steps, total, maps)
 
@@ -167,7 +168,7 @@ def source_sizes(source_mask: Bool[Tensor, "B S"]) -> Sequence[int]:
 
 
 def _pick(attention: AttentionMaps, place: np.ndarray, slot: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the weights of the given hypotheses: (W,S), with heads (W,H,S)."""
+    """Return the weights of W hypotheses: (W,S), or with heads (W,H,S)."""
     maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
     return {site: weights[place, slot] if weights.ndim == 3 else weights[place, :, slot] for site, weights in maps.items()}
 

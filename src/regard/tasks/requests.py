@@ -25,7 +25,7 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
     checked = list(texts)
-    for number, text in enumerate(checked):
+    for number, text in enumerate(checked, 1):
         if not isinstance(text, str):
             raise RequestError(f"{caller}: text {number} is a {type(text).__name__}, expected a str")
         if len(text) > LONGEST_LINE:

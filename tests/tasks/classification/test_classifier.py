@@ -128,7 +128,7 @@ def test_mistakes_in_what_is_asked():
     classifier = make()
     with pytest.raises(RequestError, match="classify: got one text, expected a list of texts"):
         classifier.classify("one")
-    with pytest.raises(RequestError, match="classify: text 1 is a int, expected a str"):
+    with pytest.raises(RequestError, match="classify: text 2 is a int, expected a str"):
         classifier.classify(["one", 2])
     with pytest.raises(RequestError, match="this model has no attention site 'cross', only pool"):
         classifier.classify(["one"], record=["cross"])

@@ -139,11 +139,14 @@ def test_score_is_force_without_attention(echo):
         ({"constraints": []}, "translate: got 2 texts, but the length of constraints is 0"),
         ({"constraints": [["one"]]}, "translate: got 2 texts, but the length of constraints is 1"),
         ({"constraints": ["one", "two"]}, r"constraints: got one text, expected a list of texts: write \['one'\]"),
-        ({"constraints": [["one"], [" "]]}, "translate: a constraint of text 1 is empty"),
+        ({"constraints": [["one"], [" "]]}, "translate: a constraint of text 2 is empty"),
         ({"sampling": Sampling(), "beam_size": 3}, "translate: sampling does not search: leave beam_size and n_best out"),
         ({"sampling": Sampling(), "constraints": [["one"], []]}, "sampling does not support phrases that targets must contain"),
         ({"minimum_risk": "ter", "n_best": 2}, "translate: minimum_risk is 'ter', expected chrf or bleu"),
-        ({"minimum_risk": "chrf"}, "translate: minimum_risk chooses among several translations: draw some by sampling"),
+        (
+            {"minimum_risk": "chrf"},
+            r"translations: draw samples with sampling=Sampling\(count=32\), or set n_best to 2 or more",
+        ),
     ],
 )
 def test_wrong_requests(echo, options, message):

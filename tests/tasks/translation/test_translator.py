@@ -276,7 +276,7 @@ def test_the_same_twice(echo):
     ("call", "message"),
     [
         (lambda t: t.translate("one two"), r"translate: got one text, expected a list of texts: write \['one two'\]"),
-        (lambda t: t.translate(["one", None]), "translate: text 1 is a NoneType, expected a str"),
+        (lambda t: t.translate(["one", None]), "translate: text 2 is a NoneType, expected a str"),
         (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected 1"),
         (lambda t: t.translate(["one"], beam_size=2, n_best=3), "n_best is 3, expected 1 to the beam size, 2"),
         (lambda t: t.translate(["one"], record=["encoder"]), r"record names the attention 'encoder'; this model has: cross"),
@@ -285,7 +285,7 @@ def test_the_same_twice(echo):
         (lambda t: t.force(["one"], ["eins"], record=3), r"record is 3, expected a list of attention sites"),
         (
             lambda t: t.translate(["a", "x" * 50_000_000]),
-            r"text 1 has 50,000,000 characters, expected at most 16,777,216; split",
+            r"text 2 has 50,000,000 characters, expected at most 16,777,216; split",
         ),
         (lambda t: t.translate(["one"], record="cross"), r"record is the text 'cross', expected a list .* record=\['cross'\]"),
         (lambda t: t.force(["one"], []), "force: got 1 sources and 0 targets, expected the same number of each"),

@@ -268,6 +268,16 @@ def test_two_cells_that_name_the_same_language_are_a_pair(tmp_path):
     assert pairs(path)[0][0] == ("English word", "Englisches Wort")
 
 
+@pytest.mark.parametrize(
+    ("lines", "settings", "found"), [("Pairs\na\tb\nc\td\n", {"header": "yes"}, "1 column"), ("0\t1\n", {}, "0 columns")]
+)
+def test_a_first_line_that_is_no_header(tmp_path, lines, settings, found):
+    path = tmp_path / "x.tsv"
+    path.write_text(lines)
+    wanted = f"x.tsv: has {found}, expected a source and a target; if its first line is not a header, set data.header to no"
+    assert refused(pairs, path, **settings).endswith(wanted)
+
+
 def test_a_header_alone(tmp_path):
     assert "no usable pair" in refused(pairs, write(tmp_path, "source,target", name="x.tsv"))
 

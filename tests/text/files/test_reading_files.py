@@ -204,7 +204,7 @@ def test_json_arrays(tmp_path, monkeypatch, name, indent):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('[{"a": "x", "b": "y"}, 7]', r"element 2: is a JSON int, expected an object"),
+        ('[{"a": "x", "b": "y"}, 7]', r"element 2: is a number, expected an object with a source and a target"),
         ('[{"a": "x", "b": "y"} {"a"', r"element 2: found '\{\"a\"', expected a comma or \]"),
         ('[{"a": "x", "b": "y"}, {"a": "x"', r"element 2: is not JSON"),
         ('[{"a": "x", "b": "y"}', r"element 2: found the end of the file"),

@@ -59,7 +59,7 @@ def test_a_label_column_that_is_missing(tmp_path):
 
 def test_one_column(tmp_path):
     message = fail(write(tmp_path, "Only text here\nand here\n"))
-    assert "has one column (it starts with 'Only text here'), expected a text and a label separated by a tab" in message
+    assert "has one column (it starts with 'Only text here'), expected a text and a label in two or more columns" in message
     assert "one text file for each label" in message
 
 

@@ -42,7 +42,7 @@ def test_a_folder_and_an_empty_file(tmp_path):
 @pytest.mark.parametrize("name", ["x.tsv", "x.txt", "x.csv"])
 def test_one_column(tmp_path, name):
     message = fail(write(tmp_path, "Only English here\nand here\n", name))
-    assert "has one column (it starts with 'Only English here'), expected a source and a target separated by a tab" in message
+    assert "has one column (it starts with 'Only English here'), expected a source and a target in two or more" in message
     assert "FILE,FILE" in message
     assert "data.format" in message
 
@@ -62,7 +62,7 @@ def test_parallel_files_of_different_length(tmp_path):
     for first, second, counts in ((source, target, (3, 2)), (target, source, (2, 3))):
         message = fail(first, second)
         assert f"{first} has {counts[0]} lines and {second} has {counts[1]}, expected the same number" in message
-        assert "check that neither was cut" in message
+        assert "check that no lines were removed from only one of the files" in message
 
 
 def test_wrong_numbers_of_files(tmp_path):
@@ -111,7 +111,9 @@ def test_json_lines_that_are_none(tmp_path):
         r"x.jsonl, line 2: is not JSON \(.+\), expected one object per line: 'oops'",
         fail(write(tmp_path, good + "oops\n", "x.jsonl")),
     )
-    assert "line 1: is a JSON list, expected an object" in fail(write(tmp_path, '[1, {"en": "a"}]\n', "x.jsonl"))
+    for line, found in (('[1, {"en": "a"}]', "an array"), ("null", "null"), ('"a"', "a string"), ("false", "true or false")):
+        wanted = f"line 2: is {found}, expected an object with a source and a target on each line"
+        assert wanted in fail(write(tmp_path, f"{good}{line}\n", "x.jsonl"))
     message = fail(write(tmp_path, good + '{"en": "Hi.", "de ": "Hallo"}\n', "x.jsonl"))
     assert "'de' and 'de' could each be the target" in message
     assert "line 2: 'de' is 7, expected text" in fail(write(tmp_path, good + '{"en": "Hi.", "de": 7}\n', "x.jsonl"))

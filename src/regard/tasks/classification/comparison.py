@@ -35,9 +35,9 @@ class ClassifierComparison:
         if self.macro_f1.p < CERTAIN:
             better = self.names[self.macro_f1.difference > 0]
             by = f"{100 * self.macro_f1.difference:+.2f}, {describe_p(self.macro_f1.p)}"
-            accuracy = f"these {self.texts:,} texts show no difference in accuracy ({points})"
+            accuracy = f"these {self.texts:,} texts show no significant difference in accuracy ({points})"
             return f"{better} has the better macro F1 ({by}), but {accuracy}."
-        return f"These {self.texts:,} texts show no difference ({points})."
+        return f"These {self.texts:,} texts show no significant difference ({points})."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""

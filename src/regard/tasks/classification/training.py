@@ -324,8 +324,10 @@ def _put_in(vectors: Vectors, model: TextClassifier) -> None:
     """
     width = vectors.matrix.shape[1]
     words = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.padding_idx == PAD]
-    if not words or any(embedding.embedding_dim != width for embedding in words):
-        raise ConfigError(f"data.vectors is for models with an embedding of width {width}; this one has none")
+    widths = sorted({embedding.embedding_dim for embedding in words})
+    if widths != [width]:
+        shown = ", ".join(map(str, widths)) or "no embedding"
+        raise ConfigError(f"data.vectors: expected all word embeddings of the model to have width {width}, found {shown}")
     found = torch.from_numpy(vectors.found)
     if not found.any():
         raise ConfigError("data.vectors has no vector for any word of the vocabulary; is it for another language?")

@@ -45,7 +45,7 @@ class TranslatorComparison:
         sure = [score for score in self.scores if score.p < CERTAIN and score.first != score.second]
         told = ", ".join(f"{score.second - score.first:+.2f} {score.name}, {describe_p(score.p)}" for score in self.scores)
         if not sure:
-            return f"These {self.pairs:,} pairs show no difference ({told})."
+            return f"These {self.pairs:,} pairs show no significant difference ({told})."
         if len({score.second > score.first for score in sure}) > 1:
             return f"Each is better by one score and worse by another ({told})."
         scores = "" if len(sure) == len(self.scores) else f", by {sure[0].name} alone,"

@@ -151,8 +151,8 @@ class Translator:
             raise RequestError("translate: sampling does not search: leave beam_size and n_best out, and set Sampling(count=…)")
         if minimum_risk and sampling is None and n_best == 1:
             raise RequestError(
-                "translate: minimum_risk chooses among several translations: draw some by sampling=Sampling(count=32), or "
-                "ask for n_best of a beam"
+                "translate: minimum_risk chooses among several translations: draw samples with "
+                "sampling=Sampling(count=32), or set n_best to 2 or more"
             )
         guide = None
         if prefix not in (None, "") or constraints is not None:

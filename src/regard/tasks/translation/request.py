@@ -46,7 +46,7 @@ class TargetConstraints:
                 raise RequestError(
                     f"translate: got {count} texts, but the length of {name} is {len(given)}; expected one item for each text"
                 )
-        for number, texts in enumerate(demands):
+        for number, texts in enumerate(demands, 1):
             if not all(text.strip() for text in texts):
                 raise RequestError(f"translate: a constraint of text {number} is empty; leave it out")
         self._tokenizer = tokenizer

@@ -144,7 +144,10 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
             raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
         if attention is not None and not isinstance(attention, Attention):
             if not isinstance(config.model, RecurrentConfig):
-                raise ConfigError(f"an attention was given, but a model of kind '{config.model.kind}' takes none; give a model")
+                raise ConfigError(
+                    f"an attention was given, but a model of kind '{config.model.kind}' takes no attention object; build a "
+                    "model with your own attention, and give it to fit as `model`"
+                )
             sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
             raise ConfigError(
                 f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the "

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from regard.errors import DataError, nearest
+from regard.plurals import counted
 from regard.text.files.content import NOT_TEXT_SCORE, TEXT_SCORE, Content, describe_cells, guess_language
 from regard.text.files.strings import is_unicode, quoted
 
@@ -86,6 +87,8 @@ class TwoColumns(ABC):
     """Whether there is a header: `auto`, `yes` or `no`."""
     kinds: tuple[type, ...] = (str,)
     """Allowed types of values, for formats whose values have types."""
+    allowed: str = "text"
+    """Description of the allowed values, for messages."""
     one_column: str
     """Advice for files with only one column, for messages."""
     common_width: bool = False
@@ -191,7 +194,10 @@ def choose_columns(
     """
     width = len(names) if names is not None else max(map(len, rows), default=0)
     if width < 2:
-        raise DataError(f"{path}: its first line names {width} column, expected {wanted.what}; is it a header?")
+        raise DataError(
+            f"{path}: has {counted(width, 'column')}, expected {wanted.what}; if its first line is not a header, set "
+            "data.header to no"
+        )
     labels = list(names) if names is not None else [str(place) for place in range(width)]
     given = wanted.place_given(labels, path)
     if given[0] is not None and given[1] is not None:

@@ -91,8 +91,8 @@ def _find_layout(
     if _usual_width(filled, wanted) < 2:
         start = next((row[0] for row in filled), "")[:60]
         raise DataError(
-            f"{path}: has one column (it starts with {start!r}), expected {wanted.what} separated by a tab; "
-            f"{wanted.one_column}, or set data.format"
+            f"{path}: has one column (it starts with {start!r}), expected {wanted.what} in two or more "
+            f"columns; {wanted.one_column}, or set data.format"
         )
     titles = 0 if wanted.header == "no" else _count_titles(filled, wanted)
     first, rest = filled[titles], filled[titles + 1 :]

@@ -15,6 +15,9 @@ from regard.text.files.opening import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blo
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
 from regard.text.files.strings import is_unicode
 
+_TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+"""Descriptions of the JSON values that are not objects, by their types in Python."""
+
 
 def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
     """Read JSON objects, one per line or in one array.
@@ -68,9 +71,7 @@ def _array_objects(path: Path, wanted: TwoColumns, report: ReadingReport) -> Ite
     for number, value in read_elements(path, wanted.encoding):
         report.read += 1
         if not isinstance(value, dict):
-            raise DataError(
-                f"{path}, element {number}: is a JSON {type(value).__name__}, expected an object with {wanted.what}"
-            )
+            raise DataError(f"{path}, element {number}: is {_TYPES[type(value)]}, expected an object with {wanted.what}")
         rows.append(value)
         numbers.append(number)
         size += sum(len(held) for held in value.values() if isinstance(held, str | list))
@@ -92,9 +93,7 @@ def _parse(line: str, path: Path, number: int, wanted: TwoColumns) -> dict[str, 
     except RecursionError as error:
         raise DataError(f"{path}, line {number}: JSON nested too deeply, expected one flat object per line") from error
     if not isinstance(row, dict):
-        raise DataError(
-            f"{path}, line {number}: is a JSON {type(row).__name__}, expected an object with {wanted.what} on each line"
-        )
+        raise DataError(f"{path}, line {number}: is {_TYPES[type(row)]}, expected an object with {wanted.what} on each line")
     return row
 
 
@@ -201,5 +200,5 @@ def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: TwoColumns) ->
     if value is None:
         return ""
     if not _is_usable(value, wanted):
-        raise DataError(f"{where}: '{'.'.join(keys)}' is {json.dumps(value)[:60]}, expected text")
+        raise DataError(f"{where}: '{'.'.join(keys)}' is {json.dumps(value)[:60]}, expected {wanted.allowed}")
     return value

@@ -23,6 +23,7 @@ class LabelledColumns(TwoColumns):
     sides = ("the text", "the label")
     settings = "data.text and data.label"
     kinds = (str, bool, int, float, list)
+    allowed = "text, a number, true or false, or an array of these"
     one_column = "give one text file for each label"
     common_width = True
     repeating = True

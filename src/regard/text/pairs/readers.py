@@ -68,7 +68,7 @@ def read_parallel(source: Path, target: Path, wanted: PairColumns, report: Readi
     if counts[0] != counts[1]:
         raise DataError(
             f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}, expected the same number; line n of one "
-            "must be the translation of line n of the other: check that neither was cut or filtered alone"
+            "must be the translation of line n of the other: check that no lines were removed from only one of the files"
         )
 
 
