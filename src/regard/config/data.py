@@ -102,8 +102,8 @@ class LabelledDataConfig(FileSettings):
     label: str = ""
     """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label_separator: str = ""
-    """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Lists of labels in
-    JSON and Parquet need no separator. Empty: every text has one label.
+    """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Empty: every text
+    has one label, unless the labels are lists in JSON or Parquet, which need no separator.
     """
     language: str = ""
     """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""

@@ -14,9 +14,9 @@ except at the length limit. The search of a sentence stops when
 * no live hypothesis can become one of the `n_best`, or
 * the sentence's length limit is reached. Hypotheses that are cut there rank after all finished ones.
 
-The second rule never changes the result. Log probabilities only decrease, and reward and penalty only increase with the length.
-So log p(live) + r·limit, divided by the penalty at the limit (or by the current one if the sum is positive), is an upper bound
-of the final score of a live hypothesis.
+The second rule needs an upper bound of the final score of a live hypothesis. Its log probability can only decrease, and it gets
+at most r·limit of rewards, so the numerator is at most log p(live) + r·limit. The denominator grows with the length: if this
+numerator is negative, the bound divides it by the denominator at the limit, and otherwise by the one at the current length.
 
 A beam of one is greedy search. The results for a sentence do not depend on the other sentences in the batch. An `Extension`
 chooses the continuations that stay in the beam: the best ones, or those that lead to required phrases.

@@ -65,9 +65,10 @@ class Finished:
     """Number of steps since the copy began."""
 
     def others(self, done: Bool[Tensor, " B"]) -> Int[Tensor, " M"] | None:
-        """Return the indices of the sentences that stay in the batch, or None if all of them stay.
+        """Return the indices of the sentences to keep in the batch, or None to keep all of them.
 
-        On a GPU, some of the sentences that stay may also have finished. The caller must remove all others from the batch.
+        The caller must remove the sentences whose indices are not returned. On a GPU, sentences that have just finished may be
+        among those to keep.
 
         Args:
             done: True for the finished sentences of the batch, on the device of the search. A finished sentence stays finished.

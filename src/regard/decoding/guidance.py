@@ -56,7 +56,7 @@ class Guidance:
         return torch.tensor([len(prefix) + sum(map(len, phrases)) for prefix, phrases in pairs], device=device)
 
     def prefix(self, device: torch.device) -> "Prefix":
-        """Return the prefixes as a tensor."""
+        """Return the prefixes as a `Prefix`, whose tensor is on the device."""
         return Prefix(padded(self.prefixes).to(device))
 
 

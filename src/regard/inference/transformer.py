@@ -49,7 +49,7 @@ class PackedResidual(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedHeads:
-    """The packed maps of an attention, and the residual connection around it."""
+    """The packed linear maps of an attention (its projections), and the residual connection around it."""
 
     read: PackedMap
     """Map to the concatenated query, key and value; for attention to the source, to the query only."""

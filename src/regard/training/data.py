@@ -22,7 +22,7 @@ class Update:
     weights: list[float]
     """Factor of each batch's loss: 1, or 0 if the batch has no data for this process, which then only exchanges gradients."""
     count: int
-    """Number of losses in the batches of all processes."""
+    """Number of target tokens or texts (see `Trainable.count`) in the batches of all processes; it divides the summed loss."""
     joint: int
     """Number of the sampler's batches in this update, for all processes together."""
     last: bool
