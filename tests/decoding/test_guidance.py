@@ -173,7 +173,7 @@ def test_wrong_guidance(make_guidance, message):
 
 def test_no_room(tiny, sources):
     guidance = Guidance([[4]] * 7, [[]] * 3 + [[[5, 6]]] + [[]] * 3)
-    with pytest.raises(RequestError, match=r"max_length is 3, but .* sentence 4 need 3 symbols .* at least 4"):
+    with pytest.raises(RequestError, match=r"max_length is 3, but .* a sentence need 3 symbols .* at least 4"):
         beam_search(tiny(), *sources, max_length=3, guidance=guidance)
     with pytest.raises(RequestError, match="got 7 sentences, but guidance for 2; expected guidance for each"):
         beam_search(tiny(), *sources, guidance=Guidance([[4], []], [[], []]))

@@ -182,6 +182,7 @@ def test_refusals():
     for sizes, message in (
         ({"key_size": 10}, r"query_size=20 and key_size=10, .*; make key_size equal to query_size \(`size` of a MultiHead\)"),
         ({"output_size": 1}, r"query_size=20 and a context of width 1, .*; make both equal \(`output_size` of a MultiHead\)"),
+        ({"value_size": 10}, "key_size=20 and value_size=10, .*; leave value_size out"),
     ):
         attention = MultiHead(20, num_heads=2, **sizes)
         with pytest.raises(ConfigError, match=f"EncoderLayer: its attention has {message}"):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.attention import (
+    AttentionPooling,
     ContextualPositionAttention,
     DifferentialAttention,
     MultiHead,
@@ -165,14 +166,15 @@ def tied():
         lambda: MultiHeadPooling(8, 2),
         lambda: nn.LSTM(8, 4),
         tied,
+        lambda: AttentionPooling(8),
     ],
-    ids=["multi_head", "contextual", "differential", "trilinear", "pooling", "lstm", "tied"],
+    ids=["multi_head", "contextual", "differential", "trilinear", "pooling", "lstm", "tied", "one_output"],
 )
 def test_only_linear_maps_are_muons(build):
     model = build()
     parts = [part for part in build_optimizer(model, TrainingConfig(optimizer="muon")).parts if isinstance(part, Muon)]
     found = {id(weight) for part in parts for group in part.param_groups for weight in group["params"]}
-    names = {name for name, _ in model.named_parameters() if name.endswith("projection.weight")}
+    names = {name for name, weight in model.named_parameters() if name.endswith("projection.weight") and len(weight) > 1}
     assert {name for name, weight in model.named_parameters() if id(weight) in found} == names
 
 

@@ -245,8 +245,8 @@ class Additive(AdditiveBase):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
-            range.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, scale or dropout is out of its
+            range, or `bias` is not a bool.
 
     Example:
         >>> attention = Additive(256)

@@ -106,8 +106,8 @@ class Coverage(HistoryAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
-            range.
+        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, scale or dropout is out of its
+            range, or `bias` is not a bool.
 
     Example:
         >>> attention = Coverage(256)
@@ -213,7 +213,7 @@ class FertilityCoverage(Coverage):
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, `max_fertility` is not a finite number above 0, the
-            normalizer is unknown, or scale or dropout is out of its range.
+            normalizer is unknown, scale or dropout is out of its range, or `bias` is not a bool.
 
     Example:
         >>> attention = FertilityCoverage(256)

@@ -60,8 +60,8 @@ class ForgettingAttention(ProjectedHeads):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `initial_gate` is not a
-            number, `dropout` is out of its range, or `bias` or `causal` is not a bool.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `initial_gate` is not
+            finite, `dropout` is out of its range, or `bias` or `causal` is not a bool.
 
     Example:
         >>> attention = ForgettingAttention(512, 8, causal=True)

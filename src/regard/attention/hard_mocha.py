@@ -51,8 +51,8 @@ class HardMoChA(ChunkedAttention, HardMonotonic):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width or the chunk size is not a whole number of 1 or more, or a scorer has other widths, a state or
-            dropout.
+        ConfigError: If a width or the chunk size is not a whole number of 1 or more, a scorer has other widths, a state or
+            dropout, or `initial_offset` is not finite.
 
     Example:
         >>> attention = HardMoChA(256, chunk_size=4)

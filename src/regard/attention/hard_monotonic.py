@@ -86,7 +86,8 @@ class HardMonotonic(MonotonicAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or the scorer has other widths, a state or dropout.
+        ConfigError: If a width is not a whole number of 1 or more, the scorer has other widths, a state or dropout, or
+            `initial_offset` is not finite.
 
     Example:
         >>> attention = HardMonotonic(256)

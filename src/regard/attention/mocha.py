@@ -95,7 +95,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
 
     Raises:
         ConfigError: If a width or the chunk size is not a whole number of 1 or more, a scorer has other widths, a state or
-            dropout, or the noise is negative.
+            dropout, `initial_offset` is not finite, or the noise is negative or not finite.
 
     Example:
         >>> attention = MoChA(256, chunk_size=4)

@@ -118,8 +118,8 @@ class SoftMonotonic(MonotonicAttention):
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the scorer has other widths, a state or dropout, or the
-            noise is negative.
+        ConfigError: If a width is not a whole number of 1 or more, the scorer has other widths, a state or dropout,
+            `initial_offset` is not finite, or the noise is negative or not finite.
 
     Example:
         >>> attention = SoftMonotonic(256)

@@ -50,7 +50,7 @@ def length_limits(
         return (limits if room is None else limits + room).clamp(min=min_length + 20)
     if room is not None and int(room.amax()) >= max_length:
         raise RequestError(
-            f"max_length is {max_length}, but the prefix and the constraints of sentence {int(room.argmax()) + 1} need "
+            f"max_length is {max_length}, but the prefix and the constraints of a sentence need "
             f"{int(room.amax())} symbols plus the end symbol: allow at least {int(room.amax()) + 1}"
         )
     return torch.full((len(source_mask),), max_length, device=source_mask.device)

@@ -100,10 +100,10 @@ class Trace:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
         for row, hypothesis in zip(winners.row, self._follow(winners), strict=True):
             found[row].append(hypothesis)
-        for number, each in enumerate(found, 1):
+        for each in found:
             if not each or any(hypothesis.log_probability == -np.inf for hypothesis in each):
                 raise RequestError(
-                    f"sentence {number}: the model gives probability 0 to every target with the required prefix and phrases "
+                    "the model gives probability 0 to every target of a sentence with the required prefix and phrases "
                     "and without the forbidden words; relax these requirements (if there are none, the model's scores are not "
                     "finite, because its weights are damaged)"
                 )

@@ -37,7 +37,7 @@ class CausalLayer(EncoderLayer):
         feed_forward_residual: Residual connection of the feed-forward part.
 
     Raises:
-        ConfigError: If the attention is not causal, or its queries and keys have different widths.
+        ConfigError: If the attention is not causal, or its queries, keys and context have different widths.
     """
 
     attention: MultiHead

@@ -372,7 +372,7 @@ def attend_within(
 
 
 def check_width(name: str, *attentions: Attention) -> None:
-    """Raise an error for an attention whose queries, keys and context differ in width, or that has a loss of its own."""
+    """Raise an error for an attention whose queries, keys, values and context differ in width, or that has its own loss."""
     for attention in attentions:
         if attention.has_loss:
             raise ConfigError(
@@ -384,6 +384,12 @@ def check_width(name: str, *attentions: Attention) -> None:
                 f"{name}: its attention has query_size={attention.query_size} and key_size={attention.key_size}, but "
                 "queries and keys of a Transformer have the same width; make key_size equal to query_size (`size` of a "
                 "MultiHead)"
+            )
+        value_size = getattr(attention, "value_size", attention.key_size)
+        if value_size != attention.key_size:
+            raise ConfigError(
+                f"{name}: its attention has key_size={attention.key_size} and value_size={value_size}, but keys and values of "
+                "a Transformer are the same features; leave value_size out"
             )
         width = attention.context_size(attention.key_size)
         if width != attention.query_size:

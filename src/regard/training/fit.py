@@ -353,7 +353,6 @@ def _memory_explained() -> Iterator[None]:
         if not out_of_memory(error):
             raise
         raise TrainingError(
-            "there is not enough memory. If it ran out in a validation, lower decoding.batch_tokens or decoding.beam_size, and "
-            "resume; otherwise, lower training.batch_tokens or the sizes under model, and start a new run. The last checkpoint "
-            "is kept"
+            "there is not enough memory; lower training.batch_tokens or the sizes under model, and start a new run. If it ran "
+            "out while dev pairs were translated, lower decoding.batch_tokens and resume. The last checkpoint is kept"
         ) from error

@@ -61,12 +61,13 @@ def _build_adam(
 def _hidden_linear(model: nn.Module) -> set[int]:
     """Return the `id` of each parameter of the linear maps between hidden layers.
 
-    A parameter that another module shares is left out, because the weight of an embedding may also be that of a linear map.
+    A parameter that another module shares is left out, because the weight of an embedding may also be that of a linear map. So
+    is a map with a single output, such as one that gives scores, because its weight is a vector.
     """
     linear: set[int] = set()
     others = {id(model.output_weight()[0])} if isinstance(model, Seq2Seq) else set()
     for name, module in model.named_modules():
-        hidden = isinstance(module, nn.Linear) and name.rpartition(".")[2] != "output"
+        hidden = isinstance(module, nn.Linear) and module.out_features > 1 and name.rpartition(".")[2] != "output"
         (linear if hidden else others).update(id(parameter) for parameter in module.parameters(recurse=False))
     return linear - others
 

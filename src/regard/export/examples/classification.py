@@ -48,7 +48,7 @@ def classify(text: str) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
     session = onnxruntime.InferenceSession(str(FOLDER / "classifier.onnx"))
     ids = encode(text, saved, vocabulary)
     found = session.run(["logits", "pool"], {"tokens": np.array([ids]), "mask": np.ones((1, len(ids)), dtype=bool)})
-    scores = found[0][0] / known["temperature"]
+    scores = found[0][0].astype(np.float64) / known["temperature"]
     if known["labels"]["multiple"]:  # each label has its own probability
         probabilities = 1 / (1 + np.exp(-scores))
     else:
