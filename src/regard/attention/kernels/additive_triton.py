@@ -7,6 +7,9 @@ pass computes the weights again from q and k, for one slab (group of neighbourin
 a slab, so memory does not grow with Q·K. No atomic additions are used, so equal inputs give identical results.
 `additive_triton_kernels` contains the arithmetic; docs/explanation/kernels.md derives the minimum cost.
 
+On an H100 in float32, the forward pass takes 4.4 ms, and the plain operations 56.6 ms, at B,Q,K,H,Dv = 16,1024,1024,512,512.
+docs/explanation/kernels.md has a table of measurements, also with gradients.
+
 Scores and softmax are computed in float32 for all input types. The kernels ran on an NVIDIA H100, where tests compare them with
 the plain form; for compute capability 8.0 they were only compiled.
 """

@@ -6,6 +6,9 @@ For a chunk of C positions with queries Q, keys K, values V and rates β, the ma
     L_ti = β_t exp(c_t − c_i) k_t·k_i (i < t),    U = (I + L)⁻¹ diag(β) (V − diag(exp c) K S)
     found = diag(exp c) Q S + (exp(c_t − c_i) q_t·k_i)_{i ≤ t} U,    S ← exp(c_C) S + (diag(exp(c_C − c)) K)ᵀ U
 
+Speed-up over the recurrence on a CPU in float32, forward and with gradients: 1.6 to 1.8 and 4.6 to 5.3 at B,H,T,E = 32,4,30,64;
+1.75 to 1.95 and 7.3 to 7.7 at 4,8,512,64 (`benchmarks/log.md`).
+
 Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", section 3.3; Yang et al. 2024, "Parallelizing linear
 transformers with the delta rule", section 3.
 """

@@ -7,6 +7,9 @@ For a chunk c with queries Q_c, keys K_c and values V_c, and the sum S_{c−1} o
 "causal" is a matrix with 1 for keys up to the query's position and 0 for later keys. One cumulative sum computes S for all
 chunks. Time and memory grow with the number of positions, not with its square.
 
+Speed-up over the recurrence on a CPU in float32, forward and with gradients: 3.6 to 4.4 and 4.9 to 6.5 at B,H,T,E = 32,4,30,64;
+2.7 and 18 to 25 at 4,8,512,64 (`benchmarks/log.md`).
+
 Reference: Hua et al. 2022, "Transformer quality in linear time", section 3.2; Yang et al. 2024, "Gated linear attention
 transformers", eqs. 2 and 3.
 """
