@@ -35,8 +35,8 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         preset: Name of a preset, such as `bag` or `bilstm`; empty to choose the settings from the data.
-        max_epochs: Maximum number of epochs; None for the value of the preset, or one chosen from the data if there is none.
-        learning_rate: Learning rate; None for the value of the preset, or one chosen from the data if there is none.
+        max_epochs: Maximum number of epochs; None for the preset's value, or one chosen from the data if it has no value.
+        learning_rate: Learning rate; None for the preset's value, or one chosen from the data if it has no value.
         settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They override the other arguments.
         random_state: Seed of the run, a whole number.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.

@@ -20,6 +20,13 @@ from regard.presets import load_preset
 
 __all__ = ["build_classifier", "build_language_model", "build_translator"]
 
+_KINDS: dict[str, tuple[str, type | UnionType]] = {
+    "translation": ("translator", ModelConfig),
+    "classification": ("classifier", ClassifierConfig),
+    "language": ("language_model", LanguageModelConfig),
+}
+"""By task: the kind of its model, as in the name of the function that builds it, and the class of the configuration."""
+
 
 def build_translator(
     config: ModelConfig | RunConfig | str, *, source_size: int, target_size: int, attention: Attention | None = None
@@ -38,7 +45,7 @@ def build_translator(
         ConfigError: If sizes do not match, the configuration is for another kind of model, the preset is unknown or for another
             task, or `attention` is given for a Transformer.
     """
-    model: ModelConfig = _model_config(config, "translation", "translator", ModelConfig)
+    model: ModelConfig = _model_config(config, "translation")
     match model:
         case RecurrentConfig():
             return build_recurrent(model, source_size=source_size, target_size=target_size, attention=attention)
@@ -76,7 +83,7 @@ def build_classifier(
             task, or `pooling` is given for a model that does not have exactly one pooling.
     """
     return _build_classifier(
-        _model_config(config, "classification", "classifier", ClassifierConfig),
+        _model_config(config, "classification"),
         vocabulary_size=vocabulary_size,
         num_labels=num_labels,
         sentence_ends=sentence_ends,
@@ -98,18 +105,12 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
         ConfigError: If sizes do not match, the configuration is for another kind of model, or the preset is unknown or for
             another task.
     """
-    model = _model_config(config, "language", "language_model", LanguageModelConfig)
+    model = _model_config(config, "language")
     return _build_language_model(model, vocabulary_size=vocabulary_size)
 
 
-def _model_config(config: Any, task: str, kind: str, expected: type | UnionType) -> Any:
+def _model_config(config: Any, task: str) -> Any:
     """Return the configuration of a model; `config` can also be the configuration of a run or the name of a preset.
-
-    Args:
-        config: The configuration or the name.
-        task: Task of the model.
-        kind: Kind of the model, as in the name of the function that builds it.
-        expected: Class of the model's configuration.
 
     Raises:
         ConfigError: If the configuration is for another kind of model, or the preset is unknown or for another task.
@@ -119,6 +120,7 @@ def _model_config(config: Any, task: str, kind: str, expected: type | UnionType)
         what = f"the preset '{config}'" if isinstance(config, str) else "the configuration"
         raise ConfigError(f"{what} is for {run.task}, expected one for {task}")
     model = run.model if isinstance(run, RunConfig) else run
+    kind, expected = _KINDS[task]
     if not isinstance(model, expected):
         raise ConfigError(
             f"build_{kind}: config is a {type(model).__name__}, expected the configuration of a {kind.replace('_', ' ')}"
