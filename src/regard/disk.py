@@ -3,7 +3,7 @@
 A new file is written under another name in the same folder, synchronised and renamed; then the folder is synchronised. So at
 any moment, even after a full disk, Ctrl-C, SIGKILL or a power failure, either the old file or the complete new file exists.
 There are two exceptions: logs, to which lines are appended, and paths that are not ordinary files, such as pipes and devices.
-A few files are written by other libraries, such as the logs of TensorBoard.
+Other libraries write a few files, such as the logs for TensorBoard, in their own way.
 
 The module also has the lock files that keep two processes from writing the same folder.
 """
@@ -85,7 +85,8 @@ def save(path: str | Path, content: str | bytes) -> None:
 def beside(path: Path) -> Path:
     """Return the path of the temporary file in which `whole_file` writes the new content of `path`.
 
-    A second process that writes `path` at the same time uses another temporary file, except on Windows.
+    A second process that writes `path` at the same time uses another temporary file, except on Windows and on file
+    systems without locks.
     """
     return path.with_name(f"{path.name}.new")
 
@@ -190,7 +191,7 @@ def open_log(path: Path) -> TextIO:
 
 
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
-    """Open an empty temporary file beside `path`, lock it (except on Windows), and return its path and the file.
+    """Open an empty temporary file beside `path`, lock it where possible, and return its path and the file.
 
     Its path is `beside(path)`, or has a random part if another process is writing `path` at the same time.
     """
@@ -255,7 +256,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
     finally:
         if not holder and fcntl is not None:
             with suppress(OSError):
-                path.unlink()  # before the lock ends, because another process could lock the file then
+                path.unlink()  # before the lock ends; after that, another process could have locked the file
         os.close(handle)
         if not holder and fcntl is None:
             with suppress(OSError):  # Windows cannot delete a file that another process has open

@@ -62,7 +62,7 @@ class ConfigError(RegardError):
 
 
 class ArgumentError(ConfigError, TypeError):
-    """An argument is unknown, one too many, or of the wrong type. The message says how to call correctly."""
+    """A call has an unknown argument, too many arguments, or one of the wrong type. The message says how to correct it."""
 
 
 class DataError(RegardError):

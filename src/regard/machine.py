@@ -104,7 +104,7 @@ def _resolve_precision(precision: Literal["auto"] | Precision, device: torch.dev
 
 
 def _is_amd() -> bool:
-    """Return whether the processor is from AMD, which alone has SSE4a instructions; False if PyTorch cannot tell."""
+    """Return whether the processor is from AMD: only AMD's have SSE4a instructions. False if PyTorch cannot tell."""
     return bool(torch.cpu.get_capabilities().get("sse4a")) if hasattr(torch.cpu, "get_capabilities") else False
 
 

@@ -41,7 +41,7 @@ def can_pack(dtype: torch.dtype = torch.float32) -> bool:
 def pack_weight(weight: Float[Tensor, "V D"]) -> Tensor:
     """Convert the weight of a linear map to the layout of oneDNN's kernels.
 
-    If `can_pack` is False for its dtype, return the weight unchanged.
+    If `can_pack` is False for the dtype of the weight, return the weight unchanged.
     """
     return torch.ops.mkldnn._reorder_linear_weight(weight) if can_pack(weight.dtype) else weight
 

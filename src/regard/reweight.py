@@ -8,8 +8,8 @@ before the context is computed:
     translator.translate(["she kissed him ."], reweight={"cross.0": sharpen(4)})      # one layer of a Transformer
 
 A row belongs to a query: a step of a target, a hypothesis at one step, or, in an encoder, a token. A column belongs to a token
-that is attended to. The rows of `flatten` sum to 1. The other functions preserve the sum of each row, unless all its weights
-become zero.
+that is attended to. `flatten` makes each row sum to 1. `sharpen`, `erase` and `attend_to` preserve the sum of each row, unless
+all its weights become zero.
 """
 
 from abc import ABC, abstractmethod
@@ -106,8 +106,8 @@ def erase(*columns: int) -> Reweight:
     """Return a function that sets the weights of these tokens to 0 and rescales the others, so that the row keeps its sum.
 
     Args:
-        columns: Indices of tokens, from 0; negative ones count from the end, including padding. Indices beyond the last token
-            have no effect.
+        columns: Indices of tokens, from 0; negative ones count from the end, including padding. Indices of tokens that do not
+            exist have no effect.
     """
     _check_columns("erase", columns)
     return lambda weights, mask: rescaled(weights.masked_fill(_marked(columns, weights), 0), weights)

@@ -223,7 +223,7 @@ def test_families_may_be_named():
     words = list("abcde")
     assert caught.to_record(words, words).sites == ("cross.0",)
     assert caught.to_record(words, families={"attention": "encoder"}).sites == ("encoder.0",)
-    with pytest.raises(RequestError, match=r"families names 'atention', which was not called; did you mean 'attention'\?"):
+    with pytest.raises(RequestError, match=r"'atention', of which no attention was captured; did you mean 'attention'\?"):
         caught.to_record(words, families={"atention": "encoder"})
     with pytest.raises(RequestError, match="'attention' has the family 'pool', expected encoder, decoder or cross"):
         caught.to_record(words, families={"attention": "pool"})
@@ -245,7 +245,7 @@ def test_cross_attention_needs_target_tokens():
 
 
 def test_refusals():
-    refused = pytest.raises(RequestError, match=r"there is no nn.MultiheadAttention in this Linear, nor an attention of")
+    refused = pytest.raises(RequestError, match=r"this Linear contains no nn.MultiheadAttention and no mechanism of")
     with refused, capture(nn.Linear(1, 1)):
         pass
     with capture(Own()) as caught:

@@ -111,7 +111,7 @@ def test_two_translators():
             (50.0, 51.0, 0.2),
             "b is better, by BLEU alone, on these pairs (+1.00 BLEU, p = 0.0100, +1.00 chrF",
         ),
-        ((30.0, 31.0, 0.01), (50.0, 49.0, 0.01), "Each is better by one score and worse by another (+1.00 BLEU"),
+        ((30.0, 31.0, 0.01), (50.0, 49.0, 0.01), "Each translator is significantly better by one score and worse by another ("),
         ((30.0, 31.0, 0.2), (50.0, 51.0, 0.2), "These 9 pairs show no significant difference (+1.00 BLEU, p = 0.2000"),
     ],
 )

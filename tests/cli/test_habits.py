@@ -241,9 +241,9 @@ def test_commands_in_answers_exist():
             "the first argument is '--task=language_modeling', expected the task: `regard train language …`",
         ),
         (["--data.train", "x"], "the first argument is '--data.train', expected the task: `regard train TASK …`"),
-        (["nmt"], "nothing is named 'nmt'; did you mean 'translation'?"),
-        (["text-classification"], "nothing is named 'text-classification'; did you mean 'classification'?"),
-        (["lm"], "nothing is named 'lm'; did you mean 'language'?"),
+        (["nmt"], "there is no task 'nmt'; did you mean 'translation'?"),
+        (["text-classification"], "there is no task 'text-classification'; did you mean 'classification'?"),
+        (["lm"], "there is no task 'lm'; did you mean 'language'?"),
     ],
 )
 def test_a_task_by_another_name(arguments, message, capsys):

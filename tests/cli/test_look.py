@@ -91,7 +91,7 @@ def test_what_cannot_be_shown(transformer, tmp_path, capsys):
     recurrent = tmp_path / "recurrent"
     save_bundle(recurrent, make())
     for folder, arguments, message in (
-        (transformer, ["--heads", "cross"], "look: --heads is for a file: name one with --to"),
+        (transformer, ["--heads", "cross"], "look: --heads draws into a file; name it with --to"),
         (transformer, ["--heads", "crosses", "--to", "a.png"], "look: --heads is 'crosses', expected cross, decoder, encoder"),
         (transformer, ["--heads", "crosses", "--to", "a.png"], "; did you mean 'cross'?"),
         (transformer, ["--heads", "all", "--to", "a.png"], "a picture shows one kind of heads"),

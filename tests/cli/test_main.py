@@ -63,7 +63,7 @@ def test_help_with_a_command_is_the_help_of_the_command(capsys):
     ("arguments", "message"),
     [
         (["trian"], "no command is named 'trian'; did you mean 'train'? (`regard --help` shows them)"),
-        (["train", "translatoin"], "train: nothing is named 'translatoin'; did you mean 'translation'?"),
+        (["train", "translatoin"], "train: there is no task 'translatoin'; did you mean 'translation'?"),
         (
             ["train", "deu.txt"],
             "train: the first argument is 'deu.txt', expected the task (translation, classification, language): "

@@ -108,7 +108,7 @@ def test_a_task_is_named_and_presets_belong_to_one(capsys):
     assert main(["train"]) == 0
     assert "regard train classification" in capsys.readouterr().out
     assert main(["train", "clasification", "--data.train", "x"]) == 2
-    assert "nothing is named 'clasification'; did you mean 'classification'?" in capsys.readouterr().err
+    assert "there is no task 'clasification'; did you mean 'classification'?" in capsys.readouterr().err
     with pytest.raises(RequestError, match="train classification: preset 'luong' is for translation"):
         read_arguments("classification", ["--preset", "luong", "--data.train", "x"])
     with pytest.raises(RequestError, match="train translation: preset 'bag' is for classification"):

@@ -186,7 +186,7 @@ def test_mistakes_are_explained(settings, packages, tmp_path):
     run(packages, "train", "tagging", "--data.train", settings["data"]["train"][0], "--out", str(tmp_path / "mine"))
     for arguments, message in (
         (["train", "tagging"], "train tagging: nothing to train on; name a file of tagged sentences with --data.train FILE"),
-        (["train", "taging"], "train: nothing is named 'taging'; did you mean 'tagging'?"),
+        (["train", "taging"], "train: there is no task 'taging'; did you mean 'tagging'?"),
         (["train", "tagging", "--data.train", "x", "--model.num_heads", "3"], "model.num_heads is 3, expected a divisor of 16"),
         (["translate", str(tmp_path / "mine"), "x"], "holds a tagger, expected a translator"),
         (["evaluate", str(tmp_path / "mine"), "x", "--beam", "3"], "--beam is for translators, and"),

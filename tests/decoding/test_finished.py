@@ -104,7 +104,7 @@ def test_an_impossible_word_is_found_at_the_end(tiny, sources, search, only, mon
     with pytest.raises(RequestError, match="not finite"):
         search(model, source, mask, guidance=guidance)
     learn_late(monkeypatch, 3)
-    with pytest.raises(RequestError, match="the model gives probability 0 to every target of a sentence"):
+    with pytest.raises(RequestError, match="for at least one sentence, the model gives probability 0 to every target"):
         search(model, source, mask, guidance=guidance)
 
 

@@ -97,6 +97,6 @@ def test_the_layout_of_labelled_texts_can_be_given(tmp_path):
 def test_a_layout_option_of_another_task_is_refused(tmp_path):
     path = tmp_path / "b.txt"
     path.write_text("a text\n")
-    with pytest.raises(RequestError, match=r"--data.columns does not fit: the model's task is language"):
+    with pytest.raises(RequestError, match=r"--data.columns cannot be used: the model's task is language"):
         read_plain_texts(_options(path, "--data.columns", "0,1"), LanguageConfig())
     assert read_plain_texts(_options(path, "--data.encoding", "latin-1"), LanguageConfig())[0] == ["a text"]

@@ -166,7 +166,7 @@ def test_who_is_busy_is_ended_too(config, monkeypatch, capfd):
 def test_processes_that_would_do_different_things_are_refused(config):
     outcomes = run_several(lambda rank: fit(replace(config, seed=rank), model=TinyTranslator, progress=False))
     assert all(isinstance(outcome.error, ConfigError) for outcome in outcomes)
-    assert "the 2 processes do not have the same task: settings is" in str(outcomes[1].error)
+    assert "the 2 processes differ: settings is" in str(outcomes[1].error)
     assert not Path(config.out).exists()
 
 

@@ -137,7 +137,8 @@ class Captured(Mapping[str, Tensor]):
         if not self.calls:
             raise RequestError(
                 "to_record: nothing was captured: run the module inside `with capture(module)`, which captures calls of "
-                "nn.MultiheadAttention, of scaled_dot_product_attention and of regard's own attention"
+                "nn.MultiheadAttention, of scaled_dot_product_attention and of regard's own attention, and a softmax that is "
+                "multiplied by values"
             )
         _check_families(families or {}, list(self))
         weights = self.weights_by_site(batch=batch, has_target=target_tokens is not None, families=families or {})
@@ -185,8 +186,8 @@ def capture(
     """Capture the attention weights inside a module.
 
     The function captures `nn.MultiheadAttention`, `scaled_dot_product_attention` and regard's own mechanisms. If the module
-    contains none of regard's mechanisms, it also captures the result of each softmax over the last of three or more axes that
-    is multiplied by another tensor, such as the values.
+    contains none of regard's mechanisms, it also captures the result of each softmax over the last of three or more axes, if
+    this result is then multiplied by another tensor, such as the values.
 
     The module's results stay bit-identical. Weights are recorded before dropout, under the name of the innermost module that
     computed them. The weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time;
@@ -231,8 +232,8 @@ def capture(
         yield caught
     if not ours and not theirs and not caught.calls and names is None:
         raise RequestError(
-            f"capture: there is no nn.MultiheadAttention in this {type(module).__name__}, nor an attention of regard's, and it "
-            "did not call scaled_dot_product_attention or multiply a softmax by values; a model of transformers needs "
+            f"capture: this {type(module).__name__} contains no nn.MultiheadAttention and no mechanism of regard, and it did "
+            "not call scaled_dot_product_attention or multiply a softmax by values; a model of transformers needs "
             "attn_implementation='sdpa' or 'eager'"
         )
 
@@ -250,7 +251,7 @@ def _family(call: Call, *, has_target: bool, is_causal: bool, only_causal: bool)
 def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:
     for name, family in families.items():
         if name not in names:
-            raise RequestError(f"to_record: families names {name!r}, which was not called{nearest(name, names)}")
+            raise RequestError(f"to_record: families names {name!r}, of which no attention was captured{nearest(name, names)}")
         if family not in ("encoder", "decoder", "cross"):
             raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
 

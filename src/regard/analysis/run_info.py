@@ -24,7 +24,7 @@ from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _FIRST = 10
-"""Number of the first symbols of a vocabulary that a description has. `render` shows them if no frequencies were recorded."""
+"""Number of first symbols of a vocabulary that `info` returns; `render` shows them if no frequencies were recorded."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "numpy", "spacy")
 

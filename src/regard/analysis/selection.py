@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.errors import ConfigError, RequestError, nearest
 
 _CHUNK = 1 << 24
-"""Number of weights that are computed at a time (at least one row), to limit the memory beyond that of the kept weights."""
+"""Maximum number of weights that are computed at a time (but at least one row), to limit memory beyond the kept weights."""
 
 
 @dataclass(frozen=True)

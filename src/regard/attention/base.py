@@ -94,7 +94,7 @@ class HeadMaps:
     num_heads: int
     """Number of heads H, the same for queries and keys."""
     rotate: Callable[[Tensor, int], Tensor] | None = None
-    """Function that rotates queries or keys (B,H,T,E) to T successive positions, given the first; None without positions."""
+    """Function of queries or keys (B,H,T,E) and the first of their T positions, which rotates them; None without positions."""
 
 
 _ARGUMENTS = (
@@ -125,7 +125,7 @@ class Attention(Observable, nn.Module, ABC):
 
     sequential: bool = False
     """Whether the queries of a call are computed one after another. If True, `torch.export` needs a fixed number of queries (B
-    and K may be dynamic); export a step with one query.
+    and K may be dynamic), so export a step with one query and call it for each query.
     """
     has_loss: bool = False
     """Whether the mechanism returns its own loss, which is added to the training loss."""
@@ -255,7 +255,8 @@ class Attention(Observable, nn.Module, ABC):
             Context and weights: `context, weights = attention(query, key, value)`.
 
         Raises:
-            ShapeError: If the sizes of an axis or of a mask do not match, a mask is not boolean, or a value has no key.
+            ShapeError: If the sizes of an axis or of a mask do not match, a mask is not boolean, or a value is given without a
+                key.
             ArgumentError: If an argument is unknown or is not a tensor.
         """
         called = type(self).__name__

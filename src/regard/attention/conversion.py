@@ -19,7 +19,7 @@ _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
     """Give the parameters of an `nn.MultiheadAttention` the names of `MultiHead`, before a `MultiHead` loads a state dict.
 
-    The state dict is changed in place. If it has one matrix for query, key and value, the matrix is split into three.
+    The state dict is changed in place. A matrix or bias that holds the parts of query, key and value is split into three.
 
     Args:
         module: The `MultiHead` that loads the state dict.

@@ -111,8 +111,8 @@ class Entmax(nn.Module):
         scale = self.alpha - 1
         if isinstance(scale, Tensor):
             scale = scale.to(torch.promote_types(scores.dtype, torch.float32))
-        # The gradient of a learned scale is finite only if no difference to the highest score is −∞. Those below −1000 are
-        # set to −1000, which changes no weight: the scale is at least 0.01, and only numbers above −1 can get a weight.
+        # The gradient of a learned scale is finite only if no difference from the highest score is −∞. Differences below −1000
+        # are set to −1000, which changes no weight: the scale is at least 0.01, and only numbers above −1 can get a weight.
         z, power = (scale * below_the_highest(scores, mask).clamp(min=-1000)).clamp(min=-2), 1 / scale
         if mask is not None:  # in a row without allowed keys, the search for τ and its gradients need a score of 0
             z = z.where(mask.any(-1, keepdim=True), 0)

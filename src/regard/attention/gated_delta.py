@@ -183,7 +183,7 @@ class GatedDeltaNet(RecurrentHeads):
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
         """Return S_tᵀ q_t for each query, and S after the last key.
 
-        A single position with a `summary` takes one step of the recurrence; other positions are computed in chunks.
+        A single position with a `summary` takes one step of the recurrence. In all other cases, chunks are used.
         """
         if query.shape[2] > 1 or summary is None:
             found, summary = self._by_chunks(query, memory, summary)

@@ -26,7 +26,10 @@ from regard.errors import ConfigError, RequestError
 
 
 def into_latents(heads: Float[Tensor, "B H Q E"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q R"]:
-    """Return U_hᵀ q_h for matrices U_h (`maps`): its product with c_j equals the product of q_h with the key U_h c_j."""
+    """Return the products U_hᵀ q_h with the matrices U_h (`maps`), so that the keys U_h c_j need not be computed.
+
+    The dot product of U_hᵀ q_h and c_j equals that of q_h and the key U_h c_j.
+    """
     return heads @ maps.to(heads.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Build a number of a mechanism that is either fixed or learned, such as b of `SoftmaxSink`."""
+"""Function that builds a number of a mechanism, such as b of `SoftmaxSink`; the number is either fixed or learned."""
 
 import torch
 from torch import nn

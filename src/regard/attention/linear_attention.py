@@ -53,7 +53,7 @@ class LinearAttention(RecurrentHeads):
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
     Like softmax weights, the weights are positive and sum to one, but they are flatter, because they grow with a product
-    and not with its exponential. In a call without weights, `attn_mask` and `reweight`, the cost grows with Q + K and not with
+    and not with its exponential. In a call without weights, `attn_mask` or `reweight`, the cost grows with Q + K and not with
     Q·K: each head keeps the sum S = Σ_t φ(k_t) [v_t; 1]ᵀ, a matrix of D/H × (D/H + 1) numbers, instead of the keys. If `causal`
     is False, all queries read S of all keys, which `prepare` computes. If `causal` is True, query i reads S of the keys up to
     its position, and a decoder's state is S (`SummaryState`).
@@ -134,9 +134,9 @@ class LinearAttention(RecurrentHeads):
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Return the result of each query t, which reads S_t, and S after the last key.
+        """Return head_t = numerator / denominator of S_tᵀ φ(q_t) for each query t, and S after the last key.
 
-        The recurrence computes them for a single position, and products of chunks for several positions.
+        For a single position, both come from one step of the recurrence; for several positions, from matrix products in chunks.
         """
         key, value = self._existing(memory)
         if summary is None:

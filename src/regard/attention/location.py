@@ -118,7 +118,7 @@ class LocationSensitive(HistoryAttention):
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Return v·tanh(W_q q + W_k k + U f + b), f = F ∗ α, where α is `history`, the previous weights (eqs. 8 and 9)."""
+        """Return scale · v·tanh(W_q q + W_k k + U f + b), f = F ∗ α; α is `history`, the previous weights (eqs. 8 and 9)."""
         projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
         if not previous.shape[1]:  # a convolution raises an error for an empty input
             return additive_scores(projected, memory.key, self.score_vector())

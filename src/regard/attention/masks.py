@@ -1,4 +1,4 @@
-"""Build, check, combine and apply masks.
+"""Functions that build, check, combine and apply masks.
 
 A mask is boolean, and True means "may attend". It is never applied by adding a large negative number: −1e10 would overflow in
 float16, and with the most negative finite number, a query without allowed keys would attend to padding.
@@ -117,7 +117,7 @@ def zero_where_not(mask: Bool[Tensor, "..."], output: Float[Tensor, "B Q D"]) ->
     """Return the output with zeros for each query that may not attend to any key in any head.
 
     On a CPU, if every query has an allowed key, the output itself is returned without a copy. On other devices, under the
-    compiler and in transforms of `torch.func`, the mask cannot be read at once, so the output is always copied.
+    compiler and in transforms of `torch.func`, this check would be slow or impossible, so the output is always copied.
     """
     some = mask.any(-1)
     some = (some.any(1) if some.ndim == 3 else some)[..., None]

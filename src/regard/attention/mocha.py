@@ -26,7 +26,7 @@ from regard.shapes import check_shape
 def expected_chunks(
     alignments: Float[Tensor, "B Q K"], scores: Float[Tensor, "B Q K"], chunk_size: int, *, mask: Tensor | None = None
 ) -> Float[Tensor, "B Q K"]:
-    """Return the expected weights of keys in windows: one ends at key k with probability α_ik, and a softmax weights its keys.
+    """Return the expected weight of each key: a window ends at key k with probability α_ik; a softmax weights the keys in it.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), where l and j are keys that the mask allows.
 
@@ -75,8 +75,8 @@ class MoChA(ChunkedAttention, SoftMonotonic):
     positions; masked keys in it get no weight, and earlier keys do not replace them. A row of weights sums to 1 minus the
     probability that the query did not stop at any key.
 
-    `hard()` returns the form for decoding, `HardMoChA`. Both forms give their parameters the same names, so with `soft` a
-    `MoChA`, `HardMoChA(…).load_state_dict(soft.state_dict())` works too.
+    `hard()` returns the form for decoding, `HardMoChA`. Both forms give their parameters the same names. Therefore, if `soft`
+    is a `MoChA`, `HardMoChA(…).load_state_dict(soft.state_dict())` works too.
 
     Reference: Chiu & Raffel 2018, eqs. 17 and 20 to 26.
 

@@ -59,7 +59,7 @@ class HeadModifier(nn.Module):
         return heads
 
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]] | None:
-        """Return keys and values to append to the others, which every query may then attend to; None to append nothing."""
+        """Return keys and values for every query, which are appended to those of the call; None to append nothing."""
         return None
 
     def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:

@@ -11,7 +11,7 @@ probability p_ij = σ(e_ij), and takes the value of the key t_i at which it stop
 
 Masked keys are skipped (p = 0). A query that stops at no key ends the process: all later queries have zero weights too.
 Therefore, a query whose keys are all masked also ends the process. In the soft form, the process ends with some probability at
-each query, and the weights of each later query sum to at most the rest.
+each query, and the weights of the next query sum to at most the probability that the process has not ended yet.
 """
 
 import torch
@@ -135,7 +135,10 @@ class WeightNormAdditive(Additive):
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """Return W_q and scale · g v/‖v‖; see `Attention.linear_score`."""
+        """Return W_q and the vector scale · g v/‖v‖; None without a softmax or with active dropout.
+
+        See `Attention.linear_score`.
+        """
         return self._linear_score(self.query_projection.weight)
 
     def score_vector(self) -> Float[Tensor, " Da"]:

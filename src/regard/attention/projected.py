@@ -159,8 +159,8 @@ class ProjectedHeads(Attention):
     ) -> Float[Tensor, "B H Q K"]:
         """Return the weights of a call with an `attn_mask`; by default, the result of `weights`.
 
-        An `attn_mask` may hide any key from any query, and some mechanisms then need another computation. Otherwise, `mask`
-        hides only keys that do not exist, keys with a bias of −∞ and, if `causal`, later keys.
+        An `attn_mask` may hide any key from any query, and some mechanisms then need another computation. In calls without an
+        `attn_mask`, `mask` hides only keys that do not exist, keys with a bias of −∞ and, if `causal`, later keys.
         """
         return self.weights(query, memory, mask, bias)
 

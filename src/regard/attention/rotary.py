@@ -126,9 +126,9 @@ class YaRNScaling(RotaryScaling):
     original_length: int
     """L, number of positions in training, ≥ 1."""
     fast: float = 32.0
-    """Pairs that turn more often within L positions stay unchanged; β in the paper, > `slow`."""
+    """Number of turns within L positions above which the frequency of a pair stays unchanged; β in the paper, > `slow`."""
     slow: float = 1.0
-    """Frequencies of pairs that turn less often within L positions are divided by s; α in the paper, > 0."""
+    """Number of turns within L positions below which the frequency of a pair is divided by s; α in the paper, > 0."""
 
     constant = True
 

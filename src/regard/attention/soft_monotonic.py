@@ -101,8 +101,8 @@ class SoftMonotonic(MonotonicAttention):
     query; see `expected_alignments` for the cost. A row of weights sums to 1 minus the probability that the query stopped at no
     key.
 
-    `hard()` returns the form for decoding, `HardMonotonic`. Both forms give their parameters the same names, so with `soft` a
-    `SoftMonotonic`, `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
+    `hard()` returns the form for decoding, `HardMonotonic`. Both forms give their parameters the same names. Therefore, if
+    `soft` is a `SoftMonotonic`, `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
 
     Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is from appendix G.
 

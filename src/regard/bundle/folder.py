@@ -72,7 +72,7 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
 
     Args:
         folder: Folder of a trained model.
-        name: Name of the file. Check a name that comes from another file before, because it could lead out of the folder.
+        name: Name of the file. If the name comes from another file, check it first: it could lead out of the folder.
         largest: Maximum size in bytes.
 
     Raises:

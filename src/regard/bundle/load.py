@@ -212,7 +212,7 @@ def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, c
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Convert errors that occur while a model is built into a BundleError that names its folder."""
+    """Raise a BundleError, which names the model's folder, for errors that occur while the model is built."""
     try:
         yield
     except BundleError:

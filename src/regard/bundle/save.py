@@ -51,7 +51,7 @@ def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: s
     """
     _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:
-        _check_weights(Path(folder), weights)  # check again: only from here on, no run can replace the model
+        _check_weights(Path(folder), weights)  # check again: a run could replace the model until this block began
         disk.write(stage / name, render_json({**found, "weights": weights}))
 
 

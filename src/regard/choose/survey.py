@@ -21,7 +21,7 @@ from regard.text.split import Hashes, hash_pairs, hash_texts
 from regard.text.tokenizers.resolve import is_tokenised
 
 SAMPLE_SIZE = 20_000
-"""Maximum size of the sample in which letters and words are examined; mean lengths are computed from all texts."""
+"""Maximum number of texts in the sample whose letters and words are examined; mean lengths are computed from all texts."""
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """First words of the Unicode names of letters in writing systems that put no spaces between words, such as Chinese."""
 

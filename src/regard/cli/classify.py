@@ -113,5 +113,5 @@ def _render(found: "Classification", options: argparse.Namespace, several: bool)
 
 
 def _in_line(label: str) -> str:
-    """Replace tabs and line ends, which labels from a table can contain, with single spaces."""
+    """Replace each run of whitespace with one space, and strip the ends: labels from a table can contain tabs and line ends."""
     return " ".join(label.split())

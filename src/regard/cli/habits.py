@@ -12,7 +12,7 @@ from typing import Literal
 import yaml
 
 Answer = str | Mapping[str, str]
-"""Text that names regard's option, command or task: one for all tasks, or one for each task that has one."""
+"""Text that names regard's option, command or task: a single text for all tasks, or a text for each task that has an answer."""
 
 _MODEL = ("model", "path", "checkpoint", "ckpt", "m", "model_path", "model_name_or_path", "checkpoint_path", "load_model")
 
@@ -41,7 +41,7 @@ def find_setting(option: str, task: str) -> str:
 
 
 def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    """Return regard's answer to an option of another tool that uses a trained model; empty for no answer.
+    """Return regard's answer to another tool's option for the use of a trained model; empty if there is none.
 
     Args:
         option: The option as it was typed, such as `--beam_size`.

@@ -98,7 +98,7 @@ def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | Non
     if options.heads is None:
         return None
     if not options.to:
-        raise RequestError("look: --heads is for a file: name one with --to, such as --to heads.png")
+        raise RequestError("look: --heads draws into a file; name it with --to, such as --to heads.png")
     families = list(dict.fromkeys(site.partition(".")[0] for site in sites if "." in site))
     if not families:
         raise RequestError(

@@ -23,8 +23,8 @@ def print_lines(rows: Iterable[tuple[int, str]], report: ReadingReport) -> None:
 
     Args:
         rows: Pairs of a line number of the file, from 1 and in ascending order, and the text to print for this line.
-        report: Report on the lines of the file, which is complete after the last row. It is printed on standard error if lines
-            were skipped.
+        report: Report on the lines of the file. It is complete only after the last row was read, and it is printed on standard
+            error if lines were skipped.
     """
     printed = 0
     for line, text in rows:

@@ -10,7 +10,7 @@ from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Resume a run or a cross-validation, with changed settings if any are given."""
+    """Resume a run, with changed settings if any are given, or a cross-validation."""
     from regard.cli.train import say_what_next, split_settings
 
     parser = Parser(

@@ -55,9 +55,10 @@ def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
     """Build the configuration that a command line describes; settings that are not given have their default values.
 
     Raises:
-        ConfigError: If a setting is unknown or has an invalid value.
-        RequestError: If an option is unknown or has no value, a preset, file or model is for another task, or there is nothing
-            to train on.
+        ConfigError: If a setting is unknown or has an invalid value, or a teacher is for another task.
+        RequestError: If an option is one of another tool or has no value, `--from` and `--preset` are both given, one of them
+            or the file of settings is for another task, or there is nothing to train on.
+        BundleError: If the folder of a model to start from, or of a teacher, contains no trained model.
     """
     layers, preset = _read_layers(task, arguments)
     return _with_folder(load_config(*layers), preset)
@@ -71,6 +72,7 @@ def complete_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: As for `read_arguments`.
         RequestError: As for `read_arguments`.
+        BundleError: As for `read_arguments`.
         DataError: If the data cannot be read.
     """
     layers, preset = _read_layers(task, arguments)
@@ -148,7 +150,7 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
     other = find_other_name(task)
     meant = f"; did you mean '{other}'?" if other else nearest(task, task_names())
     return RequestError(
-        f"train: nothing is named '{task}'{meant}; expected one of: {', '.join(task_names())} (`regard train --help` explains)"
+        f"train: there is no task '{task}'{meant}; expected one of: {', '.join(task_names())} (`regard train --help` explains)"
     )
 
 

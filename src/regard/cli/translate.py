@@ -184,7 +184,7 @@ def _sampling(options: argparse.Namespace) -> "Sampling | None":
 
 
 def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, str, list[str]]:
-    """Return the text of a line, the prefix and the constraints of its translation.
+    """Return the text of a line, and the prefix and the constraints of its translation.
 
     Raises:
         RequestError: If the line should be a JSON object (`--requests`), but is not a valid one.

@@ -40,7 +40,7 @@ _RANGES = {
     ),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
-    "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # a text has at most 65,536 characters
+    "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # a sentence or labelled text has at most 65,536 characters
     "batch_tokens": Range("from 1 to 1048576", low=1, high=1 << 20),
     "length_penalty": Range("from 0 to 10", high=10),
     "size": Range("5 or more (four are special symbols)", low=5),

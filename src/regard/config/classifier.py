@@ -114,8 +114,8 @@ class CountedClassifierConfig(Settings):
     max_ngram: int = 2
     """Maximum number of words in an n-gram; 1 for single words only."""
     num_buckets: int = 524288
-    """Number of rows of the table into which n-grams of two and more words are hashed; fewer if there are more than 32 labels.
-    Each row keeps only one n-gram.
+    """Number of rows of the table into which n-grams of two and more words are hashed, but at most 16,777,216 divided by the
+    number of labels. Each row keeps only one n-gram.
     """
     shrinkage: float = 0.1
     """Weight λ of the penalty that keeps the learned factors of the log-count ratios near 1, their value in naive Bayes. The

@@ -110,7 +110,7 @@ class LabelledDataConfig(FileSettings):
     vectors: str = ""
     """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
     vectors_size: int = 0
-    """Width of the word vectors; 0 without `vectors`. regard sets it when it reads the file; do not set it."""
+    """Width of the word vectors from which the embedding started; 0 if there were none. regard sets this; do not set it."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
     file for each label, with one text per line, or one folder for each label, with one text per file.

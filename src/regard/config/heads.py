@@ -159,7 +159,7 @@ class LinearAttentionConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GatedDeltaNetConfig(HeadsConfig):
-    """A memory matrix that decays over time, and in which each key overwrites part of its old value (Yang et al. 2025)."""
+    """A memory matrix that decays over time; each key overwrites a part of the value stored for it (Yang et al. 2025)."""
 
     kind: Literal["gated_delta_net"] = "gated_delta_net"
 

@@ -283,7 +283,7 @@ def kinds_of(hint: Any) -> dict[str, type]:
 
 
 def setting_names(cls: type, path: str = "") -> Iterator[str]:
-    """Yield the dotted names of all settings, including those of every kind; a name that several kinds have occurs again."""
+    """Yield the dotted names of all settings, also those of every kind; a name that several kinds share is yielded again."""
     for name, hint in field_types(cls).items():
         full = f"{path}.{name}" if path else name
         parts = list(kinds_of(hint).values()) or ([hint] if isinstance(hint, type) and is_dataclass(hint) else [])

@@ -1,4 +1,4 @@
-"""Settings of mechanisms with earlier weights, a window or a scan; `config.attention` and `config.heads` have the others."""
+"""Settings of mechanisms that use earlier weights, a window or a scan; see `config.attention` and `config.heads` for others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -115,7 +115,7 @@ class LocalMonotonicConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalPredictiveConfig(AttentionConfig):
-    """Attention within a window around a predicted position, multiplied by a Gaussian (Luong et al. 2015, local-p)."""
+    """Attention within a window around a predicted position; a Gaussian multiplies the weights (Luong et al. 2015, local-p)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"window": COUNT, "position_size": NOT_NEGATIVE}
 

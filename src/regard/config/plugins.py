@@ -21,7 +21,7 @@ def entry_names(group: str) -> set[str]:
 
 
 def find_entries(group: str, name: str) -> list[EntryPoint]:
-    """Return the entry points with a name, one for each package that offers it, without importing a package."""
+    """Return the entry points with a given name, one for each package that offers it, without importing a package."""
     return list(entry_points(group=group, name=name))
 
 

@@ -86,7 +86,7 @@ class MultiHeadPoolingConfig(ScoredPoolingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanPoolingConfig(PoolingConfig):
-    """Equal weights for all states, as a baseline that shows how much attention improves the scores."""
+    """Equal weights for all states, as a baseline that shows how much attention improves the results."""
 
     kind: Literal["mean"] = "mean"
 

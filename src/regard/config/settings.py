@@ -92,7 +92,7 @@ class Family(Settings, ABC):
         """Return a mapping of each `kind` of the family to its class.
 
         Raises:
-            ConfigError: If two classes with different names have the same kind.
+            ConfigError: If two classes with different full names (module and class) have the same kind.
         """
         found: dict[str, type[Family]] = {}
         for each in _descendants(cls):

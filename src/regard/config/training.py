@@ -61,7 +61,7 @@ class PlateauConfig(Settings):
     patience: int = 1
     """Maximum number of consecutive validations without improvement; one more reduces the learning rate."""
     minimum: float = 1e-6
-    """Smallest learning rate to which it is reduced."""
+    """Smallest value to which the learning rate is reduced."""
 
 
 ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | LinearDecayConfig | PlateauConfig
@@ -101,8 +101,8 @@ class TrainingConfig(Settings):
     """Number of batches per update."""
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     """Optimizer. `muon` makes steps of equal length in all directions of a hidden matrix (Jordan et al. 2024), and uses
-    AdamW for embeddings, output layer, vectors and recurrent layers. With `muon`, a Transformer needs half as many updates as
-    with `adam`; set two to four times the learning rate.
+    AdamW for embeddings, the output layer, vectors such as biases, and recurrent layers. With `muon`, a Transformer needs half
+    as many updates as with `adam`; set two to four times the learning rate.
     """
     learning_rate: float = 1e-3
     """Peak learning rate of the schedule."""
@@ -130,7 +130,7 @@ class TrainingConfig(Settings):
     cuda_graphs: bool = True
     """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, which is
     several times as fast. It has an effect only for regard's own translators and language models, if they train in one process,
-    always read gold words, and train no attention weights (`data.alignments`, `coverage`).
+    always read gold words, and have no loss on attention weights (`data.alignments`, `coverage`).
     """
     deterministic: bool = True
     """Whether a GPU uses deterministic operations where PyTorch has them, so that a resumed run ends with the same bits. The

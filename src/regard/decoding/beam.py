@@ -81,7 +81,7 @@ def beam_search(
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
 
     Returns:
-        For each sentence up to `n_best` hypotheses: finished ones first, then those that were cut at the limit, each by
+        For each sentence up to `n_best` hypotheses: finished ones first, then those that were cut at the limit, both by
         decreasing score; of equal scores, the one that ended earlier comes first. There are fewer than `n_best` only if the
         search finds fewer different ones.
 

@@ -37,8 +37,8 @@ def best_words(
     Args:
         logits: Scores before the softmax; −∞ for a word that cannot follow. They are not changed.
         count: Number of words to find, apart from padding and the start symbol.
-        forced: For each sentence the only word that may follow, or padding if any word may follow; None if this holds for all
-            sentences. A forced word comes first in the result; the other words have log probability −∞.
+        forced: For each sentence the only word that may follow, or padding if any word may follow; None if any word may follow
+            in all sentences. A forced word comes first in the result; the other words have log probability −∞.
 
     Returns:
         Log probabilities in float32, and the words. C is `count` + 2, but at most V.
@@ -89,7 +89,7 @@ def best_continuations(
     """
     num_runs = logits.shape[-1] // _RUN
     if forced is not None or logits.device.type != "cpu" or num_runs <= 2 * count:
-        more = int(end_cost is not None)  # one more word, in case the end symbol ranks behind it after its cost
+        more = int(end_cost is not None)  # one more word, because the end symbol may rank lower once its cost is subtracted
         log_probabilities, words = best_words(logits, count + more, forced=forced)
         found, place = _best((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
         return place // words.shape[2], words.flatten(1).gather(1, place), found
@@ -114,7 +114,7 @@ def best_continuations(
 def _best(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: Float[Tensor, " B"] | None
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Return the `count` best log probabilities and their positions; `end_cost` affects only which are the best."""
+    """Return the `count` best log probabilities and their positions; `end_cost` affects the ranking, but not the values."""
     place = less_end_cost(values, words, end_cost).topk(min(count, values.shape[1]), 1).indices
     return values.gather(1, place), place
 

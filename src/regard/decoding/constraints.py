@@ -163,7 +163,7 @@ class Constrained:
         """
         values, words = best_words(logits, self.beam_size + 1, forced=forced)
         wanted = self._phrases.next_words(self._now)
-        if forced is not None:  # a forced unknown symbol is not the one of a phrase: they replace different words
+        if forced is not None:  # a forced unknown symbol and one in a phrase replace different words
             wanted = wanted.masked_fill((forced == UNKNOWN)[:, None, None], PAD)
         extra = torch.cat((wanted, wanted.new_full((*wanted.shape[:2], 1), END)), -1)
         added = log_probabilities_of(logits, extra).masked_fill(extra == PAD, -torch.inf)

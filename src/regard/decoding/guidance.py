@@ -25,8 +25,8 @@ class Guidance:
     prefixes: Sequence[Sequence[int]]
     """For each sentence, ids of the words that its target must begin with; an empty list for none."""
     phrases: Sequence[Sequence[Sequence[int]]]
-    """For each sentence, phrases that its target must contain, as ids of one or more words. They must not overlap, and a phrase
-    given twice must occur twice.
+    """For each sentence, phrases that its target must contain, as ids of one or more words. In the target, they do not overlap,
+    and a phrase given twice occurs twice.
     """
     continues: Bool[Tensor, " V"] | None = None
     """True for tokens that continue the previous word; None if there are none. Such a token may not follow a phrase, because it

@@ -28,7 +28,7 @@ _MOST = 1000
 _NUCLEUS = 256
 """Number of most probable words that are sorted first for `top_p`; they nearly always contain all words that it allows."""
 _COLDEST = 1e-30
-"""Lowest temperature that is computed with; lower ones are raised to it, because scores would overflow in float32. At this
+"""Lowest temperature in computations. It replaces lower temperatures, with which scores would overflow in float32. At this
 temperature, only the most probable word is drawn.
 """
 _BLOCK_ROWS = 64

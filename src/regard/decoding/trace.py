@@ -103,9 +103,9 @@ class Trace:
         for each in found:
             if not each or any(hypothesis.log_probability == -np.inf for hypothesis in each):
                 raise RequestError(
-                    "the model gives probability 0 to every target of a sentence with the required prefix and phrases "
-                    "and without the forbidden words; relax these requirements (if there are none, the model's scores are not "
-                    "finite, because its weights are damaged)"
+                    "for at least one sentence, the model gives probability 0 to every target that has the required prefix and "
+                    "phrases and none of the forbidden words; relax these requirements (if there are none, the model's scores "
+                    "are not finite, because its weights are damaged)"
                 )
         return found
 

@@ -43,7 +43,7 @@ def _second(
 
 
 def subordinate(random: Random) -> Pattern:
-    """Draw a pattern with a main and a subordinate clause: weil, obwohl, wenn, als, während, bevor or nachdem."""
+    """Draw a pattern with a main clause before or after one with weil, obwohl, wenn, als, während, bevor or nachdem."""
     tense = random.choice(("present", "present", "past", "past", "pluperfect"))
     main, behind = "past" if tense == "pluperfect" else tense, random.random() < 0.55
     slots, clause = draw_clause(random, main if behind else tense, _SHORT, negation=0.1)
@@ -59,14 +59,14 @@ def subordinate(random: Random) -> Pattern:
 
 
 def reason(random: Random) -> Pattern:
-    """Draw a pattern whose reason is a state of the subject ("because she is tired"): er, sie or es by its gender."""
+    """Draw a pattern with a weil or obwohl clause about the subject, named by a pronoun: "because she is tired"."""
     tense = draw_tense(random, "present", "past")
     slots, clause = draw_clause(random, tense, Choice(DEED_SHAPES, adjective=0.25), negation=0.1)
     return _with_reason(random, slots, clause, tense, "s", draw.PERSONS)
 
 
 def reason_of_object(random: Random) -> Pattern:
-    """Draw a pattern whose reason is a state of the object ("because it is new"): er, sie or es by its gender."""
+    """Draw a pattern with a weil or obwohl clause about the object, named by a pronoun: "because it is new"."""
     tense = draw_tense(random, "present", "past")
     group, used = random.choice(
         ((draw.THINGS, verbs.THING_VERBS), (draw.FOODS, verbs.FOOD_VERBS), (draw.TEXTS, verbs.TEXT_VERBS))

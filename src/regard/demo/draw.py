@@ -144,7 +144,7 @@ def surroundings(random: Random, *, adjective: float) -> Table:
 
 
 def places(random: Random, *, direction: bool = False, adjective: float = 0.3) -> Table:
-    """Return a table of phrases that say where or with whom something happens or, if `direction`, to where or whom one goes."""
+    """Return a table of phrases that say where or with whom something happens or, if `direction`, where or to whom one goes."""
     weights = {"room": 0.5, "shore": 0.2, "person": 0.2} | ({} if direction else {"home": 0.05, "building": 0.15})
     choice = pick(random, weights)
     if choice == "home":

@@ -112,7 +112,7 @@ def finite(tense: str, negated: bool, *, by: str = "s") -> Verbs:
 
 
 def imperative(used: tuple[Verb, ...], negation: str) -> Slot:
-    """Return a slot of verbs in the informal imperative, without verbs that have no sensible imperative."""
+    """Return a slot that is filled with a verb in the informal imperative; verbs of `INVOLUNTARY` are left out."""
     return Slot("v", (imperative_table(tuple(verb for verb in used if verb not in verbs.INVOLUNTARY), negation),))
 
 

@@ -126,7 +126,8 @@ def _tables(domain: str, polarity: int, special: bool) -> dict[str, tuple[tuple[
 
 
 class Pattern:
-    """A sequence of slots whose words a text's number chooses: one digit for each slot with several words (a mixed radix).
+    """A sequence of slots. The number of a text has one digit for each slot with several words (a mixed radix), which chooses
+    the word.
 
     All alternatives of a slot have the same number of words, so the positions of the decisive words are the same in all texts.
     """

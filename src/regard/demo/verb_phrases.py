@@ -16,7 +16,8 @@ from regard.demo.inflection import (
 from regard.demo.phrases import Table, build_table
 from regard.demo.verbs import Verb
 
-# tense → English words before the verb ({s} becomes s in the third person singular), and the German modal verb or its past
+# tense → English words before the verb ({s} becomes s in the third person singular), and the German verb that goes with the
+# infinitive: a modal verb, its past, or werden
 MODALS = {
     "can": ("can|#x", "können"),
     "must": ("must|#x", "müssen"),

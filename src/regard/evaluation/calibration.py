@@ -115,7 +115,7 @@ def calibration(
 def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"] | Shaped[np.ndarray, "N C"]) -> float:
     """Return the T that minimises the negative log likelihood of p = softmax(z / T) or sigmoid(z / T) for logits z.
 
-    The sigmoid is for texts that can have several labels. This loss is convex in 1/T, so bisection by the sign of its slope
+    The sigmoid is for texts that can have several labels. The loss is convex in 1/T, so bisection by the sign of its slope
     finds the only minimum. Differs from the paper: for n texts, the target of the correct label is 1 − 1/(n+2) instead of 1,
     and the other labels share the rest (Platt 1999, eq. 7; for several labels, n counts the pairs of a text and a label).
     Without this smoothing, T would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20.

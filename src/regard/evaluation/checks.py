@@ -23,7 +23,7 @@ def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
 
 
 def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> None:
-    """Raise an error if arrays (N,C) of label indicators differ in shape, are empty, or contain values other than 0 and 1."""
+    """Raise an error if label indicators are not (N,C), differ in length, are empty, or have values other than 0 and 1."""
     _check_lengths(caller, indicators)
     for name, array in indicators.items():
         if array.ndim != 2 or array.shape[1] != num_labels:

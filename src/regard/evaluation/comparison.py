@@ -27,8 +27,8 @@ class McNemar:
     """Number of texts that only the first model predicts correctly."""
     only_second: int
     p: float
-    """Two-sided p-value: probability that the two numbers are at least as unequal if, on each text that only one model
-    predicts correctly, both models are equally likely to be that one.
+    """Two-sided p-value: probability that the two numbers would differ at least this much if, on each text that only one model
+    predicts correctly, each model were equally likely to be the correct one.
     """
 
     def to_dict(self) -> dict[str, Any]:

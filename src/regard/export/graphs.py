@@ -36,7 +36,7 @@ class Graph:
     dynamic: str = "BSNT"
 
     def describe(self) -> dict[str, Any]:
-        """Return the name of the file, and the names, types and axes of its inputs and outputs, for the folder's manifest."""
+        """Return the file name, the inputs (name, type and axes) and the outputs (name and axes), for the folder's manifest."""
         inputs = [
             {"name": name, "type": str(self.example[name].dtype).removeprefix("torch."), "axes": self._sizes(name)}
             for name in self.axes

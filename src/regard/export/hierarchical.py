@@ -53,7 +53,7 @@ class HierarchicalGraph(nn.Module):
         return model.output(document), pool, *found
 
     def _numbers(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Return the number of each token's sentence in its text, from 0, split as in `cut_sentences`; 0 for padding."""
+        """Return the number of each token's sentence in its text, from 0 (sentences as in `cut_sentences`); 0 for padding."""
         ends = self.model.ends_sentence[tokens]  # type: ignore[index]
         position = torch.arange(tokens.shape[1])
         begins = nn.functional.pad(ends[:, :-1] & ~ends[:, 1:], (1, 0)) | (position == 0)

@@ -1,7 +1,7 @@
 """Trained models on the Hugging Face hub.
 
-Wherever regard reads a model's folder, `hf://user/name@revision` can be given instead. Loading uses the network only for names
-that begin with `hf://`, and only if no local file or folder has the name.
+`regard.load`, `regard.pipeline` and the commands that use a trained model accept `hf://user/name@revision` instead of a folder.
+Loading uses the network only for names that begin with `hf://`, and only if no local file or folder has the name.
 """
 
 from regard.hub.address import Address, is_address

@@ -51,7 +51,7 @@ def is_address(name: str | Path) -> bool:
 
 
 def client() -> Any:
-    """Return a client for the hub whose URL is in the variable HF_ENDPOINT, or for the public hub if it is not set."""
+    """Return a client for the hub at the URL in the environment variable HF_ENDPOINT; if it is not set, for the public hub."""
     from huggingface_hub import HfApi
 
     from regard.version import __version__

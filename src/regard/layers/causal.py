@@ -37,7 +37,7 @@ class CausalLayer(EncoderLayer):
         feed_forward_residual: Residual connection of the feed-forward part.
 
     Raises:
-        ConfigError: If the attention is not causal, or its queries, keys and context have different widths.
+        ConfigError: If the attention is not causal, or its queries, keys, values and context have different widths.
     """
 
     attention: MultiHead
@@ -75,7 +75,7 @@ class CausalLayer(EncoderLayer):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the parts of this layer if `step` computes exactly what `LayerParts` describes, else None."""
+        """Return the modules of this layer for code that runs them instead of `step`; None if `step` differs from this."""
         own = self.attention.head_maps()
         if own is None:
             return None
@@ -124,6 +124,6 @@ class CausalDecoder(TransformerEncoder):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the parts of this decoder if `step` computes exactly what `DecoderParts` describes, else None."""
+        """Return the modules of this decoder for code that runs them instead of `step`; None if `step` differs from this."""
         layers = [cast(CausalLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)

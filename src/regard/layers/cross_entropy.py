@@ -270,5 +270,5 @@ class _ChunkedPass:
 
 
 def _rows(limit: int) -> int:
-    """Return `limit` rounded down to a multiple of `ROW_ALIGNMENT`; smaller limits are not rounded, but become at least 1."""
+    """Return `limit`, rounded down to a multiple of `ROW_ALIGNMENT` unless it is smaller than that, but at least 1."""
     return max(1, limit - limit % ROW_ALIGNMENT if limit >= ROW_ALIGNMENT else limit)

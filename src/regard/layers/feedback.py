@@ -44,7 +44,7 @@ class FeedbackInputs:
     bias_hh: Tensor
     """Bias of the map from the state to the gates, (G·H,)."""
     keys: Tensor
-    """Keys of the source, as returned by `Attention.prepare`, (B,S,A)."""
+    """Keys of the source: `key` of the memory that `Attention.prepare` returns, (B,S,A)."""
     values: Tensor
     """Values of the source, multiplied by F (attend first) or C (cell first; see the module), (B,S,P)."""
     query_weight: Tensor

@@ -34,7 +34,7 @@ class SinusoidalPositions(nn.Module):
 
 
 def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | None = None) -> Float[Tensor, "T D"]:
-    """Return the vectors p_t of `SinusoidalPositions` from t = `start` on, in float64, so that only their use rounds them."""
+    """Return the vectors p_t of `SinusoidalPositions` from t = `start` on, in float64; they are rounded only when used."""
     position = torch.arange(start, start + length, device=device, dtype=torch.float64)
     rate = 10_000.0 ** (-torch.arange(0, size, 2, device=device, dtype=torch.float64) / size)
     angle = position[:, None] * rate

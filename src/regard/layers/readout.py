@@ -78,7 +78,8 @@ class AttentionalReadout(Readout):
 class DeepReadout(Readout):
     """tanh(C c + W_h o + E y + b), with the context c, the cell's output o, and the embedding y: a deep output.
 
-    Reference: Bahdanau et al. 2015, appendix A.2.2, with maxout instead of tanh.
+    Reference: Bahdanau et al. 2015, appendix A.2.2.
+    Differs from the paper: tanh instead of maxout.
     """
 
     def __init__(self, hidden_size: int, *, context_size: int, embedding_size: int, size: int) -> None:

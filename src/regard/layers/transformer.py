@@ -265,7 +265,7 @@ class DecoderLayer(nn.Module):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the parts of this layer if `step` computes exactly what `LayerParts` describes, else None."""
+        """Return the modules of this layer for code that runs them instead of `step`; None if `step` differs from this."""
         own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
         if own is None or across is None:
             return None
@@ -331,7 +331,7 @@ class TransformerDecoder(nn.Module):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the parts of this decoder if `step` computes exactly what `DecoderParts` describes, else None."""
+        """Return the modules of this decoder for code that runs them instead of `step`; None if `step` differs from this."""
         layers = [cast(DecoderLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)
 

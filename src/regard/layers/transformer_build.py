@@ -169,10 +169,10 @@ def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
 def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float) -> None:
     """Scale the initial weights in the layers of a stack, as the order of their norms requires.
 
-    Only `MultiHead`, `FeedForward` and `GatedFeedForward` are scaled; they are the parts in the following. Order `deep`: the
-    weights of value, output and feed-forward maps are multiplied by β = `gain`. Order `pre`: the weights of the last map of
-    each part are divided by √P, for P parts in the stack, so that a deeper stack does not have a larger variance in the
-    residual stream. Order `post`: the weights, drawn by Xavier's method, stay unchanged. Only `deep` uses `gain`.
+    Only parts of the types `MultiHead`, `FeedForward` and `GatedFeedForward` are scaled. Order `deep`: the weights of value,
+    output and feed-forward maps are multiplied by β = `gain`. Order `pre`: the weights of the last map of each such part are
+    divided by √P, for P such parts in the stack, so that a deeper stack does not have a larger variance in the residual stream.
+    Order `post`: the weights, drawn by Xavier's method, stay unchanged. Only `deep` uses `gain`.
 
     Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
     """

@@ -42,8 +42,8 @@ def build_translator(
         attention: Your own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, the configuration is for another kind of model, the preset is unknown or for another
-            task, or `attention` is given for a Transformer.
+        ConfigError: If sizes do not match, the alignment layer or head does not exist, the configuration is for another kind of
+            model, the preset is unknown or for another task, or `attention` is given for a Transformer.
     """
     model: ModelConfig = _model_config(config, "translation")
     match model:
@@ -79,8 +79,9 @@ def build_classifier(
         pooling: Your own pooling, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, the configuration is for another kind of model, the preset is unknown or for another
-            task, or `pooling` is given for a model that does not have exactly one pooling.
+        ConfigError: If sizes do not match, an id of `sentence_ends` is not in the vocabulary, the configuration is for another
+            kind of model, the preset is unknown or for another task, or `pooling` is given for a model that does not have
+            exactly one pooling.
     """
     return _build_classifier(
         _model_config(config, "classification"),

@@ -27,7 +27,7 @@ class RecurrentParts:
     layers: tuple[CellWeights, ...]
     """The weights of each layer's step."""
     readout_maps: ReadoutMaps | None
-    """The linear maps of the readout; None if the readout has another formula than `ReadoutMaps`."""
+    """The linear maps of the readout; None if the readout computes something other than the formula of `ReadoutMaps`."""
     readout: nn.Module
     with_parts: Callable[[Sequence[nn.Module], nn.Module], Any]
     """Function that builds a decoder with other layers and another readout; see `RecurrentDecoder.with_parts`."""

@@ -10,7 +10,7 @@ def share_batches(batches: Sequence[np.ndarray], rank: int, world_size: int) -> 
     """Return one process's part of the batches of an update; each example belongs to exactly one process.
 
     If possible, processes take whole batches, which keeps batches large. If n processes share a batch, each takes every n-th
-    example, so that their lengths are similar and the numbers of examples differ by at most one.
+    example, so that all n processes have examples of similar lengths, and their numbers of examples differ by at most one.
 
     Args:
         batches: The batches of the update, as arrays of indices of examples.

@@ -102,7 +102,7 @@ class Team:
         says = "" if wrong is None else f"{wrong} is {facts[wrong]!r:.200} in process {self.ranks.rank}"
         if self.largest(int(wrong is not None))[0]:
             raise ConfigError(
-                f"the {self.size} processes do not have the same task: {says or 'see the message of another process'}"
+                f"the {self.size} processes differ: {says or 'see the message of another process'}"
                 f"{f', and {theirs.get(wrong)!r:.200} in process 0' if wrong else ''}; {advice}"
             )
 

@@ -110,7 +110,7 @@ def from_huggingface(
         special: Tokens that belong to no word; see `join_subwords`.
         source_text: The original text; by default its words joined by spaces.
         target_text: The original target; by default its words joined by spaces.
-        target_is_read: Whether `target_tokens` are the words that the decoder reads (`decoder_input_ids`), not those that it
+        target_is_read: Whether `target_tokens` are the tokens that the decoder reads (`decoder_input_ids`), not those that it
             predicts.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
 
@@ -140,7 +140,7 @@ def from_huggingface(
             "attn_implementation='eager', because the fused implementations return no weights"
         )
     if target_tokens is None and {"decoder", "cross"} & found.keys():
-        raise RequestError("from_huggingface: the output comes from an encoder–decoder: give its target_tokens, too")
+        raise RequestError("from_huggingface: the output has decoder_attentions or cross_attentions; give target_tokens, too")
     if target_tokens is None and all_causal(weights):
         weights = {f"decoder.{site.partition('.')[2]}": layer for site, layer in weights.items()}
         tokens, target_tokens, target_is_read = (), tokens, True
@@ -175,11 +175,11 @@ def all_causal(weights: Mapping[str, np.ndarray]) -> bool:
 
 
 def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
-    """Return the row of the batch to read for each family (`encoder`, `decoder`, `cross`).
+    """Return for each family (`encoder`, `decoder`, `cross`) the number of the batch's row to read.
 
-    After a beam search, this is a list with a row for each step, because the row of a hypothesis changes: `beams[h, step]` is
-    the row that hypothesis h continued at this step; it is negative after the end. An encoder that a decoder attends to ran
-    only once, so it has a single row.
+    Without a beam search, this is `batch`. In a beam search, a hypothesis moves between the rows: at each step, it continues
+    the row `beams[h, step]`, which is negative after its end. Then a family has a list with one row for each step before the
+    end. The encoder of a model with a decoder runs only once, so it has a single row.
     """
     if beams is None:
         return dict.fromkeys(found, batch)

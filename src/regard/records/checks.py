@@ -32,8 +32,8 @@ def fields(data: object, where: str, *, newest: int, known: Collection[str], nee
     version = data.get("format_version")
     if type(version) is not int or not 1 <= version <= newest:
         raise DataError(
-            f"{where}: format_version is {version!r}, this regard reads 1 to {newest}: "
-            "either this is not a record, or a newer regard wrote it"
+            f"{where}: format_version is {version!r}, but this version of regard reads 1 to {newest}: "
+            "either this is not a record, or a newer version of regard wrote it"
         )
     for name in data.keys() - set(known):
         raise DataError(f"{where}: a record has no field {name!r}{nearest(name, known)}")
@@ -140,7 +140,7 @@ def number(name: str, value: Any) -> float:
 
 
 def probabilities(values: object) -> dict[str, float]:
-    """Check and return the probability of each label. Values up to 1.0001, which rounding can cause, become 1."""
+    """Check and return the probability of each label. Values from 1 to 1.0001, which rounding can cause, become 1."""
     if not isinstance(values, Mapping) or not all(isinstance(label, str) for label in values):
         shown = repr(values)
         raise DataError(f"probabilities must map labels to numbers, got {shown if len(shown) < 80 else shown[:77] + '…'}")

@@ -112,8 +112,8 @@ class AttentionRecord:
             self._set("note", NOTE)
         if self.format_version not in range(1, FORMAT_VERSION + 1):
             raise DataError(
-                f"AttentionRecord: format_version is {self.format_version!r}, this regard reads up to {FORMAT_VERSION}: "
-                "install a newer one"
+                f"AttentionRecord: format_version is {self.format_version!r}, expected a whole number from 1 to "
+                f"{FORMAT_VERSION}; if a newer version of regard wrote the record, install that version"
             )
         self._set("format_version", 3 if self.target_is_read else 2 if self.probabilities else 1)
         if not isinstance(self.weights, Mapping) or not self.weights:
@@ -289,8 +289,8 @@ class AttentionRecord:
         site = self.site(site)
         if views.sides(site) != ("target", "source"):
             raise RequestError(
-                f"links between source and output were requested for site {site!r}, which is within one side; use "
-                "a site from the output to the source, such as 'cross'"
+                f"links between source and output were requested for site {site!r}, whose rows and columns are "
+                "words of the same side; use a site from the output to the source, such as 'cross'"
             )
         return views.links(self.matrix(site, head, step=step), threshold)
 
@@ -411,8 +411,8 @@ class AttentionRecord:
         """Draw a heatmap, a grid of heads, or the coloured words of a classification. A notebook shows the returned figure.
 
         Args:
-            site: The site to draw; by default as for `matrix`. The beginning of several names, such as `encoder`, draws all
-                heads of these sites.
+            site: The site to draw; by default as for `matrix`, but if all sites are of one kind, such as `decoder.0` and
+                `decoder.1`, all their heads. The beginning of several names, such as `encoder`, draws all heads of these sites.
             head: The head to draw, from 0; by default the mean over heads.
             title: Text above the picture.
             special: As for `save`.

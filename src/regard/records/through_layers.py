@@ -61,7 +61,8 @@ def rollout_across(
         A float64 matrix whose rows sum to one, or to zero if the source has no share.
 
     Raises:
-        ShapeError: If the numbers of D and C differ, there are none, or D are not square or differ in size.
+        ShapeError: If `own` and `across` are empty or differ in length, or the matrices of `own` are not all square and of
+            one size.
 
     Reference:
         Abnar and Zuidema 2020, for self-attention only; here, attention to the source is added in the same proportion.

@@ -122,7 +122,7 @@ class Batcher:
                     item.answer.set_result(result)
 
     def _take(self) -> list[Item]:
-        """Take a batch from the queue: the oldest text, and those with the same settings whose length is most similar to it."""
+        """Take a batch from the queue: the oldest text, and texts with the same settings and the closest lengths."""
         if not self._waiting:
             return []
         oldest = next(iter(self._waiting))

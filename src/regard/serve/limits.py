@@ -31,7 +31,7 @@ class Limits(Settings):
     samples: int = 16
     """Maximum number of samples of a prompt."""
     tokens: int = 500
-    """Maximum of `max_length`, the number of tokens of an output that a request may ask for."""
+    """Largest `max_length` (maximum number of tokens of an output) that a request may set."""
     queue: int = 512
     """Maximum number of texts that wait for a model; further requests get status 429."""
     batch: int = 32

@@ -18,7 +18,7 @@ Write = Callable[[Path, Path], Awaitable[str]]
 
 
 async def write_page(folder: Path, page: Path) -> str:
-    """Write a page in another process, because this changes PyTorch while it runs, and needs much memory.
+    """Write a page in another process, because the export changes PyTorch while it runs, and needs much memory.
 
     Returns:
         The reason of a failure, or an empty text.
@@ -43,8 +43,8 @@ async def write_page(folder: Path, page: Path) -> str:
 class LivingPages:
     """The pages of all models. After a model has been reloaded, its page is written again.
 
-    If a page cannot be written, the service doesn't try again until the model is reloaded: each attempt needs much time and
-    memory, and most reasons of a failure, such as a missing package, remain.
+    If a page cannot be written, the service doesn't try again until the model's weights change: each attempt needs much time
+    and memory, and most causes of a failure, such as a missing package, remain.
 
     Args:
         write: Function that writes a page.

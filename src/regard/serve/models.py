@@ -134,8 +134,8 @@ class Models:
         """Return the queue of the model for a request.
 
         Raises:
-            ServiceError: If no model fits, several fit and the request names none, or the named model is unknown or cannot do
-                this.
+            ServiceError: If no model fits, several fit and the request names none, or the named model is unknown or does not
+                support the operation.
         """
         able = [served.name for served in self.served.values() if served.task in operation.tasks]
         if name is None:

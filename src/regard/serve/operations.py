@@ -196,7 +196,7 @@ class Attend(Operation):
 
 
 def _length(wanted: int, most: int) -> int | None:
-    """Return the maximum length of an output, at most `most`; None if it depends on the length of the source (0)."""
+    """Return the maximum length of an output, at most `most`; None if `wanted` is 0: it then depends on the source's length."""
     return min(wanted, most) if wanted else None
 
 

@@ -137,7 +137,7 @@ def _late(seconds: float) -> ServiceError:
 
 
 def _explained(error: Exception) -> Exception:
-    """Return the service's error for an error that a model raised; unexpected errors are returned unchanged."""
+    """Turn an error that a model raised into a `ServiceError`; return an unexpected error unchanged."""
     if isinstance(error, RegardError):
         return ServiceError(422, "invalid_request", str(error))
     if out_of_memory(error):

@@ -23,7 +23,7 @@ ConfigT = TypeVar("ConfigT", bound=RunConfig)
 
 
 class Predictor(Protocol):
-    """The properties that the predictors of all tasks have, such as `Translator` and `Classifier`."""
+    """The properties that the predictors of all tasks (`Translator`, `Classifier`, …) have."""
 
     @property
     def config(self) -> RunConfig: ...

@@ -261,7 +261,7 @@ class Start(Protocol[PartsT_co]):
                 replace tensors in this dictionary, so that they fit the new model.
 
         Raises:
-            BundleError: If the names or shapes of the tensors do not fit the new model.
+            BundleError: If the names, shapes or types of the tensors do not fit the new model.
         """
         ...
 

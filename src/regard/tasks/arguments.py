@@ -68,17 +68,17 @@ def add_layout_options(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def lay_out(config: ConfigT, options: argparse.Namespace) -> ConfigT:
-    """Return the configuration with the layout options that the user gave as settings of `data`.
+    """Return the configuration with the user's layout options set in `data`.
 
     Raises:
-        RequestError: If the data of the configuration's task have no such setting.
+        RequestError: If `data` of the configuration's task has no setting for an option that the user gave.
         ConfigError: If a value is of the wrong type or out of range.
     """
     given = {f"data.{name}": getattr(options, f"data.{name}", None) for name in _LAYOUT}
     given = {name: value for name, value in given.items() if value is not None}
     for name in given:
         if not hasattr(config.data, name.removeprefix("data.")):
-            raise RequestError(f"--{name} does not fit: the model's task is {config.task}, whose data has no such setting")
+            raise RequestError(f"--{name} cannot be used: the model's task is {config.task}, whose data has no such setting")
     return cast(ConfigT, load_config(dump_config(config), override_layer(given))) if given else config
 
 

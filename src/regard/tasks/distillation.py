@@ -94,8 +94,8 @@ def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) ->
             bundle = load_bundle(folder)
         except RequestError as error:
             raise ConfigError(
-                f"the teacher in '{folder}' has a part that is your own object, which cannot be loaded from its folder; only "
-                "models that regard can build itself can teach"
+                f"the teacher in '{folder}' has a part that is your own object, which cannot be loaded from its folder; a "
+                "teacher must be a model that regard can build from its folder alone"
             ) from error
         if not isinstance(bundle, kind):
             raise ConfigError(
@@ -149,7 +149,7 @@ class TaughtWords:
         return float(self.table["probability"].sum(dtype=np.float64) / len(self.table))
 
     def add_to(self, batch: Batch) -> "TaughtBatch":
-        """Return a batch, which must be on the CPU, with the teachers' words and probabilities added."""
+        """Return a copy of a batch with the teachers' words and probabilities added. The batch must be on the CPU."""
         rows = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in batch.index.tolist()])
         found = self.table[rows]
         words = torch.zeros(*batch.target_mask.shape, found.shape[1], dtype=torch.long)

@@ -20,7 +20,7 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
         texts: The argument.
 
     Raises:
-        RequestError: If `texts` is a single text, or contains an object that is not a text or a text that is too long.
+        RequestError: If `texts` is a single text, contains an object that is not a text, or contains a text that is too long.
     """
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")

@@ -2,7 +2,8 @@
 
 Pairs are sorted by the length of their longer side, the longest first, and this sequence is split into batches, each as large
 as the token budget allows. The splits depend on the lengths only, so every epoch has the same number of batches. The order of
-the batches, and the order of pairs whose longer sides have equal length, depend on the seed and the epoch only.
+the batches, and the order of pairs whose longer sides have equal length, change from epoch to epoch; for given pairs, these
+orders depend on the seed and the epoch only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -79,8 +80,8 @@ class BucketBatchSampler(Sampler[np.ndarray]):
     together iterate over the same batches, and each takes some of them, or some pairs of each (`processes.sharing`).
 
     Iteration starts at `position` and does not change it: a loader may read batches ahead, so only the training loop knows
-    which batches have been used. The training loop calls `resume_at` before it iterates, or sets `position` and calls
-    `set_epoch` before each further epoch.
+    which batches have been used. Before each iteration, the training loop calls `resume_at`, or `set_epoch` to start another
+    epoch; it can also set `position`.
 
     Args:
         source_lengths: Number of tokens of each source, (N,).
@@ -237,8 +238,8 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
     """Return a sort key for each pair: first by the length of the longer side, then by the difference of the two lengths.
 
-    The longest pairs have the smallest keys. From one length of the longer side to the next, the order of the differences is
-    reversed, so that neighbouring pairs are always similar.
+    The longest pairs have the smallest keys. The difference, source − target, rises among pairs whose longer side has an even
+    length, and falls among those with an odd length. So the last pairs of one length are similar to the first of the next.
 
     Returns:
         The sort keys, (N,), and the number of possible keys for each length of the longer side.

@@ -25,7 +25,7 @@ from regard.text.symbols import END, PAD, START, UNKNOWN
 class EncodedCorpus(MappedCorpus):
     """Encoded sentence pairs with their texts, in a file.
 
-    In memory, a pair takes 24 bytes, for the position and the length of each side in the file.
+    A pair takes 24 bytes of memory: for each side, its position in the file (8 bytes) and its length (4 bytes).
     """
 
     schema = pa.schema(
@@ -115,7 +115,11 @@ class LabelledBatch:
 
 
 class LabelledCorpus(MappedCorpus):
-    """Encoded texts with their labels and the original texts, in a file. In memory, a text takes 24 bytes."""
+    """Encoded texts with their labels and the original texts, in a file.
+
+    A text takes 24 bytes of memory: for its tokens and for its labels, the position in the file (8 bytes) and their number (4
+    bytes).
+    """
 
     schema = pa.schema(
         [

@@ -136,7 +136,7 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @cached_property
     def tokenizers(self) -> tuple[FixedTokenizerConfig, ...]:
-        """The settings of the tokenizer of each column. For `auto`, the kind is chosen from the first rows to train on."""
+        """The settings of the tokenizer of each column. For `auto`, the first rows of the training files decide the kind."""
 
         def head() -> Iterator[Texts]:
             for chunk in self.read(self.files.train, ReadingReport()):

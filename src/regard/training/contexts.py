@@ -27,7 +27,7 @@ def fitting_into_memory(vocabulary: str, remedy: str) -> Iterator[None]:
 
     Args:
         vocabulary: Text with the size of the vocabulary, such as `a vocabulary of 5 symbols`.
-        remedy: Setting that limits the vocabulary, which the error names besides the sizes under `model`.
+        remedy: Names of the settings that limit the vocabulary. The error names these and the sizes under `model`.
 
     Raises:
         ConfigError: If there is not enough memory.

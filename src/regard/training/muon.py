@@ -29,7 +29,7 @@ class Muon(torch.optim.Optimizer):
     """
 
     found_inf: Tensor | None = None
-    """A tensor that is 1 to skip an update, else 0; None to skip none."""
+    """A tensor that is 1 if the update must be skipped, else 0; None if no update is ever skipped."""
 
     def __init__(
         self, matrices: Iterable[Tensor], *, lr: float, weight_decay: float = 0.0, dtype: torch.dtype = torch.bfloat16

@@ -106,7 +106,7 @@ class Together(Optimizer):
 
 
 class MovingAverage:
-    """An exponential moving average a of a model's weights w: a ← d·a + (1 − d)·w after each update.
+    """An exponential moving average of a model's weights: a ← d·a + (1 − d)·w after each update, for weights w and average a.
 
     d is `decay`, but at most (1 + n)/(10 + n) at update n, so that the initial weights soon lose influence.
     """
@@ -134,7 +134,7 @@ class MovingAverage:
         self.averages = held
 
     def load(self, averages: list[Tensor]) -> None:
-        """Replace the averages by those of a checkpoint."""
+        """Replace the averages with those of a checkpoint."""
         for average, stored in zip(self.averages, averages, strict=True):
             average.copy_(stored)
 

@@ -68,7 +68,7 @@ class Progress:
     last_steps: list[int] = field(default_factory=list)
     """Updates of the last validations, whose weights are averaged."""
     scores: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Results of the validations whose weights are stored, by update; without dev examples, each of them is empty."""
+    """Number of an update whose weights are stored → results of the validation after it (empty without dev examples)."""
 
 
 class Clock:

@@ -105,7 +105,7 @@ class FirstValidates(Validator):
 
 
 class Agreement(Callback):
-    """Callback before all others, in which the processes agree on signals and on whether the time limit is reached."""
+    """Callback in which the processes agree on signals and on whether the time limit is reached. It runs before all others."""
 
     def __init__(self, run: Run, signals: AgreedSignals) -> None:
         self._run, self._signals = run, signals

@@ -47,10 +47,10 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def symbols_of(corpus: Any) -> str:
-    """Return a hash of the files of the tokenizers and labels.
+    """Return a hash of the digests that the manifest of the prepared data has for the files of the tokenizers and labels.
 
     A resumed run compares it with the hash from its start, because another version of regard or of `tokenizers` may learn
-    another vocabulary from the same data. The hash is empty if the files cannot be read.
+    another vocabulary from the same data. The hash is empty if the manifest cannot be read.
 
     Args:
         corpus: Encoded examples, whose file is in the same folder as their tokenizers.

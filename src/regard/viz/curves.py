@@ -76,7 +76,10 @@ class Panel:
         return LABELS.get(self.name, self.name.replace("_", " "))
 
     def best(self, line: Series) -> int | None:
-        """Return the row of the best value; None for the training loss, the learning rate, and the gold word's probability."""
+        """Return the index of the best value of a line.
+
+        The result is None for a line without values, the training loss, the learning rate, and the gold word's probability.
+        """
         if self.name in ("learning_rate", "gold_probability") or line.column == "train_nll" or not len(line.y):
             return None
         return int(line.y.argmin() if self.name in _LESS_IS_BETTER else line.y.argmax())

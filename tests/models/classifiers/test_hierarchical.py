@@ -102,6 +102,8 @@ def test_ends_are_saved_with_the_weights():
 
 
 def test_an_id_outside_the_vocabulary_is_refused():
-    message = r"HierarchicalClassifier\(sentence_ends\): 19 is not an id of a vocabulary of 19; expected from 0 to 18"
+    message = (
+        r"HierarchicalClassifier\(sentence_ends\): 19 is not an id of a vocabulary of 19 words; expected a number from 0 to"
+    )
     with pytest.raises(ConfigError, match=message):
         HierarchicalClassifier(HierarchicalClassifierConfig(), vocabulary_size=WORDS, num_labels=2, sentence_ends=(4, 19))

@@ -179,7 +179,7 @@ def test_records_are_of_the_words_that_were_read(model, tmp_path):
         ({"top_p": 0.0}, "top_p is 0, expected more than 0 and at most 1"),
         ({"top_k": -1}, "top_k is -1, expected 0 or more"),
         ({"max_length": -1}, "max_length is -1, expected 0 or more"),
-        ({"temperature": 0, "samples": 2}, "at temperature 0 all 2 samples would be the same; ask for one"),
+        ({"temperature": 0, "samples": 2}, "at temperature 0 all 2 samples would be the same; set samples to 1"),
         ({"samples": 0}, "samples is 0, expected 1 or more"),
         ({"record": ["decoder.7"]}, "record names the attention 'decoder.7'; this model has: decoder.0, decoder.1"),
         ({"record": True}, "record is True, expected a list of attention sites"),

@@ -282,7 +282,7 @@ def test_several_columns_of_0_and_1_are_no_single_label(tmp_path):
     marks = [[str((i // step) % 2) for i in range(24)] for step in (1, 2, 3)]
     path = write(tmp_path, "text,toxic,insult,threat", ENGLISH, *marks)
     message = refused(labelled, path)
-    assert "'toxic', 'insult' and 'threat' hold only 0 and 1; if they are labels of a text, write their names" in message
+    assert "'toxic', 'insult' and 'threat' hold only 0 and 1, or true and false; if they are labels" in message
     assert "set data.label_separator to ','" in message
     assert labelled(path, label="insult") == list(zip(ENGLISH, marks[1], strict=True))
     assert labelled(write(tmp_path, "text,toxic,checked", ENGLISH, *marks[:2]))[1] == (ENGLISH[1], "1")

@@ -42,7 +42,7 @@ SMALL_WITH_GRADIENT = 1 << 19
 """As `SMALL`, if a gradient is needed. This number of elements is larger, because gradients need more calls."""
 FEW = 4
 """Number of queries below which the plain form is used, because computing the exponentials of the keys costs as much as the
-tanh. It does not apply if these exponentials were computed before.
+tanh. This limit does not apply if these exponentials were computed before.
 """
 
 _Index = tuple[slice | int, ...]

@@ -45,7 +45,7 @@ def is_compiled(query: Tensor, key: Tensor) -> bool:
 
 
 def in_range(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
-    """Return whether the exponentials of all queries and keys are normal numbers in float32 (False if an input is NaN)."""
+    """Return True only if the exponentials of all queries and keys are normal numbers in float32; False if an input is NaN."""
     if key_exponential is not None:  # NaN where a key is too large
         return _in_range(query) and math.isfinite(key_exponential.sum().item())
     return _in_range(query) and _in_range(key)

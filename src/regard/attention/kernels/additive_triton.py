@@ -126,7 +126,7 @@ class _Side:
     """The numbers of `rows` as (B,H'/2,N',2): each pair holds two neighbouring features, which share a reciprocal."""
     highest: Tensor
     """max_h 2·given (B,N') float32, −∞ in the padding. The kernels use it to check that exponentials stay in range. For the
-    queries, `_Problem` adds log max(1, |v|).
+    queries, `_Problem` adds log max(1, max_h |v_h|).
     """
     block: int
 

@@ -1,4 +1,4 @@
-"""The Triton kernels of `additive_triton`. It imports them only to run a kernel, because this module needs the package triton.
+"""The Triton kernels of `additive_triton`, which imports them only to run a kernel, because they need the package triton.
 
 With r_ijh = 1 / (1 + e^{2 q_ih} e^{2 k_jh}), tanh(q_ih + k_jh) = 1 − 2 r_ijh. A score needs only −2 Σ_h v_h r_ijh, because the
 rest, Σ_h v_h, is the same for every key and cancels in the softmax.
@@ -169,7 +169,7 @@ def recompute_weights(
     HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Compute the weights (B,count,K) of `count` queries in the same blocks as `attend`; `start` is a multiple of BLOCK_Q."""
+    """Compute the weights (B,count,K) of `count` queries from `start`, a multiple of BLOCK_Q, in the blocks of `attend`."""
     q_blocks, k_blocks = tl.cdiv(count, BLOCK_Q), PADDED_K // BLOCK_K
     program = tl.program_id(0)
     b = (program // (q_blocks * k_blocks)).to(tl.int64)

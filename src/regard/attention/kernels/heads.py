@@ -7,8 +7,8 @@ over batch and heads at once would copy them first), scores become weights in pl
 from the cache.
 
 Speed-up of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
-1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights, and in bfloat16, it is mostly between 0.9 and 1.2, so this form is
-not used (`benchmarks/log.md`).
+1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights, and in bfloat16, the speed-up is mostly between 0.9 and 1.2, so
+this form is not used (`benchmarks/log.md`).
 """
 
 from itertools import product

@@ -50,5 +50,5 @@ def scan_chunks(
 
 
 def in_chunks(x: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
-    """Split the positions into N chunks of C = `size` positions; zeros fill the last chunk."""
+    """Split the positions into N chunks of C = `size` positions; the last chunk is padded with zeros."""
     return nn.functional.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))

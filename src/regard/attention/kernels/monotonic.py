@@ -3,9 +3,9 @@
     q_j = Σ_{k≤j} α_k Π_{l=k..j−1} (1 − p_l)          in code, as a recurrence: `soft_monotonic.plain_alignments`
 
 q_j is the probability that a query reaches key j, α_k is the probability that the previous query stopped at key k, and p_l is
-the probability that the query stops at key l if it reaches it. The products over 1, 2, 4, … keys are computed for all queries
-at once. Then each query adds the probability of reaching a key from 1, 2, 4, … keys before it. The result is exact up to
-rounding for any probabilities, because it uses only sums and products of numbers in [0, 1].
+the probability that a query which reaches key l stops there. The products over 1, 2, 4, … keys are computed for all queries at
+once. Then each query adds the probability of reaching a key from 1, 2, 4, … keys before it. The result is exact up to rounding
+for any probabilities, because it uses only sums and products of numbers in [0, 1].
 
 Speed-up over the recurrence, forward and with gradients: 3.7 and 3.3 to 5 at B,Q,K = 32,30,30; 1.9 and 1.9 for a decoder's step
 at 128,1,30; 30 forward at 4,128,512 (`benchmarks/log.md`).

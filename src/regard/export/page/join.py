@@ -77,7 +77,7 @@ def build_document(data: Mapping[str, Any], blobs: Mapping[str, bytes], *, title
 
     Args:
         data: Plain data for the script.
-        blobs: Binary data by name, such as graphs; onnxruntime's WebAssembly is added to it.
+        blobs: Binary data by name, such as graphs. The document also gets onnxruntime's WebAssembly.
         title: Title of the document.
 
     Returns:

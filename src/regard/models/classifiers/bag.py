@@ -99,7 +99,7 @@ class BagClassifier(PooledClassifier):
         r_ic = log((α + n_ic) / Σ_j (α + n_jc)) − log((α + n_i − n_ic) / Σ_j (α + n_j − n_jc)), where α is `count_smoothing`, i
         occurs in n_ic texts of label c, and n_i = Σ_c n_ic. The sums are over all words that occur if i is a word, and over all
         n-grams that occur if i is an n-gram. With an orthogonal P (C,D), the vectors are r P (for words, small random vectors
-        are added) and the output weights a multiple of P, so that the initial logits are averages of the ratios, times a
+        are added), and the output weights are a multiple of P, so that the initial logits are averages of the ratios, times a
         constant.
 
         If α is 0, or pretrained word vectors are used, nothing happens.
@@ -130,7 +130,7 @@ class BagClassifier(PooledClassifier):
 def count_texts(
     counts: Float[Tensor, "R C"], rows: Int[Tensor, "B K"], real: Bool[Tensor, "B K"], gold: Float[Tensor, "B C"]
 ) -> None:
-    """Add to the counts of each row of a table the number of texts of each label in which the row occurs.
+    """Add to `counts`, for each row of a table and each label, the number of texts with this label that contain the row.
 
     Args:
         counts: The counts, which change in place.

@@ -44,7 +44,8 @@ def build_classifier(
         pooling: The user's own pooling, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, or `pooling` is given for a model that does not have exactly one pooling.
+        ConfigError: If sizes do not match, an id of `sentence_ends` is not in the vocabulary, or `pooling` is given for a model
+            that does not have exactly one pooling.
     """
     model = _build(config, vocabulary_size, num_labels, sentence_ends, embedding_size)
     if pooling is not None:

@@ -68,7 +68,7 @@ class CombinedClassifier(TextClassifier):
         return torch.stack([share * one for share, one in zip(self.shares, found, strict=True)]).sum(dim=0)
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """Return the logits of each member that has parameters; other members are fitted only by `prime`, not by training."""
+        """Return the logits of each member that has parameters; only `prime` and `refine` fit the others."""
         return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:

@@ -190,7 +190,7 @@ class CountedClassifier(TextClassifier):
         self.keys.copy_(torch.from_numpy(np.where(before == 0, keys, before)))
 
     def _read(self, examples: Iterable[Example]) -> "tuple[_Texts, Int[Tensor, ' R']]":
-        """Return the texts, and the numbers of the table rows that occur in them."""
+        """Return the texts, and the indices of the table rows that occur in them."""
         counts = torch.zeros_like(self.evidence)
         rows, sizes, scales, labels = [], [], [], []
         for tokens, mask, label in examples:

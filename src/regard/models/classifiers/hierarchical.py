@@ -20,8 +20,8 @@ from regard.shapes import check_shape
 class HierarchicalClassifier(TextClassifier):
     """s_i = pool_t GRU(embed(w_it)), d = pool_i GRU(s_i), logits = W d + b.
 
-    w_it is word t of sentence i, and d is the document. Both recurrent layers are bidirectional (GRUs, or LSTMs if configured),
-    and both poolings are the configured one.
+    w_it is word t of sentence i, and d is the vector of the document. Both recurrent layers are bidirectional (GRUs, or LSTMs
+    if configured), and both poolings are of the configured kind.
 
     A sentence ends after one or more tokens that end sentences, or when it has `max_sentence` tokens. Each site has a weight
     for each token: in `"word"`, the weight of the token in its sentence; in `"sentence"`, the weight of the token's sentence in
@@ -181,8 +181,8 @@ def _flags(ids: Sequence[int], size: int) -> Tensor:
     wrong = [number for number in ids if not 0 <= number < size]
     if wrong:
         raise ConfigError(
-            f"HierarchicalClassifier(sentence_ends): {wrong[0]} is not an id of a vocabulary of {size}; expected from 0 to "
-            f"{size - 1}"
+            f"HierarchicalClassifier(sentence_ends): {wrong[0]} is not an id of a vocabulary of {size} words; expected a "
+            f"number from 0 to {size - 1}"
         )
     flags = torch.zeros(size, dtype=torch.bool)
     flags[list(ids)] = True

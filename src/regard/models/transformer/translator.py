@@ -27,10 +27,10 @@ class TransformerTranslator(TransformerModel):
 
     Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S), or (B,T,S) without heads, for each layer i,
     from 0. `cross` (B,T,S) is the attention of one decoder layer to the source: one of its heads, or the mean of its heads. The
-    default is the mean of the heads of the last layer but one (or of a single layer), whose weights are closest to an alignment
-    (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) exists if layer i attends to the source with a `MultiHead`: it is this
-    attention, weighted by the norms of the values (see `norms.norm_weights`). Row t belongs to the step that predicts word t.
-    In `decoder.i`, column t belongs to the word that this step reads.
+    default is the mean of the heads of the last layer but one, whose weights are closest to an alignment (Garg et al. 2019,
+    section 4.1); a decoder with one layer uses this layer. `norm.i` (B,T,S) exists if layer i attends to the source with a
+    `MultiHead`: it is this attention, weighted by the norms of the values (see `norms.norm_weights`). Row t belongs to the step
+    that predicts word t. In `decoder.i`, column t belongs to the word that this step reads.
 
     Reference: Vaswani et al. 2017. Embeddings are multiplied by √D (section 3.4), and can be tied to the output layer (Press
     and Wolf 2017).

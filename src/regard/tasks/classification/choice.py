@@ -40,9 +40,9 @@ _COMBINED_UP_TO = 2_000_000
 With more words, only a bag of n-grams does."""
 
 _SCORE_FOLDS = ((2_000, 5), (20_000, 3))
-"""Pairs of a maximum number of texts and a number of folds, of which the first that fits is used. A combined classifier for so
-few texts holds no text out; a cross-validation with these folds estimates its scores. Accuracy on SST-2's test set after
-training on 6,919 sentences, one seed: 82.7%, but only 81.0% if a twentieth of the sentences is held out."""
+"""Pairs of a maximum number of texts and a number of folds, of which the first that fits is used. If there are so few
+texts, none is held out for a combined classifier; a cross-validation with these folds estimates its scores. Accuracy on SST-2's
+test set after training on 6,919 sentences, one seed: 82.7%, but only 81.0% if a twentieth of the sentences is held out."""
 _DEV_SIZE = 1_000
 """Number of texts that are held out for a combined classifier if there are more texts than in `_SCORE_FOLDS`."""
 

@@ -21,8 +21,8 @@ class ClassificationTrainingConfig(TrainingConfig):
     """Training of a classifier: length, batches, optimizer and checkpoints."""
 
     class_weights: Literal["none", "balanced"] = "none"
-    """Weights of the labels in the loss; `balanced` gives each label a weight that is inverse to its frequency, so that rare
-    labels are learned too.
+    """Weights of the labels in the loss; `balanced` makes a label's weight inversely proportional to its frequency, so that
+    rare labels are learned too.
     """
     score_folds: int = 0
     """Number of folds of a cross-validation that estimates the scores before training, if no texts are held out; 0 for no

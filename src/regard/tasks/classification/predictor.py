@@ -105,7 +105,7 @@ class Classifier:
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If the model does not have a site, or its scores are not finite.
+            RequestError: If the model lacks one of the sites, or its scores are not finite.
         """
         texts = check_texts("classify", texts)
         sites = self._sites(record)
@@ -212,7 +212,7 @@ class Classifier:
                         attention[number] = own
                 advance(len(numbers))
         if not np.isfinite(scores).all():
-            raise RequestError("classify: the model's scores are not finite; its weights must be damaged")
+            raise RequestError("the classifier's scores are not finite: its weights are damaged, or its training diverged")
         return scores, attention
 
     def _sites(self, record: Collection[str] | None) -> list[str]:

@@ -23,7 +23,7 @@ class Classification:
     probability: float
     """Probability of `label`."""
     labels: tuple[str, ...]
-    """The label; if texts may have several, all labels with a probability above ½, the most probable first, or none."""
+    """The label; if texts may have several, all labels with a probability above ½, the most probable first; possibly none."""
     _names: tuple[str, ...] = field(repr=False, compare=False)
     _values: np.ndarray = field(repr=False, compare=False)
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
@@ -60,7 +60,7 @@ class Origin:
     num_tokens: int
     """Number of tokens that the model read, which is smaller than that of the text if the text was truncated."""
     attention: Mapping[str, np.ndarray]
-    """Attention weights by site, with one row for the label, or at sites of an encoder, one row for each token."""
+    """Attention weights by site, with one row for the label or, at sites of an encoder, one row for each token."""
     note: str
     """Sentence on how well the attention can be trusted; empty if it was not measured."""
 

@@ -32,7 +32,7 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
 _TEXTS_AT_ONCE = 64
-"""Number of texts that are generated together, counting each sample of a prompt. One prompt may have more samples."""
+"""Maximum number of texts that are generated together, counting each sample. A prompt with more samples is continued alone."""
 
 
 class LanguageModel:
@@ -110,8 +110,8 @@ class LanguageModel:
             repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the text,
                 including its prompt; 1 for no penalty.
             seed: Seed of the random draws. It is combined with the number of each prompt.
-            first: Number of the first prompt. For a part of a file, give the number of prompts before it; then the samples are
-                the same as if the whole file were processed at once.
+            first: Number of the first prompt. For a part of a file, give the number of prompts before this part; then the
+                samples are the same as if the whole file were processed at once.
             numbers: Numbers of the prompts, to which `first` is added; None for 0, 1, …
             reweight: Function that computes new attention weights in all layers, or functions by site; see `regard.reweight`.
                 It also changes the attention at the steps that read the prompt.
@@ -138,7 +138,7 @@ class LanguageModel:
         if samples < 1:
             raise RequestError(f"generate: samples is {samples}, expected 1 or more for each prompt")
         if not settings.temperature and samples > 1:
-            raise RequestError(f"generate: at temperature 0 all {samples} samples would be the same; ask for one")
+            raise RequestError(f"generate: at temperature 0 all {samples} samples would be the same; set samples to 1")
         sampling = None
         if settings.temperature:
             sampling = Sampling(
@@ -188,7 +188,7 @@ class LanguageModel:
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If the model does not have a site, or a probability is NaN.
+            RequestError: If the model lacks one of the sites, or a probability is NaN.
         """
         texts, sites = check_texts("score", texts), self._sites(record)
         ids, offsets = self.tokenizer.encode_batch(texts)
@@ -310,7 +310,7 @@ class LanguageModel:
         )
 
     def _settings(self, **given: Any) -> GenerationConfig:
-        """Return the settings of `generation` in the configuration, except for the given values that are not None."""
+        """Return the settings of a generation: the values that are not None, and the configuration's values for all others."""
         settings = replace(self.config.generation, **{name: value for name, value in given.items() if value is not None})
         try:
             check_config(settings)

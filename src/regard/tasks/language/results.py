@@ -20,8 +20,8 @@ class Generation:
     text: str
     """The prompt, followed by the added text."""
     log_probability: float
-    """log p(added text | prompt), natural logarithm, including the end symbol if `finished`. It is the probability in the model
-    itself, without temperature and other settings of sampling.
+    """log p(added text | prompt), natural logarithm, including the end symbol if `finished`. It comes from the model's own
+    probabilities, before temperature and other settings of sampling change them.
     """
     num_tokens: int
     """Number of tokens that were added to the prompt, without the end symbol."""

@@ -47,7 +47,7 @@ class TranslatorComparison:
         if not sure:
             return f"These {self.pairs:,} pairs show no significant difference ({told})."
         if len({score.second > score.first for score in sure}) > 1:
-            return f"Each is better by one score and worse by another ({told})."
+            return f"Each translator is significantly better by one score and worse by another ({told})."
         scores = "" if len(sure) == len(self.scores) else f", by {sure[0].name} alone,"
         return f"{self.names[sure[0].second > sure[0].first]} is better{scores} on these pairs ({told})."
 

@@ -115,7 +115,7 @@ class Translator:
             length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α; 0 for none.
             length_reward: r ≥ 0 of the score that `length_penalty` defines; higher values favour longer translations.
             max_length: Maximum number of tokens of a translation, including the end symbol; 0 for 2·(source tokens) + 20, at
-                most 500, plus the tokens of the prefix and the constraints.
+                most 500, plus the tokens of the prefix and the constraints, but never less than `min_length` + 20.
             min_length: Minimum number of tokens of a translation, without the end symbol.
             no_repeat_ngrams: Length of token sequences that must not occur twice in a translation; 0 for no restriction.
             repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the
@@ -228,7 +228,7 @@ class Translator:
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If the numbers of sources and targets differ, the model does not have a site, or a probability is NaN.
+            RequestError: If the numbers of sources and targets differ, the model lacks a site, or a probability is NaN.
         """
         sources, targets = check_texts("force", sources), check_texts("force", targets)
         changes = reweight_by_site(reweight, "cross")
@@ -301,7 +301,7 @@ class Translator:
         )
 
     def decoding(self, **given: Any) -> DecodingConfig:
-        """Return the settings of a search: those of the configuration, except for the arguments that are not None.
+        """Return the settings of a search: the arguments that are not None, and the configuration's values for all others.
 
         Raises:
             RequestError: If the precision is unknown, or needs a CPU and the model is on another device.

@@ -82,8 +82,8 @@ class Origin:
     source: Source
     tokenizers: tuple[Tokenizer, Tokenizer]
     replaced: dict[int, str]
-    """Position of a symbol in the output → the word shown instead of it. If a word consists of several symbols, its first
-    position has the word, and the others have an empty text.
+    """Words shown instead of symbols of the output, by the position of the symbol. If a word replaces several symbols, the
+    position of the first has the word, and the other positions have an empty text.
     """
     given: str | None = None
     """Text of the target if the caller gave it; None if the model produced it. The record shows the original words of this

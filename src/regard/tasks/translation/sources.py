@@ -70,10 +70,10 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
 
 
 def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
-    """Join the hypotheses of a source's parts to one, with the attention of each part as a block.
+    """Join the hypotheses of a source's parts into one, with the attention of each part as a block.
 
-    An end symbol separates a finished part from the next part. The result is finished if all parts are. It includes a last end
-    symbol if the last part is finished.
+    An end symbol separates a finished part from the next part. The result is finished if all parts are. Its log
+    probabilities and attention include the last end symbol if the last part is finished.
     """
     if len(pieces) == 1:
         return pieces[0]

@@ -155,7 +155,7 @@ _SCRIPTS = (
     ("el", r"[\u0370-\u03ff]"), ("he", r"[\u0590-\u05ff]"), ("ka", r"[\u10a0-\u10ff]"), ("hy", r"[\u0530-\u058f]"),
     ("ta", r"[\u0b80-\u0bff]"), ("te", r"[\u0c00-\u0c7f]"), ("bn", r"[\u0980-\u09ff]"), ("hi", r"[\u0900-\u097f]"),
 )  # fmt: skip
-"""Codes of languages, and the characters of a script that only this language uses, or that most files use for it."""
+"""Code of each language, and the characters of a script that is used only, or in most files, for this language."""
 _PATTERNS = [(code, re.compile(pattern)) for code, pattern in _SCRIPTS]
 
 _CYRILLIC = (
@@ -163,7 +163,7 @@ _CYRILLIC = (
     ("ru", frozenset("ыэ"), frozenset("іїєґўәқңөүұҳћђџљњ")),
     ("bg", frozenset("ъ"), frozenset("ыэіїєјљњћђџ")),
 )
-"""Code of each language, letters of which a text must have one, and letters of which it must have none."""
+"""Code of each language, letters of which a text must contain at least one, and letters of which it must contain none."""
 
 _FREQUENT: Mapping[str, frozenset[str]] = {
     code: frozenset(words.split())

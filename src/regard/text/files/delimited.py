@@ -185,7 +185,7 @@ def _fitting(
 
 
 def _without_first(rows: Iterable[NumberedRow], reasons: Sequence[str], report: ReadingReport) -> Iterator[NumberedRow]:
-    """Yield the rows without the first ones that are not blank; skip one of these for each reason."""
+    """Yield all rows except the first ones that are not blank: for each reason, one of these is skipped."""
     waiting = list(reasons)
     for number, row in rows:
         if waiting and any(cell.strip() for cell in row):
@@ -307,8 +307,8 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
 def _read_start(head: Sequence[str], separator: str) -> _Start:
     """Split the first rows of a CSV file with one separator.
 
-    Spaces between a separator and a quote are ignored if more rows then have the same number of columns; or if as many have it
-    as before, and one of the rows with such spaces had this number.
+    Spaces between a separator and a quote are ignored if more rows then have the same number of columns. If the number of such
+    rows stays equal, the spaces are ignored if a row that contains them already had the usual number of columns before.
     """
     plain = _read_head(head, separator) or _Start(separator, False, [])
     opened = [any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in row) for row in plain.rows]

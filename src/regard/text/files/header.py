@@ -145,7 +145,7 @@ def _strip(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _usual_width(rows: Sequence[Sequence[str]], wanted: TwoColumns) -> int:
-    """Return the most common number of columns. Unless lines need all columns (`common_width`), those with one are ignored."""
+    """Return the most common number of columns. Unless lines need all columns (`common_width`), lines with one are ignored."""
     widths = Counter(map(len, rows))
     counted = list(widths) if wanted.common_width else [width for width in widths if width > 1]
     return max(counted, key=lambda size: (widths[size], size), default=min(len(widths), 1))

@@ -51,7 +51,7 @@ class Skipped:
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
-    """The first few line numbers, from 1."""
+    """Numbers of the first five skipped lines, rows or files, counted from 1."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ _LONGEST_LABEL_WORDS = 8
 _NUMBERED_LABEL = 2
 """Score of a name such as `label_id` or `Class Index` as the name of a label."""
 _LONGEST = 2
-"""Bonus for a column with a name for texts if its texts are at least twice as long as the texts of any other column."""
+"""Bonus for a column that is named like a text if its texts are at least twice as long as the texts of any other column."""
 
 
 class LabelledColumns(TwoColumns):
@@ -62,7 +62,8 @@ class LabelledColumns(TwoColumns):
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
         """Return a reason against the best columns if labels hardly ever repeat, or three or more columns hold only 0 and 1.
 
-        The second reason does not count if `data.label` is set, or if the label column holds other values.
+        The second reason also holds for columns of true and false. It does not count if `data.label` is set, or if the label
+        column holds other values.
         """
         if columns[best[1]].content.varies and self.scores(columns)[best[1]][1] < 0:
             return f"a label must repeat, but nearly all values of {columns[best[1]]} are different"
@@ -70,8 +71,8 @@ class LabelledColumns(TwoColumns):
         if self.data.label or len(marks) < 3 or not _is_mark(columns[best[1]]):
             return ""
         return (
-            f"{', '.join(marks[:-1])} and {marks[-1]} hold only 0 and 1; if they are labels of a text, write their names into "
-            "one column, such as 'toxic,insult', and set data.label_separator to ','"
+            f"{', '.join(marks[:-1])} and {marks[-1]} hold only 0 and 1, or true and false; if they are labels of a text, "
+            "write their names into one column, such as 'toxic,insult', and set data.label_separator to ','"
         )
 
     def recognises(self, first: Sequence[str]) -> bool:
@@ -119,7 +120,7 @@ def rate_label(content: Content) -> float:
 
 
 def _is_mark(column: Column) -> bool:
-    """Return True if a column holds only 0 and 1, or true and false."""
+    """Return True if the values of a column are exactly 0 and 1, or exactly true and false."""
     return {str(cell).casefold().removesuffix(".0") for cell in column.cells} in ({"0", "1"}, {"false", "true"})
 
 

@@ -173,7 +173,7 @@ def _describes(file: Path) -> bool:
 
 
 def _expand(path: Path) -> tuple[list[Path], list[str]]:
-    """Return a file, or the files in a folder without descriptions such as a readme; and the paths that are left out."""
+    """Return a file, or the files in a folder except descriptions such as a readme; and the paths that are left out."""
     if not _holds(path.is_dir):
         return [path], []
     files, folders = _scan(path)
