@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 from regard.layers.cells import tanh_
 from regard.layers.recurrent import RecurrentLayer, compute_dtype, reverse_index
 
@@ -263,3 +263,29 @@ def test_what_has_no_counterpart_is_refused() -> None:
         RecurrentLayer(3, hidden_size=4.0, cell="gru")
     shown = repr(RecurrentLayer(3, hidden_size=4, cell="gru"))
     assert shown == "RecurrentLayer(3, hidden_size=4, cell='gru', bidirectional=False)"
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_an_initial_state_of_other_sizes_is_refused(cell: str, rows: int, unchecked: None) -> None:
+    """PyTorch's own loop of an LSTM reads beyond a smaller state, which ends the process."""
+    layer, inputs = RecurrentLayer(3, hidden_size=4, cell=cell), torch.randn(2, 5, 3)
+    good, wrong = torch.zeros(2, 4), torch.zeros(rows, 4)
+    with pytest.raises(ShapeError, match=rf"the initial state has shape \({rows}, 4\), expected \(B, 4\) = \(2, 4\)"):
+        layer(inputs, initial=(wrong, good if cell == "lstm" else None))
+    with pytest.raises(ShapeError, match=r"the initial state has shape \(2, 5\)"):
+        layer(inputs, initial=(torch.zeros(2, 5), good if cell == "lstm" else None))
+    if cell == "lstm":
+        with pytest.raises(ShapeError, match=rf"the initial cell state has shape \({rows}, 4\)"):
+            layer(inputs, initial=(good, wrong))
+
+
+def test_inputs_and_masks_of_other_sizes_are_refused(unchecked: None) -> None:
+    layer, inputs = RecurrentLayer(3, hidden_size=4, cell="gru"), torch.randn(2, 5, 3)
+    for wrong, message in (
+        ((inputs[..., :2],), r"inputs has shape \(2, 5, 2\), expected \(B, S, 3\)"),
+        ((inputs, torch.ones(2, 4, dtype=torch.bool)), r"mask has shape \(2, 4\), expected \(B, S\) = \(2, 5\)"),
+        ((inputs, torch.ones(2, 5)), r"mask is float32, expected a boolean mask of shape"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            layer(*wrong)

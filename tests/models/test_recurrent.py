@@ -19,7 +19,7 @@ from regard.config import (
     RecurrentConfig,
     SumConcatConfig,
 )
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 from regard.models.build import build_translator
 from regard.models.recurrent.translator import RecurrentTranslator
 
@@ -221,3 +221,14 @@ def test_every_decoder_attends_where_it_can_be_observed(decoder: str) -> None:
             same, _ = model.decode(target, model.encode(source, source != 0))
     torch.testing.assert_close(same, features)
     torch.testing.assert_close(torch.cat([call.weights for call in caught.calls], 1), maps["cross"])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("feeding", [False, True])
+def test_targets_of_another_batch_are_refused(feeding: bool, rows: int, unchecked: None) -> None:
+    model = build(replace(TUTORIAL, decoder=LuongDecoderConfig(cell="lstm", hidden_size=HIDDEN, input_feeding=feeding)))
+    source, target = torch.randint(4, SOURCES, (2, 6)), torch.randint(4, TARGETS, (rows, 5))
+    with pytest.raises(ShapeError, match=rf"target_in has shape \({rows}, 5\), expected \(B, T\) = \(2, T\)"):
+        model(source, target)
+    with pytest.raises(ShapeError, match="source_mask is float32, expected a boolean mask of shape"):
+        model(source, target, torch.ones(2, 6))

@@ -21,9 +21,11 @@ from torch.nn import functional
 
 from regard.attention.arguments import check_size
 from regard.attention.capabilities import capability
+from regard.attention.masks import check_boolean
 from regard.errors import ConfigError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
 from regard.private_torch import can_pack
+from regard.shapes import check_shape
 
 State = tuple[Tensor, Tensor | None]
 """The state of a recurrent layer, and its cell state (None for a GRU)."""
@@ -181,6 +183,9 @@ class RecurrentLayer(nn.Module):
         Returns:
             The states (B,S,E), in which the directions are concatenated (E = directions · H); they are undefined at padding.
             And the last state of each row: h (B,E), and for an LSTM c (B,E), else None.
+
+        Raises:
+            ShapeError: If a size does not match, or the mask is not boolean.
         """
         return self._read(inputs, mask, initial, hold=mask is not None)
 
@@ -195,10 +200,17 @@ class RecurrentLayer(nn.Module):
 
     def _read(self, inputs: Tensor, mask: Tensor | None, initial: State | None, *, hold: bool) -> tuple[Tensor, State]:
         """Implement `forward`. If `hold` is False, padding may change the last cell state."""
+        sizes = check_shape("inputs", inputs, f"B S {self.input_size}")
         batch, directions, native = len(inputs), self.num_directions, self._native_dtype(inputs)
         if mask is None:
             mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
+        else:
+            check_shape("mask", mask, "B S", sizes)
+            check_boolean("mask", mask, "of shape (B, S)")
         state, cell = (None, None) if initial is None else initial
+        for name, given in (("the initial state", state), ("the initial cell state", cell)):
+            if given is not None:  # PyTorch's own loop does not check it, and would read beyond its end
+                check_shape(name, given, f"B {directions * self.hidden_size}", sizes)
         if state is None:
             state = inputs.new_zeros(batch, directions * self.hidden_size, dtype=self.weight_hh.dtype)
         if cell is None and self.num_gates == 4:

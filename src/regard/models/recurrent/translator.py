@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.capabilities import capability
+from regard.attention.masks import check_boolean
 from regard.errors import ConfigError
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
@@ -56,6 +57,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
     ) -> RecurrentState:
         self.check_reweight(reweight)
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
+        check_boolean("source_mask", source_mask, "of shape (B, S)")
         states, finals = self.encoder(self.source_embedding(source), source_mask)
         hidden, cell = self.bridge(states, source_mask, finals)
         return RecurrentState(
@@ -74,6 +76,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         self.check_reweight(reweight)
+        check_shape("target_in", target_in, "B T", {"B": state.hidden.shape[1]})
         real = target_in != PAD  # computed before the model's own words replace gold words
         if use_gold is not None:
             target_in = draft(self, target_in, state, use_gold, reweight=reweight)
