@@ -33,6 +33,8 @@ class Mechanism:
     example: str
     tests: tuple[str, ...]
     """Files with tests of the mechanism."""
+    settings: str = ""
+    """Sentences about settings of a model that uses the mechanism, shown after the option that chooses it."""
     also: tuple[Callable[..., Any], ...] = ()
     """Functions and classes that are described on the same page."""
     also_title: str = "Functions"

@@ -44,7 +44,7 @@ def render(entry: Mechanism, results: Results) -> str:
         "## Example",
         show_example(entry.example),
         "## The plain form",
-        section(entry.kind),
+        f"{section(entry.kind)} {entry.settings}",
         "## Properties",
         _declarations(entry),
         "## Copying, reversing, sorting",
@@ -105,7 +105,7 @@ def _declarations(entry: Mechanism) -> str:
         ("sequential", "queries are computed one after the other; `torch.export` then needs a fixed number of queries"),
     ):
         rows.append(f"| `{name}` | {_declared(entry, name)} | {meaning} |")
-    table = "\n".join(["| | | |", "|---|---|---|", *rows])
+    table = "\n".join(["| property | | meaning of yes |", "|---|---|---|", *rows])
     return f"{table}\n\nState: {entry.state}."
 
 
