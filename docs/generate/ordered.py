@@ -125,8 +125,9 @@ print(torch.equal(state.history, out.weights[:, 0]))""",
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))
 print(out.loss.ndim, 0 <= out.loss.item() <= 1, torch.allclose(out.loss, coverage_loss(out.weights)))""",
         tests=_COVERAGE,
-        settings="Its loss is then added to the training loss, multiplied by `training.attention_loss_weight` (default 1; 0 "
-        "leaves it out). The column `attention_loss` of `logs/metrics.csv` shows it.",
+        settings="Training then minimises the usual loss plus the coverage loss times `--training.attention_loss_weight` "
+        "(default 1; 0 leaves the coverage loss out). The column `attention_loss` of `logs/metrics.csv` shows the coverage "
+        "loss before this multiplication.",
         also=(coverage_loss,),
     ),
     Mechanism(
@@ -178,10 +179,10 @@ out = attention(torch.randn(1, 4, 16), torch.randn(1, 9, 16))
 reached = out.weights[0].cumsum(-1)
 print(bool((reached[1:] <= reached[:-1] + 1e-6).all()))  # mass moves to the right only, or off the end""",
         tests=_MONOTONIC,
-        settings="Outside of training, such a model uses the hard form, [HardMonotonic](hard-monotonic.md), unless "
-        "`--model.decoder.attention.decoding soft` is set. A word of the output has no weights if the scan has passed the last "
-        "word of the source. If this happens often, choose a larger `--model.decoder.attention.initial_offset` (default −1), "
-        "so that the scan stops earlier.",
+        settings="In evaluation mode, such a model uses the hard form, [HardMonotonic](hard-monotonic.md), unless it was "
+        "trained with `--model.decoder.attention.decoding soft`. If the scan reaches the end of the source without stopping, "
+        "all weights of this word of the output and of all later ones are zero. If this happens often, train again with a "
+        "larger `--model.decoder.attention.initial_offset` (default −1): the scan then stops earlier.",
         also=(expected_alignments,),
     ),
     Mechanism(
@@ -235,10 +236,10 @@ print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], boo
 out = attention(torch.randn(2, 4, 16), torch.randn(2, 9, 16))
 print(tuple(out.weights.shape), bool((out.weights.sum(-1) <= 1 + 1e-6).all()))""",
         tests=_MONOTONIC,
-        settings="Outside of training, such a model uses the hard form, [HardMoChA](hard-mocha.md), unless "
-        "`--model.decoder.attention.decoding soft` is set. A word of the output has no weights if the scan has passed the last "
-        "word of the source. If this happens often, choose a larger `--model.decoder.attention.initial_offset` (default −1), "
-        "so that the scan stops earlier.",
+        settings="In evaluation mode, such a model uses the hard form, [HardMoChA](hard-mocha.md), unless it was "
+        "trained with `--model.decoder.attention.decoding soft`. If the scan reaches the end of the source without stopping, "
+        "all weights of this word of the output and of all later ones are zero. If this happens often, train again with a "
+        "larger `--model.decoder.attention.initial_offset` (default −1): the scan then stops earlier.",
         also=(expected_chunks,),
     ),
     Mechanism(

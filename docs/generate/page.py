@@ -105,7 +105,7 @@ def _declarations(entry: Mechanism) -> str:
         ("sequential", "queries are computed one after the other; `torch.export` then needs a fixed number of queries"),
     ):
         rows.append(f"| `{name}` | {_declared(entry, name)} | {meaning} |")
-    table = "\n".join(["| property | | meaning of yes |", "|---|---|---|", *rows])
+    table = "\n".join(["| property | value | if yes |", "|---|---|---|", *rows])
     return f"{table}\n\nState: {entry.state}."
 
 

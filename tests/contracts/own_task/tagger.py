@@ -1,4 +1,4 @@
-"""A task of one's own: tag each word of a sentence. regard finds it through an entry point, and no line of regard knows it."""
+"""A complete task: tag each word of a sentence. regard finds it through its entry point."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TaggingModelConfig(ModelSettings):
     hidden_size: int = 16
     num_heads: int = 2
     layer_dropout: float = 0.1
-    """Dropout on what the attention adds."""
+    """Dropout on the output of the attention."""
     freeze: tuple[str, ...] = ()
 
 
@@ -98,11 +98,11 @@ class TaggingReport:
     dev_sentences: int
 
     def render(self) -> str:
-        """As a line of text."""
+        """Return one line of text."""
         return f"{self.train_sentences} tagged sentences, {self.dev_sentences} held out"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data for JSON."""
         return vars(self)
 
 
@@ -122,14 +122,14 @@ class TaggedSentences:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Words of each."""
+        """Number of words in each sentence."""
         return np.array([len(words) for words, _ in self.rows])
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def batch(self, indices: Any) -> TaggedBatch:
-        """Sentences as tensors."""
+        """Return sentences as padded tensors."""
         import torch
         from torch.nn.utils.rnn import pad_sequence
 
@@ -186,7 +186,7 @@ def build(config: TaggingModelConfig, lexicon: Lexicon) -> Any:
     class TaggingModel(nn.Module):
         """Embeddings, self-attention, and a linear layer for each word."""
 
-        sites = ("encoder.0",)
+        sites = ("cross",)
 
         def __init__(self) -> None:
             super().__init__()
@@ -216,19 +216,19 @@ class TaggingScores(Scores):
         return self.nll
 
     def monitored(self, name: str) -> float:
-        """The loss is always monitored."""
+        """Return the negated loss for every name."""
         return -self.nll
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data for JSON."""
         return {"loss": self.nll, "accuracy": self.accuracy}
 
     def to_row(self) -> dict[str, float]:
-        """As columns of the logs."""
+        """Return the scores by the names of their log columns."""
         return {"dev_nll": self.nll, "accuracy": self.accuracy}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """As a line of text."""
+        """Return one line of text."""
         return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}", []
 
 
@@ -262,38 +262,37 @@ class TaggingValidator(Validator[Any]):
 
 
 class TrainableTagger(Trainable[TaggingConfig, Any, TaggedBatch, "TaggingBundle"]):
-    """Summed over words."""
+    """A tagger and its data, for training."""
 
     unit: ClassVar[str] = "words"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy")
     data: TaggingData
 
     def sampler(self) -> Any:
-        """Batches by length."""
+        """Return the sampler of the batches."""
         from regard.text.batching import BucketBatchSampler
 
-        training, lengths = self.config.training, self.data.train.lengths
-        return BucketBatchSampler(lengths, lengths, batch_tokens=training.batch_tokens, seed=self.config.seed)
+        return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
-        """Words of a batch."""
+        """Return the number of words in a batch."""
         return int(self.data.train.lengths[indices].sum())
 
     def loss(self, batch: TaggedBatch, step: int, total_steps: int) -> tuple[Any, Any]:
-        """The same to differentiate and to report."""
+        """Return the summed loss twice: to differentiate, and to report."""
         loss = tag_loss(self.model(batch.words)[0], batch.tags)
         return loss, loss.detach()
 
     def validator(self, machine: Any) -> TaggingValidator | None:
-        """None if nothing is held out."""
+        """Return the validator; None without dev sentences."""
         return TaggingValidator(self.data.dev, machine) if len(self.data.dev) else None
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """As a line of text."""
+        """Return one line of text."""
         return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}"
 
     def bundle(self, signature: dict[str, Any]) -> TaggingBundle:
-        """The model with its words and tags."""
+        """Return the model with its words and tags."""
         report = self.data.report.to_dict()
         own = {"config": self.config, "model": self.model, "lexicon": self.data.lexicon}
         return TaggingBundle(**own, signature=signature, report=report, custom=self.custom)
@@ -349,15 +348,15 @@ class TaggingFormat(BundleFormat[TaggingConfig, Lexicon, TaggingBundle]):
     def bundle(
         self, config: TaggingConfig, model: Any, parts: Lexicon, files: BundleFiles, facts: Mapping[str, Any]
     ) -> TaggingBundle:
-        """Put a tagger together."""
+        """Build the bundle."""
         return TaggingBundle(config=config, model=model, lexicon=parts, **facts)
 
     def inventory(self, parts: Lexicon) -> Inventory:
-        """The tags are labels."""
+        """Return the tags as labels."""
         return Inventory({}, parts.tags)
 
     def render_report(self, report: dict[str, Any]) -> str:
-        """As a line of text."""
+        """Return one line of text."""
         return TaggingReport(**report).render()
 
     def card(self, bundle: TaggingBundle) -> Card:
@@ -392,11 +391,11 @@ class TaggingEvaluation:
     accuracy: float
 
     def render(self) -> str:
-        """As a line of text."""
+        """Return one line of text."""
         return f"accuracy {self.accuracy:.1%}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data for JSON."""
         return vars(self)
 
 
@@ -433,7 +432,7 @@ class Tagger:
 
 
 class TaggingCommands(Commands[Tagger]):
-    """On the command line."""
+    """Commands for a tagger."""
 
     look_options: ClassVar[Sequence[Option]] = (Option("--upper", "print the tags in upper case", "yes|no"),)
 
@@ -445,7 +444,9 @@ class TaggingCommands(Commands[Tagger]):
 
     def evaluate(self, predictor: Tagger, options: Namespace) -> TaggingEvaluation:
         """Score the tags of a file."""
-        return predictor.evaluate([options.files])
+        from regard.tasks.arguments import split_files
+
+        return predictor.evaluate(split_files(options.files))
 
 
 class TaggingTask(Task[TaggingConfig, Lexicon, TaggingBundle, Tagger]):
