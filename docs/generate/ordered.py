@@ -21,6 +21,12 @@ from regard.attention import (
 
 _LOCAL = (BATTERY, "tests/contracts/cases/local.py", "tests/attention/test_local.py")
 _LOCATION = (BATTERY, "tests/contracts/cases/location.py", "tests/attention/test_location.py")
+_HARD_FORM = (
+    "In evaluation mode, such a model uses the hard form, {}, unless it was trained with "
+    "`--model.decoder.attention.decoding soft`. If the scan reaches the end of the source without stopping, all weights of "
+    "this word of the output and of all later ones are zero. If this happens often, train again with a larger "
+    "`--model.decoder.attention.initial_offset` (default −1): the scan then stops earlier."
+)
 _COVERAGE = (BATTERY, "tests/contracts/cases/coverage.py", "tests/attention/test_coverage.py")
 _MONOTONIC = (BATTERY, "tests/contracts/cases/monotonic.py", "tests/attention/test_monotonic.py")
 _COVERAGE_OPERATIONS = (
@@ -179,10 +185,7 @@ out = attention(torch.randn(1, 4, 16), torch.randn(1, 9, 16))
 reached = out.weights[0].cumsum(-1)
 print(bool((reached[1:] <= reached[:-1] + 1e-6).all()))  # mass moves to the right only, or off the end""",
         tests=_MONOTONIC,
-        settings="In evaluation mode, such a model uses the hard form, [HardMonotonic](hard-monotonic.md), unless it was "
-        "trained with `--model.decoder.attention.decoding soft`. If the scan reaches the end of the source without stopping, "
-        "all weights of this word of the output and of all later ones are zero. If this happens often, train again with a "
-        "larger `--model.decoder.attention.initial_offset` (default −1): the scan then stops earlier.",
+        settings=_HARD_FORM.format("[HardMonotonic](hard-monotonic.md)"),
         also=(expected_alignments,),
     ),
     Mechanism(
@@ -236,10 +239,7 @@ print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], boo
 out = attention(torch.randn(2, 4, 16), torch.randn(2, 9, 16))
 print(tuple(out.weights.shape), bool((out.weights.sum(-1) <= 1 + 1e-6).all()))""",
         tests=_MONOTONIC,
-        settings="In evaluation mode, such a model uses the hard form, [HardMoChA](hard-mocha.md), unless it was "
-        "trained with `--model.decoder.attention.decoding soft`. If the scan reaches the end of the source without stopping, "
-        "all weights of this word of the output and of all later ones are zero. If this happens often, train again with a "
-        "larger `--model.decoder.attention.initial_offset` (default −1): the scan then stops earlier.",
+        settings=_HARD_FORM.format("[HardMoChA](hard-mocha.md)"),
         also=(expected_chunks,),
     ),
     Mechanism(
