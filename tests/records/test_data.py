@@ -129,7 +129,7 @@ def test_links_are_between_source_and_output_only(site):
     made = record({site: np.eye(2), "cross": np.eye(2)}, ["a", "b"], ["x", "y"])
     assert made.pharaoh() == "0-0 1-1"
     with pytest.raises(
-        RequestError, match=f"links between source and output were requested for site '{site}', which is within"
+        RequestError, match=f"links between source and output were requested for site '{site}', whose rows and columns"
     ):
         made.pharaoh(site)
 
