@@ -7,8 +7,8 @@ over batch and heads at once would copy them first), scores become weights in pl
 from the cache.
 
 Speed-up of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
-1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights, and in bfloat16, the speed-up is mostly between 0.9 and 1.2, so
-this form is not used (`benchmarks/log.md`).
+1.5; 1.25 and 1.65 at 2,8,1024,1024,512; 1.15 and 1.15 at 32,8,128,128,512. With fewer weights, and in bfloat16, the speed-up
+is mostly between 0.9 and 1.1, so this form is not used (`benchmarks/log.md`).
 """
 
 from itertools import product
@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 
 from regard.private_torch import is_transformed
 
-SMALL = 1 << 23
+SMALL = 1 << 22
 """Number of weights (B·H·Q·K) below which one product for the whole batch is as fast."""
 LARGE = 1 << 21
 """Number of weights (B·H·Q·K) up to which, in half types, two products are faster than a fused kernel, which stores no
