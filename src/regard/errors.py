@@ -121,10 +121,11 @@ def missing_package(error: ModuleNotFoundError) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name that was probably meant.
+    """Suggest the known name that was probably meant, whatever its case.
 
     Returns:
         `"; did you mean 'x'?"`, or an empty string when nothing is close.
     """
-    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{matches[0]}'?" if matches else ""
+    spellings = {each.lower(): each for each in known}
+    matches = get_close_matches(name.lower(), spellings, n=1, cutoff=0.6)
+    return f"; did you mean '{spellings[matches[0]]}'?" if matches else ""

@@ -266,3 +266,28 @@ def test_setting_names_reach_every_kind():
 def test_a_name_of_a_thousand_parts_is_refused():
     with pytest.raises(ConfigError, match=r"unknown setting 'a\.a\..*…': no setting has more than 50 parts"):
         override_layer({"a." * 1_000 + "a": "1"})
+
+
+def test_dotted_and_nested_names_are_equal():
+    nested = load_config({"training": {"patience": 3}, "data": {"train": ["a", "b"]}})
+    assert load_config({"training.patience": 3, "data.train": ["a", "b"]}) == nested
+    assert load_config({"training.patience": 3, "data": {"train": ["a", "b"]}}) == nested
+    assert load_config(parse_layer("training.patience: 3\ndata: {train: [a, b]}", "run.yaml")) == nested
+    assert (
+        fails(parse_layer("data.trian: x", "run.yaml"))
+        == "run.yaml:1: unknown setting 'data.trian'; did you mean 'data.train'?"
+    )
+    assert fails({"data": {"source": "x"}, "data.source": "y"}) == "the setting 'data.source' is given twice"
+    twice = parse_layer("data: {source: x}\ndata.source: y", "run.yaml")
+    assert fails(twice) == "run.yaml:2: the setting 'data.source' is given twice"
+
+
+def test_a_file_is_read_by_another_function():
+    assert fails("run.yaml") == (
+        "load_config: settings are 'run.yaml', expected a mapping of names to values; read a file of settings with "
+        "regard.read_config"
+    )
+
+
+def test_kinds_are_suggested_in_another_case():
+    assert fails({"model.decoder.attention.kind": "MoChA"}).endswith("; did you mean 'mocha'?")

@@ -190,6 +190,7 @@ def test_mistakes_are_explained(settings, packages, tmp_path):
         (["train", "tagging", "--data.train", "x", "--model.num_heads", "3"], "model.num_heads is 3, expected a divisor of 16"),
         (["translate", str(tmp_path / "mine"), "x"], "holds a tagger, expected a translator"),
         (["evaluate", str(tmp_path / "mine"), "x", "--beam", "3"], "--beam is for translators, and"),
+        (["export", str(tmp_path / "mine"), "--to", str(tmp_path / "onnx")], "a TaggingModel cannot be exported to ONNX"),
     ):
         code, _, err = run(packages, *arguments)
         assert (code, message in err) == (2, True), err

@@ -2,9 +2,12 @@
 
 import pytest
 import torch
+from torch import nn
 
 import regard
+from regard.attention import Additive
 from regard.errors import ConfigError
+from regard.models.build import build_classifier, build_language_model, build_translator
 
 
 @pytest.mark.parametrize("name", ["luong", "transformer-tiny"])
@@ -43,3 +46,24 @@ def test_a_configuration_of_another_model():
         regard.build_classifier(tiny, vocabulary_size=5, num_labels=2)
     with pytest.raises(ConfigError, match=r"build_language_model: config is a Tr.*Config, expected .* of a language model$"):
         regard.build_language_model(tiny, vocabulary_size=5)
+
+
+def test_an_attention_that_does_not_fit_is_refused_at_once(unchecked: None) -> None:
+    sizes = {"source_size": 9, "target_size": 9}
+    fitting = Additive(256, key_size=512)
+    assert build_translator("luong", **sizes, attention=fitting).decoder.attention is fitting
+    assert fitting.training
+    message = r"attention \(Additive\) cannot attend with queries of width 256 .* to keys of width 512 .*: key has shape"
+    with pytest.raises(ConfigError, match=message):
+        build_translator("luong", **sizes, attention=Additive(256, key_size=10))
+    with pytest.raises(ConfigError, match=r"attention is of type Linear, expected a mechanism of regard.attention"):
+        build_translator("luong", **sizes, attention=nn.Linear(3, 3))
+
+
+def test_vocabularies_without_the_special_symbols_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"build_translator\(target_size=3\): target_size must be 4 or more"):
+        build_translator("luong", source_size=9, target_size=3)
+    with pytest.raises(ConfigError, match=r"build_classifier\(num_labels=0\): num_labels must be 1 or more"):
+        build_classifier("bilstm", vocabulary_size=9, num_labels=0)
+    with pytest.raises(ConfigError, match=r"build_language_model\(vocabulary_size=0\): vocabulary_size must be 4 or more"):
+        build_language_model("language-tiny", vocabulary_size=0)

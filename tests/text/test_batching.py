@@ -158,7 +158,7 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 
 def test_no_pairs_are_refused():
-    with pytest.raises(ConfigError, match=r"^there are no pairs to make batches of$"):
+    with pytest.raises(ConfigError, match=r"^there are no examples to make batches of$"):
         BucketBatchSampler(np.zeros(0, np.int32), np.zeros(0, np.int32), batch_tokens=9, seed=1)
 
 

@@ -48,7 +48,8 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
     `task` decides the task; the default is translation.
 
     Args:
-        layers: Settings, such as the results of `dump_config`, `read_layer` and `override_layer`; none needs to be complete.
+        layers: Mappings of settings, nested or with dotted names (`{"task": "language", "training.patience": 3}`), or results
+            of `read_layer` and `override_layer`. None needs to be complete.
 
     Returns:
         The configuration, checked.
@@ -57,17 +58,37 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
         ConfigError: If a setting is unknown, of the wrong type, out of range, or in conflict with another one. The message
             names the expected value, and the file and line of the setting if it comes from a file.
     """
+    nested = [_nest(layer) for layer in layers]
     given = Layer({})
-    for layer in layers:
-        given = lay_over(given, layer if isinstance(layer, Layer) else Layer(dict(layer)))
+    for layer in nested:
+        given = lay_over(given, layer)
     cls = _find_class(given)
     # Start from the defaults, and apply one layer after another: a changed `kind` resets the settings of the layers before it.
     merged = Layer(dump_config(cls()))
-    for layer in layers:
-        merged = lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
+    for layer in nested:
+        merged = lay_over(merged, layer)
     config: RunConfig = _Builder(merged.places, cls).build(cls, merged.values, "")
     check_config(config, merged.places)
     return config
+
+
+def _nest(layer: Layer | Mapping[str, Any]) -> Layer:
+    """Return a layer with nested names only, from one whose names may also have dots."""
+    if not isinstance(layer, Layer | Mapping):
+        raise ConfigError(
+            f"load_config: settings are {layer!r:.80}, expected a mapping of names to values; read a file of settings with "
+            "regard.read_config"
+        )
+    layer = layer if isinstance(layer, Layer) else Layer(dict(layer))
+    dotted = {name: value for name, value in layer.values.items() if isinstance(name, str) and "." in name}
+    if not dotted:
+        return layer
+    plain, others = Layer({name: layer.values[name] for name in layer.values if name not in dotted}), override_layer(dotted)
+    twice = flatten(plain.values).keys() & flatten(others.values).keys()
+    if twice:
+        place = layer.places.get(min(twice), "")
+        raise ConfigError(f"{f'{place}: ' if place else ''}the setting '{min(twice)}' is given twice")
+    return Layer(lay_over(plain, others).values, layer.places)
 
 
 def _find_class(given: Layer) -> type[RunConfig]:

@@ -108,8 +108,8 @@ def export_onnx(
     bundle, model = predictor.bundle, copy.deepcopy(predictor.model).float().cpu().eval()
     tokenizers = [getattr(bundle, field.name) for field in fields(bundle)]
     vocabularies = [tokenizer.size for tokenizer in tokenizers if isinstance(tokenizer, Tokenizer)]
-    sizes = {"source_size": vocabularies[0], "target_size": vocabularies[-1]}
     graphs = graphs_of(model, overridable=overridable)
+    sizes = {"source_size": vocabularies[0], "target_size": vocabularies[-1]}
     quality: tuple[Quality, ...] = ()
     with writing(predictor, folder) as made:
         for graph in graphs:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import Any
 
+from regard.attention.arguments import check_size
 from regard.attention.base import Attention
 from regard.attention.pooling_base import Pooling
 from regard.config import ClassifierConfig, LanguageModelConfig, ModelConfig, RecurrentConfig, TransformerConfig
@@ -37,14 +38,15 @@ def build_translator(
 
     Args:
         config: Configuration of the model or of a run, or the name of a preset.
-        source_size: Number of words in the source's vocabulary, including special symbols.
-        target_size: Number of words in the target's vocabulary, including special symbols.
+        source_size: Number of words in the source's vocabulary, including the 4 special symbols.
+        target_size: Number of words in the target's vocabulary, including the 4 special symbols.
         attention: Your own mechanism, which replaces the configured one.
 
     Raises:
         ConfigError: If sizes do not match, the alignment layer or head does not exist, the configuration is for another kind of
             model, the preset is unknown or for another task, or `attention` is given for a Transformer.
     """
+    _check_sizes("translator", 4, source_size=source_size, target_size=target_size)
     model: ModelConfig = _model_config(config, "translation")
     match model:
         case RecurrentConfig():
@@ -83,6 +85,8 @@ def build_classifier(
             kind of model, the preset is unknown or for another task, or `pooling` is given for a model that does not have
             exactly one pooling.
     """
+    _check_sizes("classifier", 2, vocabulary_size=vocabulary_size)
+    _check_sizes("classifier", 1, num_labels=num_labels)
     return _build_classifier(
         _model_config(config, "classification"),
         vocabulary_size=vocabulary_size,
@@ -106,8 +110,14 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
         ConfigError: If sizes do not match, the configuration is for another kind of model, or the preset is unknown or for
             another task.
     """
+    _check_sizes("language_model", 4, vocabulary_size=vocabulary_size)
     model = _model_config(config, "language")
     return _build_language_model(model, vocabulary_size=vocabulary_size)
+
+
+def _check_sizes(kind: str, least: int, **sizes: int) -> None:
+    for name, size in sizes.items():
+        check_size(f"build_{kind}", name, size, least=least)
 
 
 def _model_config(config: Any, task: str) -> Any:

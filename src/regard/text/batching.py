@@ -92,7 +92,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         shuffle: If False, the batches always have the same order, the longest pairs first.
 
     Raises:
-        ConfigError: If a setting is out of range, or there are no pairs.
+        ConfigError: If a setting is out of range, or there are no examples.
         ShapeError: If the two arrays of lengths have different shapes, or more or fewer than one axis.
     """
 
@@ -114,7 +114,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             )
         _check_budget(batch_tokens, batch_sentences)
         if not len(source):
-            raise ConfigError("there are no pairs to make batches of")
+            raise ConfigError("there are no examples to make batches of")
         self.seed, self.shuffle = seed, shuffle
         self.epoch = 0
         self._position = 0

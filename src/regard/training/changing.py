@@ -13,7 +13,10 @@ from regard.training.run import Run
 from regard.training.schedule import Change, learning_rate_factor, planned_steps
 
 _LENGTHS = ("max_epochs", "max_steps", "max_minutes", "patience")
-_RATES = ("learning_rate", "schedule", "weight_decay", "label_smoothing", "clip_norm", "teacher_forcing", "alignment_weight")
+_RATES = (
+    *("learning_rate", "schedule", "weight_decay", "clip_norm"),
+    *("label_smoothing", "teacher_forcing", "alignment_weight", "attention_loss_weight"),
+)
 _OTHERS = (
     *("validate_every", "validation_pairs", "checkpoint_every", "max_skipped", "calibrate", "precision", "cuda_graphs"),
     *("deterministic", "tensorboard"),

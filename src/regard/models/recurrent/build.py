@@ -5,7 +5,7 @@ from torch import nn
 
 from regard.attention.base import Attention
 from regard.config import BahdanauDecoderConfig, DecoderConfig, LuongDecoderConfig, RecurrentConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 from regard.layers.readout import AttentionalReadout, ConcatReadout, DeepReadout, OutputReadout, Readout
 from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
 from regard.models.recurrent.encoder import Bridge, CopyBridge, LinearBridge, MeanBridge, RecurrentEncoder, ZerosBridge
@@ -25,12 +25,14 @@ def build_recurrent(
         attention: The caller's own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match.
+        ConfigError: If sizes do not match, or `attention` is no mechanism.
     """
     encoder = RecurrentEncoder(config.encoder, embedding_size=config.embedding_size)
     decoder_config = config.decoder
     if attention is None:
         attention = decoder_config.attention.build(query_size=decoder_config.hidden_size, key_size=encoder.size)
+    else:
+        check_attention(attention, query_size=decoder_config.hidden_size, key_size=encoder.size)
     std = config.embedding_std or config.embedding_size**-0.5
     source, target = (build_embedding(size, config.embedding_size, std=std) for size in (source_size, target_size))
     context_size = attention.context_size(encoder.size)
@@ -51,6 +53,29 @@ def build_recurrent(
         embedding_dropout=decoder_config.embedding_dropout,
         readout_dropout=decoder_config.readout_dropout,
     )
+
+
+def check_attention(attention: Attention, *, query_size: int, key_size: int) -> None:
+    """Check that the caller's own mechanism takes the decoder's states as queries and the encoder's states as keys.
+
+    Raises:
+        ConfigError: If it is no `Attention`, or cannot attend with these sizes.
+    """
+    name = type(attention).__name__
+    if not isinstance(attention, Attention):
+        raise ConfigError(f"attention is of type {name}, expected a mechanism of regard.attention, or a subclass of Attention")
+    like = next(attention.parameters(), torch.empty(0))
+    training = attention.training
+    try:
+        with torch.no_grad():
+            attention.eval()(like.new_zeros(1, 1, query_size), like.new_zeros(1, 2, key_size))
+    except (ShapeError, RuntimeError) as error:
+        raise ConfigError(
+            f"attention ({name}) cannot attend with queries of width {query_size} (the decoder's states) to keys of width "
+            f"{key_size} (the encoder's states): {error}"
+        ) from error
+    finally:
+        attention.train(training)
 
 
 def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
