@@ -223,7 +223,9 @@ def test_families_may_be_named():
     words = list("abcde")
     assert caught.to_record(words, words).sites == ("cross.0",)
     assert caught.to_record(words, families={"attention": "encoder"}).sites == ("encoder.0",)
-    with pytest.raises(RequestError, match=r"'atention', of which no attention was captured; did you mean 'attention'\?"):
+    with pytest.raises(
+        RequestError, match=r"'atention', but no attention of such a module was captured; did you mean 'attention'\?"
+    ):
         caught.to_record(words, families={"atention": "encoder"})
     with pytest.raises(RequestError, match="'attention' has the family 'pool', expected encoder, decoder or cross"):
         caught.to_record(words, families={"attention": "pool"})

@@ -125,7 +125,7 @@ def test_modules_are_joined_after_those_that_they_import():
             ["recurrent"],
             "page.html",
             {"examples": ["  "]},
-            "the example '  ' cannot be shown; expected a text of 1 to 1,000",
+            "the example '  ' cannot be shown; expected a text that is not blank and has at most 1,000",
         ),
         (
             ["recurrent"],

@@ -56,8 +56,10 @@ def test_an_attention_that_does_not_fit_is_refused_at_once(unchecked: None) -> N
     message = r"attention \(Additive\) cannot attend with queries of width 256 .* to keys of width 512 .*: key has shape"
     with pytest.raises(ConfigError, match=message):
         build_translator("luong", **sizes, attention=Additive(256, key_size=10))
-    with pytest.raises(ConfigError, match=r"attention is of type Linear, expected a mechanism of regard.attention"):
+    with pytest.raises(ConfigError, match=r"attention is of type Linear, expected an object of a class in regard.attention"):
         build_translator("luong", **sizes, attention=nn.Linear(3, 3))
+    with pytest.raises(ConfigError, match=r"attention is the class Additive, expected an object .* Additive\(256, key_size"):
+        build_translator("luong", **sizes, attention=Additive)
 
 
 def test_vocabularies_without_the_special_symbols_are_refused() -> None:

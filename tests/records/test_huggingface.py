@@ -99,7 +99,7 @@ def test_refusals():
         from_huggingface([layer[0] for layer in attentions], TOKENS)
     with pytest.raises(ShapeError, match=r"encoder.0'\] has shape \(2, 5, 5\), expected \(S, S\) = \(3, 3\)"):
         from_huggingface(attentions, TOKENS[:3])
-    with pytest.raises(RequestError, match="has decoder_attentions or cross_attentions; give target_tokens, too"):
+    with pytest.raises(RequestError, match="has decoder_attentions or cross_attentions; give its tokens"):
         from_huggingface({"cross_attentions": weights(TARGET, SOURCE)}, TOKENS)
     with pytest.raises(RequestError, match="batch is 2, and there are 2 hypotheses: choose one of 0 to 1"):
         from_huggingface({"beam_indices": torch.zeros(2, 3), "attentions": attentions}, TOKENS, TARGETS, batch=2)

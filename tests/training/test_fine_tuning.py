@@ -160,7 +160,7 @@ def test_what_cannot_be_started_from(base, other, tmp_path):
         fit(given, start_from=tmp_path / "nowhere", progress=False)
     with pytest.raises(ConfigError, match=r"start_from is '.*', a model for translation; this run is for language"):
         fit(LanguageConfig(data=TextDataConfig(train=(str(other),)), out=given["out"]), start_from=base, progress=False)
-    with pytest.raises(ConfigError, match=r"fit was given settings by name and no start_from"):
+    with pytest.raises(ConfigError, match=r"fit was given a mapping of settings without start_from"):
         fit(given, start_from="", progress=False)
     with pytest.raises(ConfigError, match=r"fit was given your own model, but the model in '.*' was trained without"):
         fit(given, start_from=base, model=lambda source, target: None, progress=False)

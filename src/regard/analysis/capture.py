@@ -251,7 +251,8 @@ def _family(call: Call, *, has_target: bool, is_causal: bool, only_causal: bool)
 def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:
     for name, family in families.items():
         if name not in names:
-            raise RequestError(f"to_record: families names {name!r}, of which no attention was captured{nearest(name, names)}")
+            meant = nearest(name, names)
+            raise RequestError(f"to_record: families names {name!r}, but no attention of such a module was captured{meant}")
         if family not in ("encoder", "decoder", "cross"):
             raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
 

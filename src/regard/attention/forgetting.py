@@ -20,7 +20,7 @@ from regard.attention.sparse import at_least_float32
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:
     """Return Σ_{l > j} log f_l over the keys l that a query may attend to; `gates` holds log f."""
     seen = gates[:, :, None] if mask is None else gates[:, :, None].where(mask, 0)
-    return seen.flip(-1).cumsum(-1).flip(-1) - seen  # summed from the last key backwards, so that sums of a few keys stay exact
+    return seen.flip(-1).cumsum(-1).flip(-1) - seen  # from the last key backwards, so that sums of a few keys stay accurate
 
 
 def forgetting_weights(

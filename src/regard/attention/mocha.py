@@ -26,7 +26,7 @@ from regard.shapes import check_shape
 def expected_chunks(
     alignments: Float[Tensor, "B Q K"], scores: Float[Tensor, "B Q K"], chunk_size: int, *, mask: Tensor | None = None
 ) -> Float[Tensor, "B Q K"]:
-    """Return the expected weight of each key: a window ends at key k with probability α_ik; a softmax weights the keys in it.
+    """Return the expected weight of each key: a window ends at key k with probability α_ik, and a softmax shares its weight.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), where l and j are keys that the mask allows.
 

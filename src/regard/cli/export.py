@@ -36,7 +36,9 @@ def _parser() -> Parser:
         "  regard export runs/mine --to exported/fast --format ctranslate2",
     )
     parser.add_argument("dir", metavar="DIR", type=model_folder, help="a trained model's folder")
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write; replaced only with --overwrite")
+    parser.add_argument(
+        "--to", required=True, metavar="FOLDER", help="folder to write; an export in it is replaced only with --overwrite"
+    )
     parser.add_argument("--format", choices=("onnx", "ctranslate2"), default="onnx", help="format to write (default: onnx)")
     parser.add_argument(
         "--overridable",

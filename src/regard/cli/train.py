@@ -150,7 +150,7 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
     other = find_other_name(task)
     meant = f"; did you mean '{other}'?" if other else nearest(task, task_names())
     return RequestError(
-        f"train: there is no task '{task}'{meant}; expected one of: {', '.join(task_names())} (`regard train --help` explains)"
+        f"train: there is no task '{task}'{meant} (expected one of: {', '.join(task_names())}; `regard train --help` explains)"
     )
 
 

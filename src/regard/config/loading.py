@@ -49,7 +49,7 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
 
     Args:
         layers: Mappings of settings, nested or with dotted names (`{"task": "language", "training.patience": 3}`), or results
-            of `read_layer` and `override_layer`. None needs to be complete.
+            of `read_layer` and `override_layer`. Each may be incomplete.
 
     Returns:
         The configuration, checked.

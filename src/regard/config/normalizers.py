@@ -77,7 +77,7 @@ class EntmaxConfig(NormalizerConfig):
     alpha: float = 1.5
     """Value of α. The larger it is, the more weights are exactly zero: 1.01 is nearly a softmax, 2 is sparsemax."""
     learned: bool = True
-    """Whether to train α, starting from the value of `alpha`; each head of a multi-head attention then has its own α."""
+    """Whether to train α, starting from `alpha`. If it is trained, each head of a multi-head attention has its own α."""
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
         from regard.attention.entmax import Entmax
@@ -117,6 +117,6 @@ class SoftpickConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class StickBreakingConfig(NormalizerConfig):
-    """σ(s_k) Π_{j>k} (1 − σ(s_j)): each key, from the last to the first, takes a share of the weight left (Tan et al. 2025)."""
+    """σ(s_k) Π_{j>k} (1 − σ(s_j)): each key, from the last to the first, takes a share of what remains (Tan et al. 2025)."""
 
     kind: Literal["stick_breaking"] = "stick_breaking"

@@ -115,7 +115,7 @@ class LocalMonotonicConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalPredictiveConfig(AttentionConfig):
-    """Attention within a window around a predicted position; a Gaussian multiplies the weights (Luong et al. 2015, local-p)."""
+    """Attention in a window around a predicted position, with weights multiplied by a Gaussian (Luong et al. 2015, local-p)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"window": COUNT, "position_size": NOT_NEGATIVE}
 

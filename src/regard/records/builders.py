@@ -140,7 +140,9 @@ def from_huggingface(
             "attn_implementation='eager', because the fused implementations return no weights"
         )
     if target_tokens is None and {"decoder", "cross"} & found.keys():
-        raise RequestError("from_huggingface: the output has decoder_attentions or cross_attentions; give target_tokens, too")
+        raise RequestError(
+            "from_huggingface: the output has decoder_attentions or cross_attentions; give its tokens as target_tokens"
+        )
     if target_tokens is None and all_causal(weights):
         weights = {f"decoder.{site.partition('.')[2]}": layer for site, layer in weights.items()}
         tokens, target_tokens, target_is_read = (), tokens, True

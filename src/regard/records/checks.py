@@ -32,8 +32,8 @@ def fields(data: object, where: str, *, newest: int, known: Collection[str], nee
     version = data.get("format_version")
     if type(version) is not int or not 1 <= version <= newest:
         raise DataError(
-            f"{where}: format_version is {version!r}, but this version of regard reads 1 to {newest}: "
-            "either this is not a record, or a newer version of regard wrote it"
+            f"{where}: format_version is {version!r}, expected 1 to {newest}: either this is not a record, or a newer version "
+            "of regard wrote it; then install that version"
         )
     for name in data.keys() - set(known):
         raise DataError(f"{where}: a record has no field {name!r}{nearest(name, known)}")

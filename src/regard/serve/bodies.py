@@ -58,7 +58,9 @@ def build_bodies(limits: Limits) -> Bodies:
         )
         repetition_penalty: Repeat | None = Field(None, description="Penalty for tokens that occurred before; 1 for none.")
         suppress_unknown: bool | None = Field(None, description="Never produce the unknown symbol.")
-        replace_unknown: bool | None = Field(None, description="Replace unknown symbols with the most attended source words.")
+        replace_unknown: bool | None = Field(
+            None, description="Replace each unknown symbol with the source word of the largest weight."
+        )
         prefix: Short | None = Field(None, description="Beginning of every translation.")
         alignment: bool = Field(False, description="Also return the words and their alignment, in Pharaoh format.")
 

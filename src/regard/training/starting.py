@@ -129,9 +129,9 @@ def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) ->
         folder = str(start_from) or str(config.get("start_from", ""))
         if not folder:
             raise ConfigError(
-                "fit was given settings by name and no start_from: make a configuration of them with regard.choose_config (it "
-                "chooses the other settings from the data), regard.load_preset or regard.load_config (it uses defaults), or "
-                "name the folder of a trained model to start from"
+                "fit was given a mapping of settings without start_from. Build a configuration first: regard.choose_config "
+                "chooses the other settings from the data, regard.load_preset takes them from a preset, and regard.load_config "
+                "uses the defaults. To fine-tune a trained model, give its folder as start_from"
             )
         return load_fine_tuning(folder, {name: value for name, value in config.items() if name != "start_from"})
     if start_from and config.start_from not in ("", str(start_from)):

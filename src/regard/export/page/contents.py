@@ -48,7 +48,7 @@ def read_contents(predictor: Any, name: str) -> Contents:
         settings = _describe_language_model(predictor)
     else:
         raise RequestError(
-            f"{name} is a {type(model).__name__}, which a page cannot show; it shows only the models that regard builds"
+            f"{name} has a model of type {type(model).__name__}; a page shows only models that regard builds: leave it out"
         )
     with tempfile.TemporaryDirectory() as temporary:
         done = export_onnx(predictor, Path(temporary) / "export", overridable=isinstance(model, Seq2Seq))

@@ -92,7 +92,8 @@ def _check(path: Path, runs: Sequence[Any], examples: Sequence[str], *, overwrit
     for example in examples:
         if not isinstance(example, str) or not example.strip() or len(example) > _LONGEST_EXAMPLE:
             raise RequestError(
-                f"the example {str(example)[:60]!r} cannot be shown; expected a text of 1 to {_LONGEST_EXAMPLE:,} characters"
+                f"the example {str(example)[:60]!r} cannot be shown; expected a text that is not blank and has at most "
+                f"{_LONGEST_EXAMPLE:,} characters"
             )
 
 

@@ -25,7 +25,7 @@ def build_recurrent(
         attention: The caller's own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If sizes do not match, or `attention` is no mechanism.
+        ConfigError: If sizes do not match, or `attention` is not a mechanism.
     """
     encoder = RecurrentEncoder(config.encoder, embedding_size=config.embedding_size)
     decoder_config = config.decoder
@@ -59,11 +59,15 @@ def check_attention(attention: Attention, *, query_size: int, key_size: int) -> 
     """Check that the caller's own mechanism takes the decoder's states as queries and the encoder's states as keys.
 
     Raises:
-        ConfigError: If it is no `Attention`, or cannot attend with these sizes.
+        ConfigError: If it is not an `Attention`, or cannot attend with these sizes.
     """
     name = type(attention).__name__
     if not isinstance(attention, Attention):
-        raise ConfigError(f"attention is of type {name}, expected a mechanism of regard.attention, or a subclass of Attention")
+        given = f"the class {attention.__name__}" if isinstance(attention, type) else f"of type {name}"
+        raise ConfigError(
+            f"attention is {given}, expected an object of a class in regard.attention, such as Additive({query_size}, "
+            f"key_size={key_size}), or of your own subclass of Attention"
+        )
     like = next(attention.parameters(), torch.empty(0))
     training = attention.training
     try:

@@ -138,7 +138,10 @@ class LanguageModel:
         if samples < 1:
             raise RequestError(f"generate: samples is {samples}, expected 1 or more for each prompt")
         if not settings.temperature and samples > 1:
-            raise RequestError(f"generate: at temperature 0 all {samples} samples would be the same; set samples to 1")
+            raise RequestError(
+                f"generate: at temperature 0 all {samples} samples would be the same; set samples to 1, or raise the "
+                "temperature"
+            )
         sampling = None
         if settings.temperature:
             sampling = Sampling(
