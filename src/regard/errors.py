@@ -126,6 +126,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Returns:
         `"; did you mean 'x'?"`, or an empty string when nothing is close.
     """
-    spellings = {each.lower(): each for each in known}
-    matches = get_close_matches(name.lower(), spellings, n=1, cutoff=0.6)
-    return f"; did you mean '{spellings[matches[0]]}'?" if matches else ""
+    names = list(known)
+    matches = get_close_matches(name.lower(), [each.lower() for each in names], n=1, cutoff=0.6)
+    if not matches:
+        return ""
+    [meant] = get_close_matches(name, [each for each in names if each.lower() == matches[0]], n=1, cutoff=0)
+    return f"; did you mean '{meant}'?"

@@ -278,8 +278,8 @@ def test_dotted_and_nested_names_are_equal():
         == "run.yaml:1: unknown setting 'data.trian'; did you mean 'data.train'?"
     )
     assert fails({"data": {"source": "x"}, "data.source": "y"}) == "the setting 'data.source' is given twice"
-    twice = parse_layer("data: {source: x}\ndata.source: y", "run.yaml")
-    assert fails(twice) == "run.yaml:2: the setting 'data.source' is given twice"
+    with pytest.raises(ConfigError, match=r"^run.yaml:2: the setting 'data.source' is given twice$"):
+        parse_layer("data: {source: x}\ndata.source: y", "run.yaml")
 
 
 def test_a_file_is_read_by_another_function():
@@ -291,3 +291,19 @@ def test_a_file_is_read_by_another_function():
 
 def test_kinds_are_suggested_in_another_case():
     assert fails({"model.decoder.attention.kind": "MoChA"}).endswith("; did you mean 'mocha'?")
+
+
+def test_dotted_and_nested_names_meet():
+    scan = load_config({"model.decoder.attention": {"kind": "mocha", "chunk_size": 3}})
+    assert (
+        load_config({"model": {"decoder": {"attention": {"chunk_size": 3}}}, "model.decoder.attention.kind": "mocha"}) == scan
+    )
+    assert load_config({"model": {"decoder.attention.kind": "mocha"}, "model.decoder": {"attention.chunk_size": 3}}) == scan
+    schedule = {"warmup_steps": 5}
+    load_config({"training.schedule": schedule, "training.schedule.kind": "cosine"})
+    assert schedule == {"warmup_steps": 5}
+    for wrong in ({"training": 5, "training.patience": 3}, {"training.patience": 3, "training": 5}):
+        assert fails(wrong).endswith("and a part of it are both set; set only one of the two")
+    for name in (".training", "training..patience", "training."):
+        assert fails({name: 3}) == f"unknown setting '{name}': a part of its name is empty"
+    assert fails(parse_layer("out: x\ntraining.schedule.kinds: x", "run.yaml")).startswith("run.yaml:2: ")

@@ -278,6 +278,9 @@ def test_an_initial_state_of_other_sizes_is_refused(cell: str, rows: int, unchec
     if cell == "lstm":
         with pytest.raises(ShapeError, match=rf"the initial cell state has shape \({rows}, 4\)"):
             layer(inputs, initial=(good, wrong))
+    else:
+        with pytest.raises(ShapeError, match=r"a GRU has none; give initial=\(state, None\)"):
+            layer(inputs, initial=(good, good))
 
 
 def test_inputs_and_masks_of_other_sizes_are_refused(unchecked: None) -> None:

@@ -53,7 +53,7 @@ def test_an_attention_that_does_not_fit_is_refused_at_once(unchecked: None) -> N
     fitting = Additive(256, key_size=512)
     assert build_translator("luong", **sizes, attention=fitting).decoder.attention is fitting
     assert fitting.training
-    message = r"attention \(Additive\) cannot attend with queries of width 256 .* to keys of width 512 .*: key has shape"
+    message = r"attention \(Additive\) has key_size=10, but the encoder's states are 512 wide: build it with key_size=512"
     with pytest.raises(ConfigError, match=message):
         build_translator("luong", **sizes, attention=Additive(256, key_size=10))
     with pytest.raises(ConfigError, match=r"attention is of type Linear, expected an object of a class in regard.attention"):

@@ -58,7 +58,7 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
         ConfigError: If a setting is unknown, of the wrong type, out of range, or in conflict with another one. The message
             names the expected value, and the file and line of the setting if it comes from a file.
     """
-    nested = [_nest(layer) for layer in layers]
+    nested = [_as_layer(layer) for layer in layers]
     given = Layer({})
     for layer in nested:
         given = lay_over(given, layer)
@@ -72,23 +72,15 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _nest(layer: Layer | Mapping[str, Any]) -> Layer:
-    """Return a layer with nested names only, from one whose names may also have dots."""
-    if not isinstance(layer, Layer | Mapping):
+def _as_layer(layer: Layer | Mapping[str, Any]) -> Layer:
+    if isinstance(layer, Layer):
+        return layer
+    if not isinstance(layer, Mapping):
         raise ConfigError(
             f"load_config: settings are {layer!r:.80}, expected a mapping of names to values; read a file of settings with "
             "regard.read_config"
         )
-    layer = layer if isinstance(layer, Layer) else Layer(dict(layer))
-    dotted = {name: value for name, value in layer.values.items() if isinstance(name, str) and "." in name}
-    if not dotted:
-        return layer
-    plain, others = Layer({name: layer.values[name] for name in layer.values if name not in dotted}), override_layer(dotted)
-    twice = flatten(plain.values).keys() & flatten(others.values).keys()
-    if twice:
-        place = layer.places.get(min(twice), "")
-        raise ConfigError(f"{f'{place}: ' if place else ''}the setting '{min(twice)}' is given twice")
-    return Layer(lay_over(plain, others).values, layer.places)
+    return Layer(nest(layer))
 
 
 def _find_class(given: Layer) -> type[RunConfig]:
@@ -170,7 +162,7 @@ def parse_layer(text: str, name: str) -> Layer:
         raise ConfigError(f"{name}: not valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: expected settings as `name: value` lines, got {_show(values)}")
-    return Layer(values, places)
+    return Layer(nest(values, places), places)
 
 
 class _SettingsLoader(yaml.BaseLoader):
@@ -206,27 +198,52 @@ class _SettingsLoader(yaml.BaseLoader):
         return ConfigError(f"{self._name}:{line + 1}: not valid YAML for settings: it is nested more than {_DEEPEST} deep")
 
 
+def nest(settings: Mapping[str, Any], places: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return settings with nested names only, from settings whose names may also have dots.
+
+    Args:
+        settings: Settings, such as `{"training.patience": 3}` or `{"training": {"patience": 3}}`. They are not changed.
+        places: The file and line of each setting, for messages.
+
+    Raises:
+        ConfigError: If a name has an empty part or more than 50 parts, a setting is given twice, or a name and a part of it
+            both have a value, such as `model.decoder` and `model.decoder.kind`.
+    """
+    nested: dict[str, Any] = {}
+    _nest_into(nested, settings, "", places or {})
+    return nested
+
+
+def _nest_into(nested: dict[str, Any], settings: Mapping[str, Any], path: str, places: Mapping[str, str]) -> None:
+    """Put settings into the nested settings below `path`."""
+    for name, value in settings.items():
+        full = f"{path}.{name}" if path else str(name)
+        place = f"{places[full]}: " if places.get(full) else ""
+        *parents, last = str(name).split(".")
+        if len(parents) >= _DEEPEST:
+            raise ConfigError(f"{place}unknown setting '{full:.60}…': no setting has more than {_DEEPEST} parts")
+        if not all((*parents, last)):
+            raise ConfigError(f"{place}unknown setting '{full}': a part of its name is empty")
+        inner: Any = nested
+        for parent in parents:
+            inner = inner.setdefault(parent, {}) if isinstance(inner, dict) else None
+        if not isinstance(inner, dict) or (last in inner and isinstance(inner[last], dict) != isinstance(value, Mapping)):
+            raise ConfigError(f"{place}'{full}' and a part of it are both set; set only one of the two")
+        if isinstance(value, Mapping):
+            _nest_into(inner.setdefault(last, {}), value, full, places)
+        elif last in inner:
+            raise ConfigError(f"{place}the setting '{full}' is given twice")
+        else:
+            inner[last] = value
+
+
 def override_layer(overrides: Mapping[str, Any]) -> Layer:
     """Make a layer from settings with dotted names, such as `{"training.learning_rate": "1e-3"}`.
 
     Raises:
-        ConfigError: If a name has more than 50 parts, or a name and a part of it both have a value, such as `model.decoder` and
-            `model.decoder.kind`.
+        ConfigError: As for `nest`.
     """
-    values: dict[str, Any] = {}
-    for name, value in overrides.items():
-        *parents, last = name.split(".")
-        if len(parents) >= _DEEPEST:
-            raise ConfigError(f"unknown setting '{name:.60}…': no setting has more than {_DEEPEST} parts")
-        inner = values
-        for parent in parents:
-            inner = inner.setdefault(parent, {})
-            if not isinstance(inner, dict):
-                break
-        if not isinstance(inner, dict) or isinstance(inner.get(last), dict):
-            raise ConfigError(f"'{name}' and a part of it are both set; set only one of the two")
-        inner[last] = value
-    return Layer(values, dict.fromkeys(overrides, ""))
+    return Layer(nest(overrides), dict.fromkeys(overrides, ""))
 
 
 def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

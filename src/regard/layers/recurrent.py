@@ -22,7 +22,7 @@ from torch.nn import functional
 from regard.attention.arguments import check_size
 from regard.attention.capabilities import capability
 from regard.attention.masks import check_boolean
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
 from regard.private_torch import can_pack
 from regard.shapes import check_shape
@@ -185,7 +185,7 @@ class RecurrentLayer(nn.Module):
             And the last state of each row: h (B,E), and for an LSTM c (B,E), else None.
 
         Raises:
-            ShapeError: If a size does not match, or the mask is not boolean.
+            ShapeError: If a size does not match, the mask is not boolean, or a GRU gets a cell state.
         """
         return self._read(inputs, mask, initial, hold=mask is not None)
 
@@ -208,6 +208,8 @@ class RecurrentLayer(nn.Module):
             check_shape("mask", mask, "B S", sizes)
             check_boolean("mask", mask, "of shape (B, S)")
         state, cell = (None, None) if initial is None else initial
+        if cell is not None and self.num_gates != NUM_GATES["lstm"]:
+            raise ShapeError("the initial state has a cell state, but a GRU has none; give initial=(state, None)")
         for name, given in (("the initial state", state), ("the initial cell state", cell)):
             if given is not None:  # PyTorch's own loop does not check it, and would read beyond its end
                 check_shape(name, given, f"B {directions * self.hidden_size}", sizes)

@@ -5,7 +5,7 @@ from torch import nn
 
 from regard.attention.base import Attention
 from regard.config import BahdanauDecoderConfig, DecoderConfig, LuongDecoderConfig, RecurrentConfig
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError
 from regard.layers.readout import AttentionalReadout, ConcatReadout, DeepReadout, OutputReadout, Readout
 from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
 from regard.models.recurrent.encoder import Bridge, CopyBridge, LinearBridge, MeanBridge, RecurrentEncoder, ZerosBridge
@@ -56,30 +56,24 @@ def build_recurrent(
 
 
 def check_attention(attention: Attention, *, query_size: int, key_size: int) -> None:
-    """Check that the caller's own mechanism takes the decoder's states as queries and the encoder's states as keys.
+    """Check that the caller's own object is a mechanism, and that the widths it declares are those of its queries and keys.
 
     Raises:
-        ConfigError: If it is not an `Attention`, or cannot attend with these sizes.
+        ConfigError: If it lacks methods of an `Attention`, or its `query_size` or `key_size` is another one.
     """
     name = type(attention).__name__
-    if not isinstance(attention, Attention):
+    if isinstance(attention, type) or not all(hasattr(attention, method) for method in ("prepare", "attend", "context_size")):
         given = f"the class {attention.__name__}" if isinstance(attention, type) else f"of type {name}"
         raise ConfigError(
             f"attention is {given}, expected an object of a class in regard.attention, such as Additive({query_size}, "
             f"key_size={key_size}), or of your own subclass of Attention"
         )
-    like = next(attention.parameters(), torch.empty(0))
-    training = attention.training
-    try:
-        with torch.no_grad():
-            attention.eval()(like.new_zeros(1, 1, query_size), like.new_zeros(1, 2, key_size))
-    except (ShapeError, RuntimeError) as error:
-        raise ConfigError(
-            f"attention ({name}) cannot attend with queries of width {query_size} (the decoder's states) to keys of width "
-            f"{key_size} (the encoder's states): {error}"
-        ) from error
-    finally:
-        attention.train(training)
+    for size, width, part in (("query_size", query_size, "decoder"), ("key_size", key_size, "encoder")):
+        own = getattr(attention, size, None)
+        if isinstance(own, int) and own != width:
+            raise ConfigError(
+                f"attention ({name}) has {size}={own}, but the {part}'s states are {width} wide: build it with {size}={width}"
+            )
 
 
 def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
