@@ -38,8 +38,8 @@ test: $(DEVELOP)
 	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and not slow" || [ $$? -eq 5 ]
 
 test-slow: $(DEVELOP)
-	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -m "slow and not compile and not faults"
-	@JAXTYPING_DISABLE=1 $(BIN)/python -m pytest -m "compile and slow" || [ $$? -eq 5 ]
+	$(PYTEST) -m "slow and not compile and not faults"
+	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and slow" || [ $$? -eq 5 ]
 
 test-faults: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults

@@ -229,6 +229,7 @@ FAILS = [
     ("Llama3Scaling(high=torch.inf)", r"Llama3Scaling\(low=1.0, high=inf\): expected finite numbers, high > low > 0"),
     ("RelativeBias(2, bidirectional='no')", r"bidirectional='no'\): bidirectional must be True or False"),
     ("SoftmaxSink(initial=torch.nan)", r"SoftmaxSink\(initial=nan\): initial must be a finite number"),
+    ("SoftmaxSink(initial=10**400)", r"initial=10+.*\): initial must be a finite number"),
     ("SoftmaxSink(initial=-torch.inf)", r"SoftmaxSink\(initial=-inf\): initial must be a finite number"),
     ("ForgettingAttention(8, 2, initial_gate=torch.inf)", r"initial_gate=inf\): initial_gate must be a finite number"),
     ("HardMonotonic(4, initial_offset=torch.nan)", r"initial_offset=nan\): initial_offset must be a finite number"),

@@ -139,6 +139,8 @@ def test_mistakes_are_named(pairs, tmp_path):
         choose_config("translation")
     with pytest.raises(ConfigError, match=r"unknown setting 'training.max_epoch'; did you mean 'training.max_epochs'"):
         choose_config("translation", pairs(4) | {"training.max_epoch": "3"})
+    with pytest.raises(ConfigError, match=r"training.max_epochs is inf, expected a whole number"):
+        choose_config("translation", pairs(4) | {"training.max_epochs": float("inf")})
     with pytest.raises(DataError, match=r"none\.tsv"):
         choose_config("translation", {"data.train": [str(tmp_path / "none.tsv")]})
 

@@ -161,6 +161,7 @@ def test_restrictions(models, capsys):
     firsts = [line.split("\t")[2].split()[:1] for line in diverse]
     assert diverse != free
     assert all(len({tuple(first) for first in firsts[start : start + 4]}) == 4 for start in range(0, 12, 4))
+    assert all(len(line.split()) <= 2 for line in run(capsys, models[0], *TEXTS, "--max-length", "2"))
     long = ("--min-length", "6", "--beam", "1")
     assert run(capsys, models[0], *TEXTS, *long, "--repetition-penalty", "100") != run(capsys, models[0], *TEXTS, *long)
 
@@ -171,6 +172,11 @@ def test_restrictions(models, capsys):
         (["--beam", "4", "--groups", "3"], "beam_size is 4, which does not split into 3 groups of equal size"),
         (["--repetition-penalty", "0.5"], "repetition_penalty is 0.5, expected 1 (no penalty) to 100"),
         (["--no-repeat-ngrams", "101"], "no_repeat_ngrams is 101, expected 0 (no restriction) to 100; 3 is usual"),
+        (
+            ["--min-length", "3", "--max-length", "3"],
+            "min_length is 3 words, but max_length is 3 symbols including the end symbol",
+        ),
+        (["--min-length", "100000", "--max-length", "0"], "min_length is 100000 words, expected at most 99,999"),
         (["--min-length", "12"], "min_length is 12 words, but max_length is 12 symbols including the end symbol"),
     ],
 )

@@ -288,7 +288,10 @@ def test_inputs_and_masks_of_other_sizes_are_refused(unchecked: None) -> None:
     for wrong, message in (
         ((inputs[..., :2],), r"inputs has shape \(2, 5, 2\), expected \(B, S, 3\)"),
         ((inputs, torch.ones(2, 4, dtype=torch.bool)), r"mask has shape \(2, 4\), expected \(B, S\) = \(2, 5\)"),
-        ((inputs, torch.ones(2, 5)), r"mask is float32, expected a boolean mask of shape"),
+        (
+            (inputs, torch.ones(2, 5)),
+            r"mask is float32, expected a boolean mask of shape \(B, S\) in which True means 'not padding'",
+        ),
     ):
         with pytest.raises(ShapeError, match=message):
             layer(*wrong)

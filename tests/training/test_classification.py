@@ -138,6 +138,12 @@ def test_word_vectors_start_the_embedding(config, letters, tmp_path):
     assert load(config.out).scores(["a d"]) == pytest.approx(still.scores(["a d"]))
 
 
+def test_a_width_of_word_vectors_without_vectors(config):
+    config = replace(config, data=replace(config.data, vectors_size=50))
+    with pytest.raises(ConfigError, match=r"data.vectors_size is 50, but data.vectors names no .* with model.embedding_size"):
+        fit(change(config, max_epochs=1), progress=False)
+
+
 def test_word_vectors_of_another_width(config, tmp_path):
     """A model of one's own has two embeddings of words, of which only one has the width of the vectors."""
     vectors = tmp_path / "vectors.txt"

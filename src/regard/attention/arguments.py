@@ -175,8 +175,12 @@ def check_finite(called: str, name: str, number: float) -> None:
         ConfigError: If `number` is not a real number, or is NaN or infinite.
     """
     check_number(called, name, number)
-    if not math.isfinite(number):
-        raise ConfigError(f"{called}({name}={number}): {name} must be a finite number")
+    try:
+        finite = math.isfinite(number)
+    except OverflowError:  # a whole number too large for a float
+        finite = False
+    if not finite:
+        raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a finite number")
 
 
 def check_flag(called: str, name: str, flag: bool) -> None:

@@ -320,20 +320,26 @@ def _check_axes(name: str, mask: Tensor, batch: int, queries: int, keys: int, he
     raise ShapeError(f"{name} has shape {shape}, expected {expected}{hint}")
 
 
-def check_boolean(name: str, mask: Tensor, shape: str) -> None:
+def check_boolean(name: str, mask: Tensor, shape: str, *, meaning: str = "may attend") -> None:
     """Raise an error if a mask is not boolean.
+
+    Args:
+        name: The argument's name, for the message.
+        mask: The mask.
+        shape: The expected shape, for the message.
+        meaning: What True means in this mask, for the message.
 
     Raises:
         ShapeError: If the mask is not boolean.
     """
     if mask.dtype != torch.bool:
-        raise ShapeError(_not_boolean(name, mask, shape))
+        raise ShapeError(_not_boolean(name, mask, shape, meaning))
 
 
-def _not_boolean(name: str, mask: Tensor, shape: str) -> str:
+def _not_boolean(name: str, mask: Tensor, shape: str, meaning: str = "may attend") -> str:
     numbers = "; numbers to add to the scores are a score_bias" if name == "attn_mask" and mask.is_floating_point() else ""
     return (
-        f"{name} is {_kind(mask)}, expected a boolean mask {shape} in which True means 'may attend'. Convert 0/1 masks with "
+        f"{name} is {_kind(mask)}, expected a boolean mask {shape} in which True means '{meaning}'. Convert 0/1 masks with "
         f"{name}.bool(), masks of 0 and −inf with {name} == 0, and masks in which True means 'ignore' with ~{name}{numbers}"
     )
 

@@ -73,7 +73,7 @@ def to_number(value: Any) -> int | None:
     """
     try:
         return max(int(value), 0) or None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

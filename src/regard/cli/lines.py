@@ -22,6 +22,7 @@ from regard.errors import BundleError, DataError, RequestError
 from regard.processes.parted_file import PartedFile
 from regard.processes.ranks import read_ranks
 from regard.terminal import replace_unwritable, show
+from regard.text.files.formats import ending
 from regard.text.files.opening import LONGEST_SIDE
 from regard.version import __version__
 
@@ -54,12 +55,12 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
     Raises:
         DataError: If the file cannot be read, is empty, is a device, or is named like a Parquet file.
     """
-    name = path.lower().removesuffix(".gz")
-    if name.endswith(".parquet"):
+    suffix = ending(path)
+    if suffix == ".parquet":
         raise DataError(
             f"{path} is named like a Parquet file, expected a text file: write the column to a text file with one text per line"
         )
-    if name.endswith(_TABLES):
+    if suffix in _TABLES:
         show(
             f"regard: {path} is named like a table, but is read as a text file, and every line is one text; to {verb} one "
             "column, write it to a text file with one text per line",

@@ -121,6 +121,13 @@ def add_restriction_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that restrict a search for translations."""
     group = parser.add_argument_group("restrictions of the search")
     group.add_argument("--min-length", type=whole_number, metavar="N", help="minimum number of tokens of a translation")
+    group.add_argument(
+        "--max-length",
+        type=whole_number,
+        metavar="N",
+        help="maximum number of tokens of a translation, including the end symbol; 0 for twice the source's number plus 20 "
+        "(default: the run's setting)",
+    )
     add_repetition_options(group)
     group.add_argument("--suppress-unknown", action="store_const", const=True, help="never produce the unknown symbol")
     group.add_argument(
@@ -139,7 +146,7 @@ def add_restriction_options(parser: argparse.ArgumentParser) -> None:
 
 def restrictions_of(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `add_restriction_options` as arguments of `Translator.translate`."""
-    names = ("min_length", "no_repeat_ngrams", "repetition_penalty", "suppress_unknown", "groups", "diversity")
+    names = ("min_length", "max_length", "no_repeat_ngrams", "repetition_penalty", "suppress_unknown", "groups", "diversity")
     return {name: getattr(options, name) for name in names}
 
 

@@ -39,10 +39,12 @@ def length_limits(
         raise RequestError(
             f"got {len(source_mask)} sentences, but guidance for {len(guidance.prefixes)}; expected guidance for each sentence"
         )
-    if min_length >= (max_length or MOST_STEPS):
+    if min_length >= MOST_STEPS:
+        raise RequestError(f"min_length is {min_length} words, expected at most {MOST_STEPS - 1:,}")
+    if max_length and min_length >= max_length:
         raise RequestError(
-            f"min_length is {min_length} words, but max_length is {max_length or MOST_STEPS:,} symbols including the "
-            "end symbol; raise max_length or lower min_length"
+            f"min_length is {min_length} words, but max_length is {max_length:,} symbols including the end symbol; raise "
+            "max_length or lower min_length"
         )
     room = None if guidance is None else guidance.room(source_mask.device)
     if not max_length:

@@ -206,7 +206,7 @@ class RecurrentLayer(nn.Module):
             mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
         else:
             check_shape("mask", mask, "B S", sizes)
-            check_boolean("mask", mask, "of shape (B, S)")
+            check_boolean("mask", mask, "of shape (B, S)", meaning="not padding")
         state, cell = (None, None) if initial is None else initial
         if cell is not None and self.num_gates != NUM_GATES["lstm"]:
             raise ShapeError("the initial state has a cell state, but a GRU has none; give initial=(state, None)")

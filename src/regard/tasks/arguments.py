@@ -99,8 +99,3 @@ def trained_encoding(paths: Sequence[str], trained: str) -> str:
     if trained == "auto":
         return trained
     return "auto" if all(Path(path).is_file() and fits_utf8(path) for path in paths) else trained
-
-
-def file_ending(path: str) -> str:
-    """Return the ending of a file's name in lower case, not counting `.gz`: `csv` for `Pairs.CSV.gz`."""
-    return path.lower().removesuffix(".gz").rpartition(".")[2]

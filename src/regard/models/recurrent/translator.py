@@ -57,7 +57,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
     ) -> RecurrentState:
         self.check_reweight(reweight)
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        check_boolean("source_mask", source_mask, "of shape (B, S)")
+        check_boolean("source_mask", source_mask, "of shape (B, S)", meaning="not padding")
         states, finals = self.encoder(self.source_embedding(source), source_mask)
         hidden, cell = self.bridge(states, source_mask, finals)
         return RecurrentState(

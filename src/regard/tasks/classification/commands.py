@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 from regard.errors import RequestError
 from regard.plurals import counted
 from regard.task import Commands, Look, Option
-from regard.tasks.arguments import file_ending, is_given, lay_out, split_files, trained_encoding
+from regard.tasks.arguments import is_given, lay_out, split_files, trained_encoding
 from regard.terminal import show
+from regard.text.files.formats import ending
 
 if TYPE_CHECKING:
     from regard.config import LabelledDataConfig
@@ -122,7 +123,7 @@ def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[s
     from regard.text.files.columns import MissingColumnError
 
     paths, trained = split_files(options.files), classifier.config.data.train
-    same = len(paths) == len(trained) == 1 and file_ending(paths[0]) == file_ending(trained[0])
+    same = len(paths) == len(trained) == 1 and ending(paths[0]) == ending(trained[0])
     plain = replace(classifier.config.data, format="auto")
     other = replace(plain, text="", label="", header="auto")
     try:

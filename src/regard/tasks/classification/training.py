@@ -177,6 +177,11 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
         """Check settings and objects; see `Training.check`."""
         if not config.data.train:
             raise ConfigError("data.train is empty; name a file of labelled texts to learn from")
+        if config.data.vectors_size and not (config.data.vectors or config.start_from):
+            raise ConfigError(
+                f"data.vectors_size is {config.data.vectors_size}, but data.vectors names no word vectors; leave vectors_size "
+                "out, and set the width of the embedding with model.embedding_size"
+            )
         if attention is not None and not isinstance(attention, Pooling):
             raise ConfigError(f"attention is {attention!r:.80}, expected an object of a regard.attention.Pooling class")
 

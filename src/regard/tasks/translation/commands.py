@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 
 from regard.config.training import SearchPrecision
 from regard.task import Commands, Look, Option
-from regard.tasks.arguments import any_number, file_ending, lay_out, positive_number, split_files, trained_encoding
+from regard.tasks.arguments import any_number, lay_out, positive_number, split_files, trained_encoding
 from regard.tasks.translation.config import TranslationConfig
 from regard.terminal import show
+from regard.text.files.formats import ending
 
 if TYPE_CHECKING:
     from regard.evaluation.words import Evaluation
@@ -134,7 +135,7 @@ def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Ite
     report = ReadingReport()
     paths = split_files(options.files)
     # The settings of columns and header describe the training file; a file of another kind may have another layout.
-    same = len(paths) == len(config.data.train) == 1 and file_ending(paths[0]) == file_ending(config.data.train[0])
+    same = len(paths) == len(config.data.train) == 1 and ending(paths[0]) == ending(config.data.train[0])
     data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
     data = replace(data, encoding=trained_encoding(paths, data.encoding))
     return read_pairs(paths, lay_out(replace(config, data=data), options).data, report), report

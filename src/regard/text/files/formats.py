@@ -48,10 +48,14 @@ def read_start(path: Path, encoding: str) -> bytes:
         return file.read(1 << 16)
 
 
-def ending(path: Path) -> str:
+def without_gz(name: str) -> str:
+    """Return a file's name without an ending `.gz`, in upper or lower case."""
+    return name[:-3] if name.lower().endswith(".gz") else name
+
+
+def ending(path: str | Path) -> str:
     """Return the last ending of a file's name in lower case, leaving out `.gz`; empty if the name has no ending."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    return suffixes[-1] if suffixes else ""
+    return Path(without_gz(str(path))).suffix.lower()
 
 
 def _is_json(line: bytes) -> bool:

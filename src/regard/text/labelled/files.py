@@ -10,7 +10,7 @@ from pathlib import Path
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files.formats import ENDINGS, detect_table, ending
+from regard.text.files.formats import ENDINGS, detect_table, ending, without_gz
 from regard.text.files.opening import check_file
 
 WHAT = "labelled texts"
@@ -164,7 +164,7 @@ def _may_be_label(file: Path) -> bool:
 
 
 def _is_text(file: Path) -> bool:
-    return file.name.lower().removesuffix(".gz").endswith(".txt") or not file.suffix
+    return ending(file) == ".txt" or not file.suffix
 
 
 def _describes(file: Path) -> bool:
@@ -240,7 +240,7 @@ def _name_labels(files: Sequence[Path]) -> list[str]:
 
     If only the endings differ (`polarity.pos`, `polarity.neg`), return the endings.
     """
-    names = [file.name.removesuffix(".gz").removesuffix(".GZ") for file in files]
+    names = [without_gz(file.name) for file in files]
     stems = [name.rpartition(".")[0] or name for name in names]
     endings = [name.rpartition(".")[2] for name in names]
     return endings if len(set(stems)) == 1 and len(set(endings)) == len(endings) else stems
