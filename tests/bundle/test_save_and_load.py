@@ -12,7 +12,7 @@ import torch
 
 from regard.bundle import folder as folder_module
 from regard.bundle import load_bundle, save_bundle
-from regard.config import GeneralConfig
+from regard.config import AdditiveConfig
 from regard.errors import BundleError, RequestError
 
 
@@ -203,8 +203,8 @@ def test_a_place_that_cannot_be_written(bundle, tmp_path):
 
 
 def test_an_own_attention_is_asked_for(bundle, tmp_path):
-    def mechanism():
-        return GeneralConfig().build(query_size=7, key_size=10)
+    def mechanism(key_size=10, attention_size=3):
+        return AdditiveConfig(attention_size=attention_size).build(query_size=7, key_size=key_size)
 
     made = bundle(attention=mechanism(), custom="attention")
     save_bundle(tmp_path / "m", made)
@@ -214,7 +214,9 @@ def test_an_own_attention_is_asked_for(bundle, tmp_path):
         load_bundle(tmp_path / "m")
     assert equal(load_bundle(tmp_path / "m", attention=mechanism()).model, made.model)
     with pytest.raises(BundleError, match=r"the tensor '.*attention.*' has shape"):
-        load_bundle(tmp_path / "m", attention=GeneralConfig().build(query_size=7, key_size=11))
+        load_bundle(tmp_path / "m", attention=mechanism(attention_size=4))
+    with pytest.raises(BundleError, match=r"m: attention \(Additive\) has key_size=11, but the encoder's states are 10 wide"):
+        load_bundle(tmp_path / "m", attention=mechanism(key_size=11))
 
 
 def test_an_own_model_is_asked_for(bundle, tmp_path):

@@ -154,7 +154,9 @@ def test_a_tokenizer_that_runs_in_python_only_is_refused():
 def test_other_models_are_refused(runs, tmp_path, monkeypatch):
     translator = regard.load(runs / "recurrent", device="cpu")
     translator.model = object()
-    with pytest.raises(RequestError, match="model 1 is a object; a page shows the models that regard builds, so leave this"):
+    with pytest.raises(
+        RequestError, match="model 1 has a model of type object; a page shows only models that regard builds: leave it out"
+    ):
         write_page(translator, tmp_path / "page.html")
 
 

@@ -199,7 +199,12 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
     with _explained(path), torch.random.fork_rng(devices=[]):
         _check_size(build, data, path, complete=attention is None)
         with Uninitialised():
-            return build(attention)
+            try:
+                return build(attention)
+            except ConfigError as error:
+                if attention is None:
+                    raise
+                raise BundleError(f"{path.parent}: {error}") from error
 
 
 def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, complete: bool = True) -> None:
