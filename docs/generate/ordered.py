@@ -118,7 +118,7 @@ print(torch.equal(state.history, out.weights[:, 0]))""",
         operations=_COVERAGE_OPERATIONS.format(""),
         memory="`4·B·K·D` for the prepared keys, another `4·B·K·D` for the sum with each query, and `4·B·Q·K` for the weights. "
         + _ONE_BY_ONE.format("D"),
-        choose="outputs must not repeat parts of the input, as in summaries",
+        choose="no part of the input may appear twice in the output, as in summaries",
         when=(
             "Its score depends on the sum of the earlier weights of each key, and its loss increases if a key "
             "is attended to again. Both reduce repetition and omission in summaries and translations. If some "

@@ -188,7 +188,7 @@ def test_more_translations_than_the_beam(run, capsys):
     fails(
         capsys,
         main(["translate", str(run), "one", "--beam", "2", "--n-best", "3"]),
-        r"n_best is 3, expected 1 to the beam size, 2",
+        r"n_best is 3, expected 1 to beam_size, which is 2",
     )
 
 

@@ -203,8 +203,10 @@ def test_cross_validation_holds_out_every_text_once(config):
     assert max(sizes) - min(sizes) <= 2
     assert result.mean("accuracy") == pytest.approx(sum(fold["accuracy"] for fold in result.folds) / 3)
     assert result.render().splitlines()[-1].startswith("sd")
-    with pytest.raises(ConfigError, match=r"needs data.folds of 2 or more"):
+    with pytest.raises(ConfigError, match=r"this classification run has no folds; .* set data.folds to 2 or more"):
         cross_validate(replace(config, data=replace(config.data, folds=0)))
+    with pytest.raises(ConfigError, match=r"cross_validate: `out` is empty"):
+        cross_validate(replace(config, out=""))
 
 
 def test_a_cross_validation_is_resumed_as_a_whole(config, stop_at):

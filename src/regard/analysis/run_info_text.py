@@ -17,7 +17,7 @@ _MOST_LABELS = 20
 
 
 def render(info: RunFacts) -> str:
-    """Return all facts about a run as text."""
+    """Return the facts about a run as text."""
     sections = [
         ("Model", _model(info.model) if info.model else ["not written yet: the run has not finished its first validation"]),
         ("Data", _data(info)),

@@ -145,9 +145,9 @@ class LatentAttention(ProjectedHeads):
     def project(
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
     ) -> tuple[Float[Tensor, "B 1 K E"], Float[Tensor, "B 1 K Ev"]]:
-        """Return the keys [c; W_r key + b_r], not yet rotated, and c of the values.
+        """Return the keys [c; W_r key + b_r], not yet rotated, and the vectors c of the values.
 
-        Without positions, the keys are c alone. If the keys are the values, c of the values has width 0.
+        Without positions, the keys are c alone. If `value` is None, the second tensor has width 0, because the keys contain c.
         """
         latents = normed(self.compression(key), self.norm)
         values = latents[..., :0] if value is None else normed(self.compression(value), self.norm)

@@ -135,10 +135,11 @@ class _Sample:
 
 
 class _Rows:
-    """Counter of the rows to train on: of all rows, or of the different ones if duplicates are dropped.
+    """Counter of the rows to train on. If duplicates are dropped, it counts each distinct row once.
 
-    To find duplicates, it keeps the hashes of different rows, 8 bytes each. New hashes are collected until there are as many as
+    To find duplicates, it keeps the hashes of distinct rows, 8 bytes each. New hashes are collected until there are as many as
     kept ones; then they are merged into the kept ones. All merges together cost about as much as sorting all hashes twice.
+    Near the limit `most`, they are merged more often, so that reading stops soon after it.
 
     Args:
         data: Settings; only `drop_repeats` is used.

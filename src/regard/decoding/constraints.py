@@ -194,10 +194,11 @@ class Constrained:
     def _allowed(
         self, words: Int[Tensor, "B N K"], progress: _Progress, step: int, forced: Int[Tensor, " B"] | None
     ) -> Bool[Tensor, "B N K"]:
-        """Return True at the candidates that may be chosen.
+        """Return a mask that is True for the candidates that may be chosen.
 
-        They leave enough steps for the missing phrases, end only if no phrase is missing, and do not extend the last word of a
-        complete phrase to a longer word. A word of the prefix may extend it, because it must follow in any case.
+        A candidate may be chosen if enough steps remain for the missing phrases, if it is not the end symbol while a phrase is
+        missing, and if it is not a subword that continues the last word of a complete phrase. The last rule does not hold
+        for words of the prefix, which must follow in any case.
         """
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position

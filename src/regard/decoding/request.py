@@ -75,9 +75,8 @@ def check_beam(beam_size: int, n_best: int, length_penalty: float, length_reward
     if not 1 <= beam_size <= _WIDEST:
         raise RequestError(f"beam_size is {beam_size}, expected 1 (greedy) to {_WIDEST:,}; 5 is usual")
     if not 1 <= n_best <= beam_size:
-        raise RequestError(
-            f"n_best is {n_best}, expected 1 to the beam size, {beam_size}: a beam of n finds n hypotheses; use a larger beam"
-        )
+        larger = "; raise beam_size or lower n_best" if n_best > beam_size else ""
+        raise RequestError(f"n_best is {n_best}, expected 1 to beam_size, which is {beam_size}{larger}")
     if not 0 <= length_penalty <= _LARGEST_PENALTY:
         raise RequestError(f"length_penalty is {length_penalty}, expected 0 (none) to {_LARGEST_PENALTY:g}; 1 is usual")
     if not 0 <= length_reward <= _LARGEST_REWARD:

@@ -95,7 +95,7 @@ class Restrictions:
         return costs
 
     def _repeating(self, words: Int[Tensor, "B N T"]) -> Int[Tensor, "B N M"]:
-        """Return the words that would repeat a sequence of n words; the other words are replaced by padding."""
+        """Return words that must not come next, because a sequence of n words would then occur twice, and padding."""
         size, length = self.no_repeat_ngrams, words.shape[-1]
         if length < size:
             return words[..., :0]

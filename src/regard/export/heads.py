@@ -241,7 +241,7 @@ def across(attention: Attention) -> CrossHeads | CrossByContract:
 
 
 def cross_maps(attention: Attention) -> HeadMaps | None:
-    """Return the linear maps of multi-head attention to a source; None for other mechanisms, or attention with positions."""
+    """Return the linear maps of attention to a source; None if it is not plain multi-head attention, or has positions."""
     maps = attention.head_maps()
     return maps if maps is None or maps.rotate is None else None
 

@@ -14,9 +14,8 @@ from regard.models.classifiers.hierarchical import HierarchicalClassifier
 class HierarchicalGraph(nn.Module):
     """A hierarchical classifier that returns its scores and all its attention.
 
-    The model computes one row for each of the M sentences of a batch, but in ONNX, a tensor cannot get its size from the
-    number of such rows. So here each of the B texts has N sentences of W words. N and W are the largest numbers in the batch;
-    shorter texts and shorter sentences are padded.
+    The model computes one row for each of the M sentences of a batch. The graph computes B·N rows instead: each of the B texts
+    has N sentences of W words, where N and W are the largest numbers in the batch, and the rest is padding.
 
     Args:
         model: The classifier.

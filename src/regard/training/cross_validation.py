@@ -80,8 +80,12 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
     """
     _check_alone()
     num_folds = find_task(config.task).training.num_folds(config)
-    if not num_folds or not config.out:
-        raise ConfigError("cross_validate needs data.folds of 2 or more, and a folder in out")
+    if not num_folds:
+        raise ConfigError(
+            f"cross_validate: this {config.task} run has no folds; for classification, set data.folds to 2 or more"
+        )
+    if not config.out:
+        raise ConfigError("cross_validate: `out` is empty; set it to the folder for the models and scores of the folds")
     if holds_folds(config.out) and not config.overwrite:
         raise ConfigError(
             f"out is '{config.out}', which already holds folds; name another folder, continue with "

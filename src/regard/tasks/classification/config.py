@@ -18,7 +18,7 @@ from regard.config.training import TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationTrainingConfig(TrainingConfig):
-    """Training of a classifier: length, batches, optimizer and checkpoints."""
+    """Settings for training a classifier: duration, batches, optimizer and checkpoints."""
 
     class_weights: Literal["none", "balanced"] = "none"
     """Weights of the labels in the loss; `balanced` makes a label's weight inversely proportional to its frequency, so that

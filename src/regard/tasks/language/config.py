@@ -13,7 +13,7 @@ from regard.config.training import DistillationConfig, TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageTrainingConfig(TrainingConfig):
-    """Training of a language model: length, batches, optimizer and checkpoints."""
+    """Settings for training a language model: duration, batches, optimizer and checkpoints."""
 
     monitor: Literal["loss"] = "loss"
     """Score that decides which checkpoint is the best."""
@@ -21,7 +21,7 @@ class LanguageTrainingConfig(TrainingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageConfig(RunConfig):
-    """A run that trains a language model: data, tokenizer, model, training, generation."""
+    """Settings of a run that trains a language model: data, tokenizer, model, training, generation."""
 
     task: Literal["language"] = "language"
     data: TextDataConfig = field(default_factory=TextDataConfig)

@@ -344,9 +344,9 @@ class _Request:
 
 
 def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
-    """Yield groups of at most `most` indices of rows with equal length.
+    """Yield groups of row indices. The rows of a group have the same length, and a group has at most `most` of them.
 
-    The lengths must be equal, because a search has one length limit for all texts, and it includes the prompt.
+    A search has one length limit for all its texts, which includes the prompts, so these must be equally long.
     """
     by_length: dict[int, list[int]] = {}
     for place, row in enumerate(rows):

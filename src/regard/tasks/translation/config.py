@@ -13,7 +13,7 @@ from regard.config.training import DecodingConfig, DistillationConfig, TeacherFo
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationTrainingConfig(TrainingConfig):
-    """Training of a translator: length, batches, optimizer and checkpoints."""
+    """Settings for training a translator: duration, batches, optimizer and checkpoints."""
 
     teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
     """Probability that the decoder is fed the gold word instead of its own word."""

@@ -17,7 +17,7 @@ from regard.text.files.content import NOT_TEXT_SCORE, TEXT_SCORE, Content, descr
 from regard.text.files.strings import is_unicode, quoted
 
 MARGIN = 2
-"""Minimum lead of the score of the best pair of columns over the score of the next pair."""
+"""Minimum difference between the scores of the best and the second-best pair of columns; with less, the choice is unclear."""
 SAMPLE_ROWS = 1000
 """Maximum number of rows from which columns are judged."""
 _MOST_GAIN = TEXT_SCORE - NOT_TEXT_SCORE
