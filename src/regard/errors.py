@@ -126,6 +126,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Returns:
         `"; did you mean 'x'?"`, or an empty string when nothing is close.
     """
+    if not isinstance(name, str):
+        return ""
     names = list(known)
     matches = get_close_matches(name.lower(), [each.lower() for each in names], n=1, cutoff=0.6)
     if not matches:

@@ -229,6 +229,8 @@ FAILS = [
     ("Llama3Scaling(high=torch.inf)", r"Llama3Scaling\(low=1.0, high=inf\): expected finite numbers, high > low > 0"),
     ("RelativeBias(2, bidirectional='no')", r"bidirectional='no'\): bidirectional must be True or False"),
     ("SoftmaxSink(initial=torch.nan)", r"SoftmaxSink\(initial=nan\): initial must be a finite number"),
+    ("SoftmaxSink(initial=10**5000)", r"initial=a huge number\): initial must be a finite number"),
+    ("Dot(3, scale=10**400)", r"Dot\(scale=10+.*\): scale must be a finite number"),
     ("SoftmaxSink(initial=10**400)", r"initial=10+.*\): initial must be a finite number"),
     ("SoftmaxSink(initial=-torch.inf)", r"SoftmaxSink\(initial=-inf\): initial must be a finite number"),
     ("ForgettingAttention(8, 2, initial_gate=torch.inf)", r"initial_gate=inf\): initial_gate must be a finite number"),

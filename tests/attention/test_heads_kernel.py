@@ -19,6 +19,7 @@ MASKS = {
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     monkeypatch.setattr(heads, "SMALL", 0)
+    monkeypatch.setattr(heads, "SMALL_SENTENCE", 0)
 
 
 def tensors(dtype=torch.float64):
@@ -52,6 +53,10 @@ def test_taken_only_where_no_gradient_is_wanted(monkeypatch):
         assert not heads.is_heads_fast(query.bfloat16(), key.bfloat16(), value.bfloat16())
         monkeypatch.setattr(heads, "SMALL", B * H * Q * K + 1)
         assert not heads.is_heads_fast(query, key, value)
+        monkeypatch.setattr(heads, "SMALL", B * H * Q * K)
+        for least, fast in ((H * Q * K, True), (H * Q * K + 1, False)):
+            monkeypatch.setattr(heads, "SMALL_SENTENCE", least)
+            assert heads.is_heads_fast(query, key, value) == fast
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -213,7 +213,7 @@ def test_an_own_attention_is_asked_for(bundle, tmp_path):
     ):
         load_bundle(tmp_path / "m")
     assert equal(load_bundle(tmp_path / "m", attention=mechanism()).model, made.model)
-    with pytest.raises(BundleError, match=r"the tensor '.*attention.*' has shape"):
+    with pytest.raises(BundleError, match=r"the tensor '.*attention.*' has shape .* according to the given attention$"):
         load_bundle(tmp_path / "m", attention=mechanism(attention_size=4))
     with pytest.raises(BundleError, match=r"m: attention \(Additive\) has key_size=11, but the encoder's states are 10 wide"):
         load_bundle(tmp_path / "m", attention=mechanism(key_size=11))

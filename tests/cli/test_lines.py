@@ -50,7 +50,7 @@ def test_a_byte_order_mark_says_how_lines_are_encoded(tmp_path, encoding, packed
 
 
 def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
-    for name in ("a.csv", "b.TSV.gz", "c.jsonl"):
+    for name in ("a.csv", "b.TSV.gz", "c.jsonl", "d.ndjson"):
         (tmp_path / name).write_text("text,label\ngood,1\n")
         assert list(read_lines(str(tmp_path / name), "classify")) == ["text,label", "good,1"]
         said = f"regard: {tmp_path / name} is named like a table, but is read as a text file, and every line is one text; to "

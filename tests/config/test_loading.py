@@ -252,7 +252,7 @@ def test_the_size_of_a_file_is_limited_in_characters(tmp_path):
 
 
 def test_overrides_at_odds():
-    with pytest.raises(ConfigError, match=r"'model.decoder.kind' and a part of it are both set|'model.decoder' and a part"):
+    with pytest.raises(ConfigError, match=r"'model.decoder' and (its part 'model.decoder.kind'|a part of it) are both set"):
         override_layer({"model.decoder": "luong", "model.decoder.kind": "luong"})
     with pytest.raises(ConfigError, match=r"'model.decoder' and a part of it are both set"):
         override_layer({"model.decoder.kind": "luong", "model.decoder": "luong"})
@@ -282,6 +282,22 @@ def test_dotted_and_nested_names_are_equal():
         parse_layer("data: {source: x}\ndata.source: y", "run.yaml")
 
 
+def test_names_nested_too_deep_are_refused():
+    part = ".".join("a" * 49)
+    with pytest.raises(ConfigError, match=r"^r:1: unknown setting 'a\.a.*…': no setting has more than 50 parts"):
+        parse_layer(f"{{{part}: " * 21 + "x" + "}" * 21, "r")
+    endless = {}
+    endless["x"] = endless
+    assert "no setting has more than 50 parts" in fails(endless)
+
+
+def test_a_wrong_value_is_not_blamed_on_the_file_that_it_overrides():
+    file = parse_layer("training:\n  patience: 3", "run.yaml")
+    for layer in ({"training.patience": "x"}, {"training": {"patience": "x"}}):
+        with pytest.raises(ConfigError, match=r"^training.patience is 'x', expected a whole number"):
+            load_config(file, layer)
+
+
 def test_a_file_is_read_by_another_function():
     assert fails("run.yaml") == (
         "load_config: settings are 'run.yaml', expected a mapping of names to values; read a file of settings with "
@@ -302,8 +318,9 @@ def test_dotted_and_nested_names_meet():
     schedule = {"warmup_steps": 5}
     load_config({"training.schedule": schedule, "training.schedule.kind": "cosine"})
     assert schedule == {"warmup_steps": 5}
-    for wrong in ({"training": 5, "training.patience": 3}, {"training.patience": 3, "training": 5}):
-        assert fails(wrong).endswith("and a part of it are both set; set only one of the two")
+    both = "are both set; set only one of the two"
+    assert fails({"training": 5, "training.patience": 3}) == f"'training' and its part 'training.patience' {both}"
+    assert fails({"training.patience": 3, "training": 5}) == f"'training' and a part of it {both}"
     for name in (".training", "training..patience", "training."):
         assert fails({name: 3}) == f"unknown setting '{name}': a part of its name is empty"
     assert fails(parse_layer("out: x\ntraining.schedule.kinds: x", "run.yaml")).startswith("run.yaml:2: ")

@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 BIN = Path(sys.executable).parent
-NAMES = ("regard-test-a", "regard-test-b")
+NAMES = (f"regard-test-a-{os.getpid()}", f"regard-test-b-{os.getpid()}")
 CABLES = ("regard-a", "regard-b")
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
 
@@ -28,11 +28,11 @@ def network():
     if shutil.which("ip") is None:
         pytest.skip("there is no `ip` here")
     try:
-        for name in NAMES:
-            ip("netns", "add", name)
+        ip("netns", "add", NAMES[0])
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no network namespace can be made here: {error.stderr.strip()}")
     try:
+        ip("netns", "add", NAMES[1])
         ip("link", "add", CABLES[0], "netns", NAMES[0], "type", "veth", "peer", "name", CABLES[1], "netns", NAMES[1])
         for name, cable, address in zip(NAMES, CABLES, ADDRESSES, strict=True):
             ip("-n", name, "address", "add", f"{address}/24", "dev", cable)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.attention import Additive
+from regard.attention import Additive, Dot, MultiHead
 from regard.errors import ConfigError
 from regard.models.build import build_classifier, build_language_model, build_translator
 
@@ -56,10 +56,22 @@ def test_an_attention_that_does_not_fit_is_refused_at_once(unchecked: None) -> N
     message = r"attention \(Additive\) has key_size=10, but the encoder's states are 512 wide: build it with key_size=512"
     with pytest.raises(ConfigError, match=message):
         build_translator("luong", **sizes, attention=Additive(256, key_size=10))
+    for wrong, remedy in (
+        (MultiHead(128, 8, key_size=512), r"has query_size=128, but the decoder's states are 256 wide: build it with size=256"),
+        (MultiHead(256, 8, key_size=512, value_size=9), r"has value_size=9, .* 512 wide: build it with value_size=512"),
+        (
+            Dot(256),
+            r"has key_size=256, .* 512 wide: Dot cannot have this width; use a mechanism for two widths, such as General",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=remedy):
+            build_translator("luong", **sizes, attention=wrong)
     with pytest.raises(ConfigError, match=r"attention is of type Linear, expected an object of a class in regard.attention"):
         build_translator("luong", **sizes, attention=nn.Linear(3, 3))
     with pytest.raises(ConfigError, match=r"attention is the class Additive, expected an object .* Additive\(256, key_size"):
         build_translator("luong", **sizes, attention=Additive)
+    with pytest.raises(ConfigError, match=r"pooling is Linear\(.*expected an object of a regard.attention.Pooling class"):
+        build_classifier("bilstm", vocabulary_size=9, num_labels=2, pooling=nn.Linear(3, 3))
 
 
 def test_vocabularies_without_the_special_symbols_are_refused() -> None:

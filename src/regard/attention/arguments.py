@@ -212,8 +212,8 @@ def check_scale(called: str, scale: float | None, *, default: float) -> float:
     """
     if scale is None:
         return default
-    check_number(called, "scale", scale)
-    if not 0 < scale < math.inf:
+    check_finite(called, "scale", scale)
+    if scale <= 0:
         raise ConfigError(f"{called}(scale={_shown(scale)}): expected a finite number above 0, the factor of the scores")
     return float(scale)
 
@@ -297,6 +297,9 @@ def describe_arguments(module: nn.Module) -> str:
 
 
 def _shown(value: object) -> str:
-    text = value.__name__ if isinstance(value, type) else repr(value)
+    try:
+        text = value.__name__ if isinstance(value, type) else repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a huge number"
     text = " ".join(text.split())
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -95,7 +95,8 @@ def _fill(
     """Return the given model, or a new one, with the weights of the file."""
     weights, path = files.content[WEIGHTS], files.path(WEIGHTS)
     filled = _build(lambda put: form.build_model(config, parts, put), attention, weights, path) if model is None else model
-    unpack(filled, weights, path)
+    given = "model" if model is not None else "attention" if attention is not None else ""
+    unpack(filled, weights, path, given=given)
     filled.vocabulary = form.vocabulary(parts)  # type: ignore[assignment]
     return filled
 
@@ -197,7 +198,8 @@ def read_report(files: BundleFiles) -> dict[str, Any]:
 def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
     """Build the configured model without changing the state of the caller's random number generator."""
     with _explained(path), torch.random.fork_rng(devices=[]):
-        _check_size(build, data, path, complete=attention is None)
+        if attention is None:
+            _check_size(build, data, path)
         with Uninitialised():
             try:
                 return build(attention)
@@ -207,11 +209,11 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
                 raise BundleError(f"{path.parent}: {error}") from error
 
 
-def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, complete: bool = True) -> None:
+def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path) -> None:
     num_stored = sum(map(math.prod, read_shapes(data, path).values()))
     with torch.device("meta"), Uninitialised():  # on the meta device, even huge sizes need no memory
         num_planned = _count_stored(build(None))
-    if complete and num_planned > num_stored:
+    if num_planned > num_stored:
         raise BundleError(f"{path} holds {num_stored:,} numbers, but config.yaml and the tokenizers need {num_planned:,}")
 
 

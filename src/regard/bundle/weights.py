@@ -28,13 +28,14 @@ def pack(model: nn.Module) -> bytes:
     return save({name: tensor.detach().cpu().contiguous() for name, tensor in _own(model).items()})
 
 
-def unpack(model: nn.Module, data: bytes, path: object) -> None:
+def unpack(model: nn.Module, data: bytes, path: object, *, given: str = "") -> None:
     """Copy the tensors of a file into the model. Their names, shapes and types must be exactly those of the model.
 
     Args:
         model: The model; tied weights stay tied.
         data: Result of `pack`; it is not trusted.
         path: Path of the file, for messages.
+        given: The part of the model that is the caller's own object, `model` or `attention`, for messages; empty for none.
 
     Raises:
         BundleError: If the data is damaged, or has other names, shapes or types than the model.
@@ -42,20 +43,18 @@ def unpack(model: nn.Module, data: bytes, path: object) -> None:
     own = _own(model)
     wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     shapes = read_shapes(data, path)
+    source = f"the given {given}" if given else "config.yaml and the tokenizers"
     for name in wanted.keys() - shapes.keys():
-        raise BundleError(
-            f"{path}: the tensor '{name}' is missing{nearest(name, shapes)}; the file is not for the model in config.yaml"
-        )
+        model_of = source if given else "the model in config.yaml"
+        raise BundleError(f"{path}: the tensor '{name}' is missing{nearest(name, shapes)}; the file is not for {model_of}")
     for name in shapes.keys() - wanted.keys():
         raise BundleError(
-            f"{path}: the tensor '{name}' does not belong to the model{nearest(name, wanted)}; config.yaml is for another model"
+            f"{path}: the tensor '{name}' does not belong to the model{nearest(name, wanted)}; "
+            f"{source if given else 'config.yaml'} is for another model"
         )
     for name, shape in wanted.items():
         if shapes[name] != shape:
-            raise BundleError(
-                f"{path}: the tensor '{name}' has shape {shapes[name]}, expected {shape} according to config.yaml and the "
-                "tokenizers"
-            )
+            raise BundleError(f"{path}: the tensor '{name}' has shape {shapes[name]}, expected {shape} according to {source}")
     try:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError) as error:

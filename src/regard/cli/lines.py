@@ -22,7 +22,7 @@ from regard.errors import BundleError, DataError, RequestError
 from regard.processes.parted_file import PartedFile
 from regard.processes.ranks import read_ranks
 from regard.terminal import replace_unwritable, show
-from regard.text.files.formats import ending
+from regard.text.files.formats import ENDINGS, ending
 from regard.text.files.opening import LONGEST_SIDE
 from regard.version import __version__
 
@@ -36,7 +36,6 @@ _MARKS = (
 )
 _PASSED_OVER = 1 << 20
 """Number of characters per read while the rest of a line that is too long is skipped."""
-_TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
 def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[str]:
@@ -55,12 +54,12 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
     Raises:
         DataError: If the file cannot be read, is empty, is a device, or is named like a Parquet file.
     """
-    suffix = ending(path)
-    if suffix == ".parquet":
+    form = ENDINGS.get(ending(path))
+    if form == "parquet":
         raise DataError(
             f"{path} is named like a Parquet file, expected a text file: write the column to a text file with one text per line"
         )
-    if suffix in _TABLES:
+    if form is not None:
         show(
             f"regard: {path} is named like a table, but is read as a text file, and every line is one text; to {verb} one "
             "column, write it to a text file with one text per line",

@@ -125,8 +125,8 @@ def add_restriction_options(parser: argparse.ArgumentParser) -> None:
         "--max-length",
         type=whole_number,
         metavar="N",
-        help="maximum number of tokens of a translation, including the end symbol; 0 for twice the source's number plus 20 "
-        "(default: the run's setting)",
+        help="maximum number of tokens of a translation, including the end symbol; 0 for twice the source's number plus 20, "
+        "at most 500 (default: the run's setting)",
     )
     add_repetition_options(group)
     group.add_argument("--suppress-unknown", action="store_const", const=True, help="never produce the unknown symbol")

@@ -80,7 +80,7 @@ def _as_layer(layer: Layer | Mapping[str, Any]) -> Layer:
             f"load_config: settings are {layer!r:.80}, expected a mapping of names to values; read a file of settings with "
             "regard.read_config"
         )
-    return Layer(nest(layer))
+    return override_layer(layer)
 
 
 def _find_class(given: Layer) -> type[RunConfig]:
@@ -220,14 +220,17 @@ def _nest_into(nested: dict[str, Any], settings: Mapping[str, Any], path: str, p
         full = f"{path}.{name}" if path else str(name)
         place = f"{places[full]}: " if places.get(full) else ""
         *parents, last = str(name).split(".")
-        if len(parents) >= _DEEPEST:
+        if full.count(".") >= _DEEPEST:
             raise ConfigError(f"{place}unknown setting '{full:.60}…': no setting has more than {_DEEPEST} parts")
         if not all((*parents, last)):
             raise ConfigError(f"{place}unknown setting '{full}': a part of its name is empty")
-        inner: Any = nested
-        for parent in parents:
-            inner = inner.setdefault(parent, {}) if isinstance(inner, dict) else None
-        if not isinstance(inner, dict) or (last in inner and isinstance(inner[last], dict) != isinstance(value, Mapping)):
+        inner = nested
+        for depth, parent in enumerate(parents, 1):
+            inner = inner.setdefault(parent, {})
+            if not isinstance(inner, dict):
+                outer = ".".join([*([path] if path else []), *parents[:depth]])
+                raise ConfigError(f"{place}'{outer}' and its part '{full}' are both set; set only one of the two")
+        if last in inner and isinstance(inner[last], dict) != isinstance(value, Mapping):
             raise ConfigError(f"{place}'{full}' and a part of it are both set; set only one of the two")
         if isinstance(value, Mapping):
             _nest_into(inner.setdefault(last, {}), value, full, places)
@@ -238,12 +241,13 @@ def _nest_into(nested: dict[str, Any], settings: Mapping[str, Any], path: str, p
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:
-    """Make a layer from settings with dotted names, such as `{"training.learning_rate": "1e-3"}`.
+    """Make a layer from settings that no file holds, such as `{"training.learning_rate": "1e-3"}`; see `nest`.
 
     Raises:
         ConfigError: As for `nest`.
     """
-    return Layer(nest(overrides), dict.fromkeys(overrides, ""))
+    nested = nest(overrides)
+    return Layer(nested, dict.fromkeys(flatten(nested), ""))
 
 
 def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

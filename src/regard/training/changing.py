@@ -28,7 +28,8 @@ _MAY_CHANGE = re.compile(
 _LONGER = re.compile(rf"training\.({'|'.join((*_LENGTHS, *_RATES))})(\..+)?")
 _SHOWN = (
     "the length (training.max_epochs, max_steps, max_minutes, patience), the learning rate and its schedule, regularization, "
-    "how often it validates and writes checkpoints, the number format, decoding, the device, and the number of threads"
+    "the weights of losses, how often it validates and writes checkpoints, the number format, decoding, the device, and the "
+    "number of threads"
 )
 _MISSING = object()
 

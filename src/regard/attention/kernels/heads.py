@@ -8,7 +8,8 @@ from the cache.
 
 Speed-up of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
 1.5; 1.25 and 1.65 at 2,8,1024,1024,512; 1.15 and 1.15 at 32,8,128,128,512. With fewer weights, and in bfloat16, the speed-up
-is mostly between 0.9 and 1.1, so this form is not used (`benchmarks/log.md`).
+is mostly between 0.9 and 1.1; with many short sentences it is less, such as 0.5 at 2048,8,16,16,64. There, this form is not
+used (`benchmarks/log.md`).
 """
 
 from itertools import product
@@ -22,6 +23,8 @@ from regard.private_torch import is_transformed
 
 SMALL = 1 << 22
 """Number of weights (B·H·Q·K) below which one product for the whole batch is as fast."""
+SMALL_SENTENCE = 1 << 15
+"""Number of weights of one sentence (H·Q·K) below which one product for the whole batch is as fast or faster."""
 LARGE = 1 << 21
 """Number of weights (B·H·Q·K) up to which, in half types, two products are faster than a fused kernel, which stores no
 weights.
@@ -31,9 +34,10 @@ BLOCK = 1 << 20
 
 
 def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> bool:
-    """Return whether `heads_attention` is used: on a CPU, for at least SMALL weights in float32 or float64.
+    """Return whether `heads_attention` is used: on a CPU, for large weights in float32 or float64.
 
-    It is not used if a gradient is needed, in compiled code, or under transforms of `torch.func`.
+    That is, at least SMALL weights, of which each sentence has at least SMALL_SENTENCE. It is not used if a gradient is needed,
+    in compiled code, or under transforms of `torch.func`.
     """
     if torch.compiler.is_compiling() or is_transformed():
         return False
@@ -42,7 +46,8 @@ def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
         return False
     if any(forward_ad.unpack_dual(x).tangent is not None for x in given):
         return False
-    enough = query.shape[:-1].numel() * key.shape[2] >= SMALL
+    of_sentence = query.shape[1] * query.shape[2] * key.shape[2]
+    enough = of_sentence >= SMALL_SENTENCE and len(query) * of_sentence >= SMALL
     return enough and query.device.type == "cpu" and query.dtype.itemsize > 2 and query.dtype == key.dtype == value.dtype
 
 

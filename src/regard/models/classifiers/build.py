@@ -54,6 +54,8 @@ def build_classifier(
 
 
 def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
+    if not isinstance(pooling, Pooling):
+        raise ConfigError(f"pooling is {pooling!r:.80}, expected an object of a regard.attention.Pooling class")
     own = getattr(model, "pooling", None)
     if not isinstance(own, Pooling):
         raise ConfigError(f"a {type(model).__name__} has several poolings or none, so your own pooling cannot replace it")

@@ -1,5 +1,7 @@
 """Build a recurrent translator from its configuration."""
 
+from inspect import signature
+
 import torch
 from torch import nn
 
@@ -55,11 +57,14 @@ def build_recurrent(
     )
 
 
+_TWO_WIDTHS = "use a mechanism for two widths, such as General, Additive or MultiHead"
+
+
 def check_attention(attention: Attention, *, query_size: int, key_size: int) -> None:
     """Check that the caller's own object is a mechanism, and that the widths it declares are those of its queries and keys.
 
     Raises:
-        ConfigError: If it lacks methods of an `Attention`, or its `query_size` or `key_size` is another one.
+        ConfigError: If it lacks methods of an `Attention`, or one of its `query_size`, `key_size` and `value_size` differs.
     """
     name = type(attention).__name__
     if isinstance(attention, type) or not all(hasattr(attention, method) for method in ("prepare", "attend", "context_size")):
@@ -68,12 +73,14 @@ def check_attention(attention: Attention, *, query_size: int, key_size: int) -> 
             f"attention is {given}, expected an object of a class in regard.attention, such as Additive({query_size}, "
             f"key_size={key_size}), or of your own subclass of Attention"
         )
-    for size, width, part in (("query_size", query_size, "decoder"), ("key_size", key_size, "encoder")):
+    widths = (("query_size", query_size, "decoder"), ("key_size", key_size, "encoder"), ("value_size", key_size, "encoder"))
+    for size, width, part in widths:
         own = getattr(attention, size, None)
         if isinstance(own, int) and own != width:
-            raise ConfigError(
-                f"attention ({name}) has {size}={own}, but the {part}'s states are {width} wide: build it with {size}={width}"
-            )
+            known = signature(type(attention)).parameters
+            argument = next((each for each in (size, "size") if each in known and (each == size or size == "query_size")), "")
+            remedy = f"build it with {argument}={width}" if argument else f"{name} cannot have this width; {_TWO_WIDTHS}"
+            raise ConfigError(f"attention ({name}) has {size}={own}, but the {part}'s states are {width} wide: {remedy}")
 
 
 def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
