@@ -85,7 +85,9 @@ def test_a_config_builds_its_mechanism(config, kind):
 
 @pytest.mark.parametrize("config", [DotConfig(), SumConcatConfig()])
 def test_unequal_widths_are_refused_with_a_remedy(config):
-    with pytest.raises(ConfigError, match=r"query_size=6, key_size=8\).*the same width.*Make them equal, or choose 'general'"):
+    with pytest.raises(
+        ConfigError, match=r"query_size=6, key_size=8\).*the same width.*Make them equal .*, or choose 'general'"
+    ):
         config.build(query_size=6, key_size=8)
 
 

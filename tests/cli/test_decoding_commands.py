@@ -174,10 +174,10 @@ def test_restrictions(models, capsys):
         (["--no-repeat-ngrams", "101"], "no_repeat_ngrams is 101, expected 0 (no restriction) to 100; 3 is usual"),
         (
             ["--min-length", "3", "--max-length", "3"],
-            "min_length is 3 words, but max_length is 3 symbols including the end symbol",
+            "min_length is 3 tokens, but max_length is 3 tokens including the end symbol",
         ),
-        (["--min-length", "100000", "--max-length", "0"], "min_length is 100000 words, expected at most 99,999"),
-        (["--min-length", "12"], "min_length is 12 words, but max_length is 12 symbols including the end symbol"),
+        (["--min-length", "100000", "--max-length", "0"], "min_length is 100000 tokens, expected at most 99,999"),
+        (["--min-length", "12"], "min_length is 12 tokens, but max_length is 12 tokens including the end symbol"),
     ],
 )
 def test_restrictions_out_of_range(models, capsys, options, message):

@@ -298,6 +298,15 @@ def test_a_wrong_value_is_not_blamed_on_the_file_that_it_overrides():
             load_config(file, layer)
 
 
+def test_a_minimum_length_must_leave_room_for_the_end_symbol():
+    assert load_config({"decoding.min_length": 5, "decoding.max_length": 6}).decoding.min_length == 5
+    for longest in (3, 5):
+        assert fails({"decoding.min_length": 5, "decoding.max_length": longest}) == (
+            f"decoding.min_length is 5 tokens, but decoding.max_length is {longest} tokens including the end symbol; raise "
+            "max_length or lower min_length"
+        )
+
+
 def test_a_file_is_read_by_another_function():
     assert fails("run.yaml") == (
         "load_config: settings are 'run.yaml', expected a mapping of names to values; read a file of settings with "

@@ -196,7 +196,7 @@ def test_combinations_that_make_no_sense(tiny, sources):
         beam_search(model, source, mask, beam_size=4, restrictions=Restrictions(groups=3))
     with pytest.raises(RequestError, match="sampling has no beam to split"):
         sample(model, source, mask, restrictions=Restrictions(groups=2))
-    with pytest.raises(RequestError, match="min_length is 8 words, but max_length is 8 symbols"):
+    with pytest.raises(RequestError, match="min_length is 8 tokens, but max_length is 8 tokens"):
         greedy(model, source, mask, max_length=8, restrictions=Restrictions(min_length=8))
     phrases = Guidance([[]] * len(source), [[[5]]] * len(source))
     with pytest.raises(RequestError, match="leave one of the two out"):

@@ -77,6 +77,8 @@ def test_an_attention_that_does_not_fit_is_refused_at_once(unchecked: None) -> N
 def test_vocabularies_without_the_special_symbols_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"build_translator\(target_size=3\): target_size must be 4 or more"):
         build_translator("luong", source_size=9, target_size=3)
+    with pytest.raises(ConfigError, match=r"build_classifier\(embedding_size=-1\): embedding_size must be 0 or more"):
+        build_classifier("bilstm", vocabulary_size=9, num_labels=2, embedding_size=-1)
     with pytest.raises(ConfigError, match=r"build_classifier\(num_labels=0\): num_labels must be 1 or more"):
         build_classifier("bilstm", vocabulary_size=9, num_labels=0)
     with pytest.raises(ConfigError, match=r"build_language_model\(vocabulary_size=0\): vocabulary_size must be 4 or more"):

@@ -192,6 +192,12 @@ def test_a_model_of_ones_own(config):
     with pytest.raises(ConfigError, match=r"expected a regard.models.text_classifier.TextClassifier, or a function"):
         fit(replace(config, out=config.out + "-2"), model=lambda words, labels: nn.Linear(1, 1), progress=False)
     size = Tokenizer.load(Path(config.out, "tokenizer.json")).size
+    for sizes, message in (
+        ((size, 3), r"model gives scores to 3 labels, but the data has 2; give fit a function that builds the model"),
+        ((size - 1, 2), rf"model cannot read a vocabulary of {size} tokens \(index out of range"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            fit(replace(config, out=config.out + "-4"), model=Mean(*sizes), progress=False)
     assert load(config.out, model=Mean(size, 2)).classify(["a"])[0].label in ("with", "without")
 
 

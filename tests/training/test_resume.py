@@ -13,7 +13,7 @@ import torch
 from tiny import TinyTranslator
 
 import regard
-from regard.config import BahdanauDecoderConfig, EncoderConfig, PlateauConfig, RecurrentConfig
+from regard.config import BahdanauDecoderConfig, CoverageConfig, EncoderConfig, PlateauConfig, RecurrentConfig
 from regard.config.loading import render_config
 from regard.disk import locked
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
@@ -174,6 +174,22 @@ def test_the_same_command_twice_gives_the_same_bytes(config):
 def test_validation_does_not_disturb_training(config, change):
     often, seldom = (change(replace(config, out=config.out + str(n)), average_last=1, validate_every=n) for n in (1, 1000))
     assert run_whole(often) == run_whole(seldom)
+
+
+def test_the_logged_loss_of_the_attention_goes_on(config, change, signal_at):
+    decoder = BahdanauDecoderConfig(hidden_size=12, attention=CoverageConfig())
+    model = RecurrentConfig(embedding_size=12, encoder=EncoderConfig(hidden_size=12), decoder=decoder)
+    config = change(replace(config, model=model), validate_every=3)
+    fit(replace(config, out=config.out + "-whole"), progress=False)
+    signal_at(7)
+    with pytest.raises(Interrupted):
+        fit(config, progress=False)
+    signal_at(10_000)
+    resume(config.out, progress=False)
+    one, other = metrics(config.out), metrics(config.out + "-whole")
+    column = one[0].split(",").index("attention_loss")
+    assert one == other
+    assert all(line.split(",")[column] for line in one)
 
 
 def test_resuming_a_run_that_has_ended_writes_its_model_again(config):

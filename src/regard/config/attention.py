@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from regard.attention.base import Attention
     from regard.attention.scored import ScoredAttention
 
-_REMEDY = "Make them equal, or choose 'general' (a matrix between them) or 'additive', which take any two widths"
+_REMEDY = (
+    "Make them equal (in a run: model.decoder.hidden_size, and model.encoder.hidden_size times its directions), or choose "
+    "'general' (a matrix between them) or 'additive', which take any two widths"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

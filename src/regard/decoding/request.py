@@ -40,10 +40,10 @@ def length_limits(
             f"got {len(source_mask)} sentences, but guidance for {len(guidance.prefixes)}; expected guidance for each sentence"
         )
     if min_length >= MOST_STEPS:
-        raise RequestError(f"min_length is {min_length} words, expected at most {MOST_STEPS - 1:,}")
+        raise RequestError(f"min_length is {min_length} tokens, expected at most {MOST_STEPS - 1:,}")
     if max_length and min_length >= max_length:
         raise RequestError(
-            f"min_length is {min_length} words, but max_length is {max_length:,} symbols including the end symbol; raise "
+            f"min_length is {min_length} tokens, but max_length is {max_length:,} tokens including the end symbol; raise "
             "max_length or lower min_length"
         )
     room = None if guidance is None else guidance.room(source_mask.device)

@@ -85,6 +85,7 @@ def build_classifier(
             kind of model, the preset is unknown or for another task, or `pooling` is given for a model that does not have
             exactly one pooling.
     """
+    _check_sizes("classifier", 0, embedding_size=embedding_size)
     _check_sizes("classifier", 2, vocabulary_size=vocabulary_size)
     _check_sizes("classifier", 1, num_labels=num_labels)
     return _build_classifier(

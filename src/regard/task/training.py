@@ -217,6 +217,16 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
         """Return further values for the task's columns in the logs after an update, besides losses and scores."""
         return {}
 
+    def log_state(self) -> dict[str, float]:
+        """Return the numbers that `row` has collected since the last row, for a checkpoint; none by default.
+
+        Only the numbers of the process that writes the checkpoint are kept.
+        """
+        return {}
+
+    def load_log_state(self, state: Mapping[str, float]) -> None:
+        """Restore the numbers of `log_state` when a run is resumed."""
+
     @abstractmethod
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe in one line the scores of the model that a run has kept."""

@@ -213,6 +213,7 @@ class Run:
             "optimizer": self.optimizer.state_dict(),
             "moving_average": self.moving_average.averages if self.moving_average else None,
             "loss_scale": self.loss_scale.state_dict() if self.loss_scale else None,
+            "log": self.task.log_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -235,6 +236,7 @@ class Run:
             # A run may continue in another number format.
             if self.loss_scale is not None and state.get("loss_scale") is not None:
                 self.loss_scale.load_state_dict(state["loss_scale"])
+            self.task.load_log_state({name: float(number) for name, number in state.get("log", {}).items()})
             self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise BundleError(

@@ -138,7 +138,7 @@ def test_score_is_force_without_attention(echo):
         ({"prefix": []}, "translate: got 2 texts, but the length of prefix is 0"),
         ({"constraints": []}, "translate: got 2 texts, but the length of constraints is 0"),
         ({"constraints": [["one"]]}, "translate: got 2 texts, but the length of constraints is 1"),
-        ({"constraints": ["one", "two"]}, r"constraints: got one text, expected a list of texts: write \['one'\]"),
+        ({"constraints": ["one", "two"]}, r"constraints: got 'one', expected a list of phrases for each text"),
         ({"constraints": [["one"], [" "]]}, "translate: a constraint of text 2 is empty"),
         ({"sampling": Sampling(), "beam_size": 3}, "translate: sampling does not search: leave beam_size and n_best out"),
         ({"sampling": Sampling(), "constraints": [["one"], []]}, "sampling does not support phrases that targets must contain"),

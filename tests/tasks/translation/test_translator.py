@@ -278,6 +278,10 @@ def test_the_same_twice(echo):
         (lambda t: t.translate("one two"), r"translate: got one text, expected a list of texts: write \['one two'\]"),
         (lambda t: t.translate(["one", None]), "translate: text 2 is a NoneType, expected a str"),
         (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected 1"),
+        (
+            lambda t: t.translate(["one"], constraints=["a phrase"]),
+            r"constraints: got 'a phrase', expected a list of phrases for each text: constraints=\[\['a phrase', …\], …\]",
+        ),
         (lambda t: t.translate(["one"], beam_size=2, n_best=3), "n_best is 3, expected 1 to beam_size, which is 2"),
         (lambda t: t.translate(["one"], record=["encoder"]), r"record names the attention 'encoder'; this model has: cross"),
         (lambda t: t.translate(["one"], record=True), r"record is True, expected a list of attention sites, such as record="),

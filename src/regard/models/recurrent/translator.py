@@ -124,5 +124,6 @@ def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, t
     if tie == "all" and source.num_embeddings != target.num_embeddings:
         raise ConfigError(
             f"tie_embeddings: all needs one vocabulary for both sides, but the source has {source.num_embeddings} symbols and "
-            f"the target {target.num_embeddings}: set tokenizers.joint to true, or tie_embeddings to target"
+            f"the target {target.num_embeddings}: make the sizes equal (in a run: tokenizers.joint true), or set "
+            "tie_embeddings to target"
         )

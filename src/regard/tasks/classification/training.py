@@ -253,7 +253,30 @@ def _build_model(
             f"model is a {type(made).__name__}, expected a regard.models.text_classifier.TextClassifier, or a function that "
             "builds one from the vocabulary's size and the number of labels"
         )
+    _check_own_sizes(made, vocabulary_size, num_labels)
     return made
+
+
+@torch.no_grad()
+def _check_own_sizes(model: TextClassifier, vocabulary_size: int, num_labels: int) -> None:
+    """Check that the caller's own model reads each token of the vocabulary and gives a score to each label.
+
+    Raises:
+        ConfigError: If it does not.
+    """
+    remedy = "; give fit a function that builds the model from the vocabulary's size and the number of labels"
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    last = torch.full((1, 1), vocabulary_size - 1, device=device)
+    training = model.training
+    try:
+        with torch.random.fork_rng(devices=[]):
+            found = model.eval()(last, torch.ones_like(last, dtype=torch.bool)).logits.shape[-1]
+    except IndexError as error:
+        raise ConfigError(f"model cannot read a vocabulary of {vocabulary_size:,} tokens ({error}){remedy}") from error
+    finally:
+        model.train(training)
+    if found != num_labels:
+        raise ConfigError(f"model gives scores to {found} labels, but the data has {num_labels}{remedy}")
 
 
 def _load_start(

@@ -56,6 +56,12 @@ class TranslationConfig(RunConfig):
                 "tokenizers.joint",
                 "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source",
             )
+        if self.decoding.max_length and self.decoding.min_length >= self.decoding.max_length:
+            yield (
+                "decoding.min_length",
+                f"decoding.min_length is {self.decoding.min_length} tokens, but decoding.max_length is "
+                f"{self.decoding.max_length} tokens including the end symbol; raise max_length or lower min_length",
+            )
         if model.tie_embeddings == "all" and not tokenizers.joint:
             yield (
                 "model.tie_embeddings",

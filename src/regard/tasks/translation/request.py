@@ -17,6 +17,19 @@ from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 
+def _phrases(given: Sequence[str]) -> list[str]:
+    """Return the phrases that one translation must contain.
+
+    Raises:
+        RequestError: If they are not a list of texts.
+    """
+    if isinstance(given, str):
+        raise RequestError(
+            f"constraints: got {given[:40]!r}, expected a list of phrases for each text: constraints=[['a phrase', …], …]"
+        )
+    return check_texts("constraints", given)
+
+
 class TargetConstraints:
     """Texts that several translations must begin with (prefixes), and words and phrases that they must contain (constraints).
 
@@ -40,7 +53,7 @@ class TargetConstraints:
         constraints: Sequence[Sequence[str]] | None = None,
     ) -> None:
         prefixes = [prefix or ""] * count if prefix is None or isinstance(prefix, str) else check_texts("prefix", prefix)
-        demands = [[]] * count if constraints is None else [check_texts("constraints", each) for each in constraints]
+        demands = [[]] * count if constraints is None else [_phrases(each) for each in constraints]
         for name, given in (("prefix", prefixes), ("constraints", demands)):
             if len(given) != count:
                 raise RequestError(

@@ -1,11 +1,10 @@
 """Training of translators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -37,7 +36,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
     unit: ClassVar[str] = "target tokens"
     taught: TaughtWords | None = None
     """The teachers' most probable words for each target token; None without teachers."""
-    _attention_loss: tuple[Tensor, Tensor] | None = None
+    _attention_loss: tuple[Tensor | float, Tensor | float] | None = None
     """Sum over words of the loss that the attention adds, and the number of these words, since the last row of the logs, in
     this process; None if the attention added no loss.
     """
@@ -90,7 +89,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
         """Add the loss of the attention in a batch to the sum since the last row of the logs, without waiting for a GPU."""
-        before = self._attention_loss or (torch.zeros_like(total), torch.zeros_like(count))
+        before = self._attention_loss or (0.0, 0.0)
         self._attention_loss = before[0] + total, before[1] + count
 
     def validator(self, machine: Machine) -> TranslationValidator | None:
@@ -111,9 +110,21 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         row = {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
         if self._attention_loss is not None:
             total, count = self._attention_loss
-            row["attention_loss"] = (total / count).item()
+            row["attention_loss"] = float(total / count)
             self._attention_loss = None
         return row
+
+    def log_state(self) -> dict[str, float]:
+        """Return the sums of which the next row of the logs shows the means; see `Trainable.log_state`."""
+        if self._attention_loss is None:
+            return {}
+        total, count = map(float, self._attention_loss)
+        return {"attention_loss": total, "attention_loss_words": count}
+
+    def load_log_state(self, state: Mapping[str, float]) -> None:
+        """Restore the sums; see `Trainable.load_log_state`."""
+        found = state.get("attention_loss"), state.get("attention_loss_words")
+        self._attention_loss = None if found[0] is None or found[1] is None else (found[0], found[1])
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe the loss, and BLEU and chrF if they were computed."""
