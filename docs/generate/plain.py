@@ -13,6 +13,7 @@ from regard.attention import Pooling, ScaledDot
 from regard.attention.soft_to_hard import SoftToHard
 from regard.config import AttentionConfig, PoolingConfig
 from regard.config.attention import DotConfig
+from regard.errors import ConfigError
 
 FIRST_SCREEN = 60
 """Number of lines at the beginning of a module that contain its formula and its plain form."""
@@ -88,5 +89,19 @@ def section(kind: type[nn.Module]) -> str:
     used = "a classifier" if issubclass(kind, Pooling) else "a recurrent translator"
     return (
         f"```python\n{plain_form(kind)}\n```\n\nFrom the first lines of [{path}](../../{path}). The tests check that this form "
-        f"and the class give the same weights, in float64.\n\nIn {used}: `{option(kind)}`."
+        f"and the class give the same weights, in float64.\n\nIn {used}: `{option(kind)}`.{_widths(kind)}"
     )
+
+
+def _widths(kind: type[nn.Module]) -> str:
+    """Return a sentence on the widths of a translator if queries and keys must have the same width; else an empty text."""
+    if issubclass(kind, Pooling):
+        return ""
+    try:
+        AttentionConfig.kinds()[option(kind).split()[1]]().build(query_size=8, key_size=16)
+    except ConfigError:
+        return (
+            " Its queries and keys must have the same width. In the presets `luong` and `bahdanau`, the decoder's states have "
+            "256 numbers and the encoder's 512 (256 for each direction), so add `--model.decoder.hidden_size 512`."
+        )
+    return ""

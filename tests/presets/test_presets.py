@@ -121,3 +121,9 @@ def test_overrides_from_python():
 def test_unknown_name():
     with pytest.raises(ConfigError, match=r"no preset is named 'bahdanu'; did you mean 'bahdanau'\?"):
         load_preset("bahdanu")
+
+
+def test_a_preset_is_for_one_task():
+    with pytest.raises(ConfigError, match=r"^preset 'luong' is for translation, so its task cannot be 'classification'$"):
+        load_preset("luong", {"task": "classification"})
+    assert load_preset("luong", {"task": "translation"}) == load_preset("luong")

@@ -41,6 +41,11 @@ def load_preset(name: str, overrides: Mapping[str, Any] | None = None) -> RunCon
         overrides: Settings to change, by dotted names: `{"data.train": ["deu.txt"], "training.max_epochs": 3}`.
 
     Raises:
-        ConfigError: If the preset or a setting is unknown, of the wrong type or out of range.
+        ConfigError: If the preset or a setting is unknown, of the wrong type or out of range, or `overrides` names another task
+            than that of the preset.
     """
-    return load_config(preset_layer(name), override_layer(overrides or {}))
+    preset, changes = preset_layer(name), override_layer(overrides or {})
+    task = preset.values.get("task", "translation")
+    if changes.values.get("task", task) != task:
+        raise ConfigError(f"preset '{name}' is for {task}, so its task cannot be {changes.values['task']!r:.40}")
+    return load_config(preset, changes)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral, Real
 
 import torch
 
@@ -10,6 +11,28 @@ from regard.processes.ranks import read_ranks
 from regard.reweight import Reweight, ReweightBySite
 from regard.text.bars import late_bars
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_LINE
+
+
+def check_kind(name: str, value: object, default: object) -> None:
+    """Check that an argument is of the same kind as its default: a bool, a whole number, a number or a text.
+
+    Args:
+        name: The argument's name, for the message.
+        value: The argument.
+        default: A valid value.
+
+    Raises:
+        RequestError: If it is of another kind.
+    """
+    kinds: tuple[tuple[type, type, str], ...] = (
+        (bool, bool, "True or False"),
+        (int, Integral, "a whole number"),
+        (float, Real, "a number"),
+        (str, str, "a text"),
+    )
+    wanted, words = next((accepted, words) for kind, accepted, words in kinds if isinstance(default, kind))
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise RequestError(f"{name} is {value!r:.40}, expected {words}")
 
 
 def check_texts(caller: str, texts: Sequence[str]) -> list[str]:

@@ -278,6 +278,12 @@ def test_the_same_twice(echo):
         (lambda t: t.translate("one two"), r"translate: got one text, expected a list of texts: write \['one two'\]"),
         (lambda t: t.translate(["one", None]), "translate: text 2 is a NoneType, expected a str"),
         (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected 1"),
+        (lambda t: t.translate(["one"], beam_size="3"), "^beam_size is '3', expected a whole number"),
+        (lambda t: t.translate(["one"], n_best=2.0), "^n_best is 2.0, expected a whole number"),
+        (lambda t: t.translate(["one"], max_length=True), "^max_length is True, expected a whole number"),
+        (lambda t: t.translate(["one"], length_penalty="1"), "^length_penalty is '1', expected a number"),
+        (lambda t: t.translate(["one"], suppress_unknown="yes"), "^suppress_unknown is 'yes', expected True or False"),
+        (lambda t: t.translate(["one"], sampling=2), r"sampling is 2, expected settings, such as Sampling\(count=8\)"),
         (
             lambda t: t.translate(["one"], constraints=["a phrase"]),
             r"constraints: got 'a phrase', expected a list of phrases for each text: constraints=\[\['a phrase', …\], …\]",

@@ -342,7 +342,8 @@ def _examples(corpus: LabelledCorpus) -> Iterator[Example]:
 def _describe(vectors: Vectors) -> str:
     found, words = int(vectors.found.sum()), len(vectors.found) - len(SPECIAL_TOKENS)
     part = f"{found:,} of the {words:,} words of the vocabulary ({found / max(words, 1):.1%})"
-    return f"for {part}, of width {vectors.matrix.shape[1]:,}"
+    few = "; if words are split into subwords, set tokenizer.kind to words" if found < words / 2 else ""
+    return f"for {part}, of width {vectors.matrix.shape[1]:,}{few}"
 
 
 def _put_in(vectors: Vectors, model: TextClassifier) -> None:

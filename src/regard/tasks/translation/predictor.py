@@ -22,7 +22,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.notebook import count_parameters, table
-from regard.tasks.requests import check_record, check_texts, counting_bar, reweight_by_site, text_blocks
+from regard.tasks.requests import check_kind, check_record, check_texts, counting_bar, reweight_by_site, text_blocks
 from regard.tasks.translation.bundle import TranslationBundle, check_same_vocabularies
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.metrics import suitable_metrics
@@ -147,6 +147,9 @@ class Translator:
         texts = check_texts("translate", texts)
         if minimum_risk not in (None, "chrf", "bleu"):
             raise RequestError(f"translate: minimum_risk is {minimum_risk!r}, expected chrf or bleu")
+        check_kind("n_best", n_best, 1)
+        if sampling is not None and not isinstance(sampling, Sampling):
+            raise RequestError(f"translate: sampling is {sampling!r:.40}, expected settings, such as Sampling(count=8)")
         if sampling and (n_best > 1 or beam_size is not None):
             raise RequestError("translate: sampling does not search: leave beam_size and n_best out, and set Sampling(count=…)")
         if minimum_risk and sampling is None and n_best == 1:
@@ -304,9 +307,13 @@ class Translator:
         """Return the settings of a search: the arguments that are not None, and the configuration's values for all others.
 
         Raises:
-            RequestError: If the precision is unknown, or needs a CPU and the model is on another device.
+            RequestError: If an argument is of the wrong type, or the precision is unknown, or needs a CPU and the model is on
+                another device.
         """
-        decoding = replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
+        changes = {name: value for name, value in given.items() if value is not None}
+        for name, value in changes.items():
+            check_kind(name, value, getattr(self.config.decoding, name))
+        decoding = replace(self.config.decoding, **changes)
         check_precision(decoding.precision, self.device)
         return decoding
 
