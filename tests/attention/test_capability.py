@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import Additive, General, MultiHead, Softmax, WeightNormAdditive
+from regard.attention import Additive, General, MultiHead, ScoredAttention, Softmax, WeightNormAdditive
 from regard.attention.capabilities import Unchanged, capability, is_unchanged
+from regard.errors import ShapeError
 
 
 class Parent(nn.Module):
@@ -79,3 +80,12 @@ def test_a_score_vector_of_ones_own():
             return torch.ones_like(self.score_weight)
 
     assert Fixed(4).linear_score() is None
+
+
+def test_scores_of_another_shape_are_refused(unchecked):
+    class Wrong(ScoredAttention):
+        def scores(self, query, memory):
+            return query @ memory.key.transpose(1, 2)[..., :1]
+
+    with pytest.raises(ShapeError, match=r"Wrong.scores returned shape \(2, 3, 1\), expected \(B, Q, K\) = \(2, 3, 7\)"):
+        Wrong(4)(torch.randn(2, 3, 4), torch.randn(2, 7, 4))

@@ -11,6 +11,7 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import add_bias, combine_masks, zero_masked
 from regard.attention.normalizers import build_normalizer, keeps_order
+from regard.errors import ShapeError
 from regard.shapes import check_shape
 
 
@@ -101,7 +102,13 @@ class ScoredAttention(Attention):
         """Attend with each query; see `Attention.attend`."""
         self.refuse_state(state)
         mask = self.check(query, memory, attn_mask, score_bias)
-        weights = reweighted(self.normalized_scores(self.scores(query, memory), mask, score_bias), mask, reweight)
+        scores = self.scores(query, memory)
+        if scores.shape[1:] != (query.shape[1], memory.value.shape[1]):
+            raise ShapeError(
+                f"{type(self).__name__}.scores returned shape {tuple(scores.shape)}, expected (B, Q, K) = "
+                f"{(*query.shape[:2], memory.value.shape[1])}"
+            )
+        weights = reweighted(self.normalized_scores(scores, mask, score_bias), mask, reweight)
         return AttentionOutput(self.mix(weights, memory), weights if need_weights else None), None
 
     def normalized_scores(
