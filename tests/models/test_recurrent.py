@@ -175,7 +175,7 @@ def test_embeddings_start_as_configured_with_padding_at_zero() -> None:
         ),
         (
             RecurrentConfig(decoder=LuongDecoderConfig(), tie_embeddings="all"),
-            r"the source has 11 symbols and the target 13: set tokenizers.joint to true",
+            r"the source has 11 symbols and the target 13: make the sizes equal",
         ),
     ],
 )
