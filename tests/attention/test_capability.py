@@ -87,5 +87,5 @@ def test_scores_of_another_shape_are_refused(unchecked):
         def scores(self, query, memory):
             return query @ memory.key.transpose(1, 2)[..., :1]
 
-    with pytest.raises(ShapeError, match=r"Wrong.scores returned shape \(2, 3, 1\), expected \(B, Q, K\) = \(2, 3, 7\)"):
+    with pytest.raises(ShapeError, match=r"result of Wrong.scores has shape \(2, 3, 1\), expected \(B, Q, K\) = \(2, 3, 7\)"):
         Wrong(4)(torch.randn(2, 3, 4), torch.randn(2, 7, 4))

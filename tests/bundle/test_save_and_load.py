@@ -215,7 +215,11 @@ def test_an_own_attention_is_asked_for(bundle, tmp_path):
     assert equal(load_bundle(tmp_path / "m", attention=mechanism()).model, made.model)
     with pytest.raises(BundleError, match=r"the tensor '.*attention.*' has shape .* according to the given attention$"):
         load_bundle(tmp_path / "m", attention=mechanism(attention_size=4))
-    with pytest.raises(BundleError, match=r"m: attention \(Additive\) has key_size=11, but the encoder's states are 10 wide"):
+    with pytest.raises(
+        BundleError,
+        match=r"m: the given attention does not fit: attention \(Additive\) has key_size=11, but the encoder's states "
+        "are 10 wide: build it with key_size=10",
+    ):
         load_bundle(tmp_path / "m", attention=mechanism(key_size=11))
 
 

@@ -302,7 +302,7 @@ def test_a_minimum_length_must_leave_room_for_the_end_symbol():
     assert load_config({"decoding.min_length": 5, "decoding.max_length": 6}).decoding.min_length == 5
     for longest in (3, 5):
         assert fails({"decoding.min_length": 5, "decoding.max_length": longest}) == (
-            f"decoding.min_length is 5 tokens, but decoding.max_length is {longest} tokens including the end symbol; raise "
+            f"decoding: min_length is 5 tokens, but max_length is {longest} tokens including the end symbol; raise "
             "max_length or lower min_length"
         )
 

@@ -11,7 +11,6 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import add_bias, combine_masks, zero_masked
 from regard.attention.normalizers import build_normalizer, keeps_order
-from regard.errors import ShapeError
 from regard.shapes import check_shape
 
 
@@ -104,10 +103,8 @@ class ScoredAttention(Attention):
         mask = self.check(query, memory, attn_mask, score_bias)
         scores = self.scores(query, memory)
         if scores.shape[1:] != (query.shape[1], memory.value.shape[1]):
-            raise ShapeError(
-                f"{type(self).__name__}.scores returned shape {tuple(scores.shape)}, expected (B, Q, K) = "
-                f"{(*query.shape[:2], memory.value.shape[1])}"
-            )
+            sizes = {"B": len(query), "Q": query.shape[1], "K": memory.value.shape[1]}
+            check_shape(f"the result of {type(self).__name__}.scores", scores, "B Q K", sizes)
         weights = reweighted(self.normalized_scores(scores, mask, score_bias), mask, reweight)
         return AttentionOutput(self.mix(weights, memory), weights if need_weights else None), None
 

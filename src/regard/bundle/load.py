@@ -197,16 +197,11 @@ def read_report(files: BundleFiles) -> dict[str, Any]:
 
 def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
     """Build the configured model without changing the state of the caller's random number generator."""
-    with _explained(path), torch.random.fork_rng(devices=[]):
+    with _explained(path, given=attention is not None), torch.random.fork_rng(devices=[]):
         if attention is None:
             _check_size(build, data, path)
         with Uninitialised():
-            try:
-                return build(attention)
-            except ConfigError as error:
-                if attention is None:
-                    raise
-                raise BundleError(f"{path.parent}: {error}") from error
+            return build(attention)
 
 
 def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path) -> None:
@@ -218,14 +213,20 @@ def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path) -> N
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Raise a BundleError, which names the model's folder, for errors that occur while the model is built."""
+def _explained(path: Path, *, given: bool = False) -> Iterator[None]:
+    """Raise a BundleError, which names the model's folder, for errors that occur while the model is built.
+
+    Args:
+        path: A file of the model.
+        given: Whether the model is built with the caller's own attention, which is then the probable cause.
+    """
     try:
         yield
     except BundleError:
         raise
     except (RegardError, RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise BundleError(f"{path.parent}: config.yaml describes a model that cannot be built: {first_line(error)}") from error
+        cause = "the given attention does not fit" if given else "config.yaml describes a model that cannot be built"
+        raise BundleError(f"{path.parent}: {cause}: {first_line(error)}") from error
 
 
 def _count_stored(model: nn.Module) -> int:

@@ -228,7 +228,7 @@ def _nest_into(nested: dict[str, Any], settings: Mapping[str, Any], path: str, p
         for depth, parent in enumerate(parents, 1):
             inner = inner.setdefault(parent, {})
             if not isinstance(inner, dict):
-                outer = ".".join([*([path] if path else []), *parents[:depth]])
+                outer = full.rsplit(".", len(parents) + 1 - depth)[0]
                 raise ConfigError(f"{place}'{outer}' and its part '{full}' are both set; set only one of the two")
         if last in inner and isinstance(inner[last], dict) != isinstance(value, Mapping):
             raise ConfigError(f"{place}'{full}' and a part of it are both set; set only one of the two")

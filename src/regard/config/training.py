@@ -168,6 +168,16 @@ class DistillationConfig(Settings):
     """Number of words per target token whose probabilities are learned from the teachers: the most probable ones."""
 
 
+def length_misfit(min_length: int, max_length: int) -> str:
+    """Return a message if the minimum length of a translation leaves no room for the end symbol; else an empty text."""
+    if not max_length or min_length < max_length:
+        return ""
+    return (
+        f"min_length is {min_length} tokens, but max_length is {max_length:,} tokens including the end symbol; raise "
+        "max_length or lower min_length"
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig(Settings):
     """Default settings for the search for translations; commands can override them."""

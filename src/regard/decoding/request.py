@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.config.training import length_misfit
 from regard.decoding.guidance import Guidance
 from regard.errors import RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
@@ -41,11 +42,8 @@ def length_limits(
         )
     if min_length >= MOST_STEPS:
         raise RequestError(f"min_length is {min_length} tokens, expected at most {MOST_STEPS - 1:,}")
-    if max_length and min_length >= max_length:
-        raise RequestError(
-            f"min_length is {min_length} tokens, but max_length is {max_length:,} tokens including the end symbol; raise "
-            "max_length or lower min_length"
-        )
+    if message := length_misfit(min_length, max_length):
+        raise RequestError(message)
     room = None if guidance is None else guidance.room(source_mask.device)
     if not max_length:
         limits = (2 * source_mask.sum(1) + 20).clamp(max=_LONGEST)

@@ -53,9 +53,18 @@ def build_classifier(
     return model
 
 
-def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
+def check_pooling(name: str, pooling: object) -> None:
+    """Check that the caller's own object is a pooling.
+
+    Raises:
+        ConfigError: If it is not.
+    """
     if not isinstance(pooling, Pooling):
-        raise ConfigError(f"pooling is {pooling!r:.80}, expected an object of a regard.attention.Pooling class")
+        raise ConfigError(f"{name} is {pooling!r:.80}, expected an object of a regard.attention.Pooling class")
+
+
+def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
+    check_pooling("pooling", pooling)
     own = getattr(model, "pooling", None)
     if not isinstance(own, Pooling):
         raise ConfigError(f"a {type(model).__name__} has several poolings or none, so your own pooling cannot replace it")

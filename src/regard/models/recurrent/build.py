@@ -57,9 +57,6 @@ def build_recurrent(
     )
 
 
-_TWO_WIDTHS = "use a mechanism for two widths, such as General, Additive or MultiHead"
-
-
 def check_attention(attention: Attention, *, query_size: int, key_size: int) -> None:
     """Check that the caller's own object is a mechanism, and that the widths it declares are those of its queries and keys.
 
@@ -73,13 +70,20 @@ def check_attention(attention: Attention, *, query_size: int, key_size: int) -> 
             f"attention is {given}, expected an object of a class in regard.attention, such as Additive({query_size}, "
             f"key_size={key_size}), or of your own subclass of Attention"
         )
-    widths = (("query_size", query_size, "decoder"), ("key_size", key_size, "encoder"), ("value_size", key_size, "encoder"))
-    for size, width, part in widths:
+    arguments = signature(type(attention)).parameters
+    for size, width, part in (
+        ("query_size", query_size, "decoder"),
+        ("key_size", key_size, "encoder"),
+        ("value_size", key_size, "encoder"),
+    ):
         own = getattr(attention, size, None)
         if isinstance(own, int) and own != width:
-            known = signature(type(attention)).parameters
-            argument = next((each for each in (size, "size") if each in known and (each == size or size == "query_size")), "")
-            remedy = f"build it with {argument}={width}" if argument else f"{name} cannot have this width; {_TWO_WIDTHS}"
+            argument = "size" if size == "query_size" and size not in arguments else size
+            remedy = (
+                f"build it with {argument}={width}"
+                if argument in arguments
+                else f"{name} cannot have this width; use a mechanism for two widths, such as General, Additive or MultiHead"
+            )
             raise ConfigError(f"attention ({name}) has {size}={own}, but the {part}'s states are {width} wide: {remedy}")
 
 

@@ -14,6 +14,7 @@ from regard.attention.pooling_base import Pooling
 from regard.errors import ConfigError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.machine import Machine, seed_step
+from regard.models.classifiers.build import check_pooling
 from regard.models.text_classifier import Example, TextClassifier
 from regard.task import Custom, FoldScore, Start, Trainable, Training
 from regard.tasks.classification.bundle import ClassificationBundle, ClassificationFormat, ClassifierParts
@@ -25,7 +26,7 @@ from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
 from regard.text.labelled.vectors import Vectors, read_vectors
 from regard.text.symbols import PAD, SPECIAL_TOKENS
-from regard.training.contexts import fitting_into_memory
+from regard.training.contexts import evaluating, fitting_into_memory
 from regard.training.starting import check_vocabulary, custom_part
 
 _PRIMING = 512  # number of texts per batch when the model reads all training texts before training
@@ -182,8 +183,8 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
                 f"data.vectors_size is {config.data.vectors_size}, but data.vectors names no word vectors; leave vectors_size "
                 "out, and set the width of the embedding with model.embedding_size"
             )
-        if attention is not None and not isinstance(attention, Pooling):
-            raise ConfigError(f"attention is {attention!r:.80}, expected an object of a regard.attention.Pooling class")
+        if attention is not None:
+            check_pooling("attention", attention)
 
     def num_folds(self, config: ClassificationConfig) -> int:
         """Return `data.folds`."""
@@ -257,7 +258,6 @@ def _build_model(
     return made
 
 
-@torch.no_grad()
 def _check_own_sizes(model: TextClassifier, vocabulary_size: int, num_labels: int) -> None:
     """Check that the caller's own model reads each token of the vocabulary and gives a score to each label.
 
@@ -267,14 +267,11 @@ def _check_own_sizes(model: TextClassifier, vocabulary_size: int, num_labels: in
     remedy = "; give fit a function that builds the model from the vocabulary's size and the number of labels"
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     last = torch.full((1, 1), vocabulary_size - 1, device=device)
-    training = model.training
     try:
-        with torch.random.fork_rng(devices=[]):
-            found = model.eval()(last, torch.ones_like(last, dtype=torch.bool)).logits.shape[-1]
+        with evaluating(model), torch.random.fork_rng(devices=[]):
+            found = model(last, torch.ones_like(last, dtype=torch.bool)).logits.shape[-1]
     except IndexError as error:
         raise ConfigError(f"model cannot read a vocabulary of {vocabulary_size:,} tokens ({error}){remedy}") from error
-    finally:
-        model.train(training)
     if found != num_labels:
         raise ConfigError(f"model gives scores to {found} labels, but the data has {num_labels}{remedy}")
 

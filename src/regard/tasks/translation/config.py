@@ -8,7 +8,7 @@ from regard.config.checks import transformer_misfits
 from regard.config.data import DataConfig, TokenizersConfig
 from regard.config.model import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.config.run import RunConfig
-from regard.config.training import DecodingConfig, DistillationConfig, TeacherForcingConfig, TrainingConfig
+from regard.config.training import DecodingConfig, DistillationConfig, TeacherForcingConfig, TrainingConfig, length_misfit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +56,8 @@ class TranslationConfig(RunConfig):
                 "tokenizers.joint",
                 "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source",
             )
-        if self.decoding.max_length and self.decoding.min_length >= self.decoding.max_length:
-            yield (
-                "decoding.min_length",
-                f"decoding.min_length is {self.decoding.min_length} tokens, but decoding.max_length is "
-                f"{self.decoding.max_length} tokens including the end symbol; raise max_length or lower min_length",
-            )
+        if message := length_misfit(self.decoding.min_length, self.decoding.max_length):
+            yield "decoding.min_length", f"decoding: {message}"
         if model.tie_embeddings == "all" and not tokenizers.joint:
             yield (
                 "model.tie_embeddings",

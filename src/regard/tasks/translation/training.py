@@ -123,8 +123,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
 
     def load_log_state(self, state: Mapping[str, float]) -> None:
         """Restore the sums; see `Trainable.load_log_state`."""
-        found = state.get("attention_loss"), state.get("attention_loss_words")
-        self._attention_loss = None if found[0] is None or found[1] is None else (found[0], found[1])
+        self._attention_loss = (state["attention_loss"], state["attention_loss_words"]) if state else None
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe the loss, and BLEU and chrF if they were computed."""
