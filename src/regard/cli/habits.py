@@ -41,7 +41,7 @@ def find_setting(option: str, task: str) -> str:
 
 
 def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    """Return regard's answer to another tool's option for the use of a trained model; empty if there is none.
+    """Return regard's answer to another tool's option for the use of a trained model; an empty text if it has no answer.
 
     Args:
         option: The option as it was typed, such as `--beam_size`.
@@ -53,12 +53,12 @@ def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> st
 
 
 def find_command(name: str) -> str:
-    """Return regard's command for the command `name` of another tool; empty if there is none."""
+    """Return regard's command for the command `name` of another tool; an empty text if regard has no such command."""
     return str(next(iter(_find("commands", name)), ""))
 
 
 def find_other_name(name: str) -> str:
-    """Return regard's name of the task that another tool calls `name`; empty if there is none."""
+    """Return regard's name of the task that another tool calls `name`; an empty text if regard has no such task."""
     return str(next(iter(_find("tasks", name)), ""))
 
 

@@ -323,7 +323,7 @@ def save_heatmap(attention: "AttentionRecord | None", number: int, options: argp
     """Draw the attention of one prediction into the file, or the folder, that `--heatmap` names.
 
     Args:
-        attention: The record of the prediction's attention; None if there is none.
+        attention: The record of the prediction's attention; None if nothing was recorded.
         number: The number of the text, from 1; the name of the picture in a folder.
         options: The parsed options.
         texts: Plural name of the inputs, such as `sentences`.

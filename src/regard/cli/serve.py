@@ -123,7 +123,7 @@ def _limits(options: argparse.Namespace) -> Any:
 
 
 def _token(options: argparse.Namespace) -> str:
-    """Return the secret token from the file or the environment variable; empty if there is none."""
+    """Return the secret token from the file or the environment variable; an empty text if neither is given."""
     if not options.token_file:
         return os.environ.get(_TOKEN, "")
     token = _read(options.token_file, "the token from", _LARGEST_TOKEN).strip()

@@ -29,7 +29,7 @@ class Guidance:
     and a phrase given twice occurs twice.
     """
     continues: Bool[Tensor, " V"] | None = None
-    """True for tokens that continue the previous word; None if there are none. Such a token may not follow a phrase, because it
+    """True for tokens that continue the previous word; None if no token does. Such a token may not follow a phrase, because it
     would extend the last word of the phrase.
     """
 

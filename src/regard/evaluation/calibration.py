@@ -23,9 +23,9 @@ class ReliabilityBin:
     high: float
     count: int
     confidence: float
-    """Mean confidence of these predictions; 0 if there are none."""
+    """Mean confidence of these predictions; 0 without predictions."""
     accuracy: float
-    """Share of correct predictions; 0 if there are none."""
+    """Share of correct predictions; 0 without predictions."""
 
 
 @dataclass(frozen=True)

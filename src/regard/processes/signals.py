@@ -16,12 +16,12 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        """Number of the first signal that was received; None if there was none."""
+        """Number of the first signal that was received; None before the first signal."""
         self._before: dict[int, Any] = {}
 
     @property
     def pending(self) -> int | None:
-        """Number of the first signal that this process received; None if there was none."""
+        """Number of the first signal that this process received; None before the first signal."""
         return self.received
 
     def __enter__(self) -> Self:
@@ -55,7 +55,7 @@ class AgreedSignals(Signals):
 
     @property
     def pending(self) -> int | None:
-        """Number of a signal that all processes know, or that only this process has received so far; None if there is none."""
+        """Number of a signal that all processes know, or that only this process has received so far; None before that."""
         return self.received or self._noted.pending
 
     def agree(self, *, finished: bool = False) -> bool:

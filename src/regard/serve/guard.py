@@ -150,7 +150,7 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, error: ServiceError) -> None:
-        """Send an error as the answer, unless an answer has already begun."""
+        """Send an error as the answer, unless an answer was already started."""
         if self.status:
             return
         body = error.to_json()

@@ -40,7 +40,7 @@ def parse_facts(data: bytes) -> dict[str, Any]:
 
 
 def _wrong_parts(facts: dict[str, Any]) -> str:
-    """Describe the first nested fact that is wrong; empty if there is none."""
+    """Describe the first nested fact that is wrong; return an empty text if all are right."""
     change, before, origin = (facts.get(name) for name in ("change", "before", "started_from"))
     wrong = _wrong_change(change, "change")
     if not wrong and "started_from" in facts and origin != {}:

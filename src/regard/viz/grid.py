@@ -64,7 +64,7 @@ class _Layout:
 def sites_of(record: AttentionRecord, family: str) -> list[str]:
     """Return the sites of a family in the order of the record: `encoder.0`, `encoder.1`, … for `encoder` or `encoder.*`.
 
-    If there are none, but a site has exactly the name of the family, return this site.
+    If no site has such a name, but one has exactly the name of the family, return this one.
     """
     family = family.removesuffix(".*")
     return [site for site in record.sites if site.startswith(f"{family}.")] or [site for site in record.sites if site == family]

@@ -175,7 +175,7 @@ def _wrong_temperature(value: Any) -> str:
 
 
 def _read_faithfulness(files: BundleFiles) -> str:
-    """Return the sentence of a saved measurement; empty if there is none, or it is damaged or belongs to other weights."""
+    """Return the sentence of a saved measurement; an empty text if the file is missing, damaged or for other weights."""
     data = files.unsigned(FAITHFULNESS, 1 << 20)
     try:
         found = json.loads(data or b"")

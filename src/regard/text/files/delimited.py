@@ -99,7 +99,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
 
 
 def _find_remedy(lines: Sequence[str], rows: Sequence[Sequence[str]], layout: Layout) -> str:
-    """Return advice on how to remove the quotation marks around tab-separated cells; empty if there is none.
+    """Return advice on how to remove the quotation marks around tab-separated cells; an empty text if no advice fits.
 
     Advice is given if at least half of the cells of a wanted column begin and end with a quotation mark, or if a quoted cell
     seems to have a line break: a line ends in an open quote, and this line or the next one has too few columns. In the second
