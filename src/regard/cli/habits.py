@@ -30,7 +30,9 @@ def normalise(name: str) -> str:
 
 
 def find_setting(option: str, task: str) -> str:
-    """Return regard's answer to a training option of another tool; empty if `habits.yaml` has no answer for the task.
+    """Return the text that names regard's option for a training option of another tool, such as `--training.max_epochs N`.
+
+    The text is empty if `habits.yaml` has none for the task.
 
     Args:
         option: The option as it was typed: `--num_train_epochs`, `-s`, `--lr=0.1`.
@@ -41,7 +43,9 @@ def find_setting(option: str, task: str) -> str:
 
 
 def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    """Return regard's answer to another tool's option for the use of a trained model; an empty text if it has no answer.
+    """Return the text that names regard's option for an option with which another tool uses a trained model.
+
+    The text is empty if `habits.yaml` has none.
 
     Args:
         option: The option as it was typed, such as `--beam_size`.

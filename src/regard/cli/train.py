@@ -56,8 +56,8 @@ def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
 
     Raises:
         ConfigError: If a setting is unknown or has an invalid value, or a teacher is for another task.
-        RequestError: If an option is one of another tool or has no value, `--from` and `--preset` are both given, one of them
-            or the file of settings is for another task, or there is nothing to train on.
+        RequestError: If an option belongs to another tool or has no value; if `--from` and `--preset` are both given; if the
+            model, the preset or the file of settings is for another task; or if there is nothing to train on.
         BundleError: If the folder of a model to start from, or of a teacher, contains no trained model.
     """
     layers, preset = _read_layers(task, arguments)

@@ -169,7 +169,7 @@ class DistillationConfig(Settings):
 
 
 def length_misfit(min_length: int, max_length: int) -> str:
-    """Return a message if a translation of the minimum length and its end symbol exceed the maximum length; else an empty text."""
+    """Return a message if the minimum length and the end symbol together exceed the maximum length; else an empty text."""
     if not max_length or min_length < max_length:
         return ""
     return (

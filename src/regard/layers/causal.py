@@ -75,7 +75,10 @@ class CausalLayer(EncoderLayer):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the modules of this layer for code that runs them instead of `step`; None if `step` differs from this."""
+        """Return the modules of this layer, for code that computes a step without calling `step`.
+
+        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        """
         own = self.attention.head_maps()
         if own is None:
             return None
@@ -124,6 +127,9 @@ class CausalDecoder(TransformerEncoder):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the modules of this decoder for code that runs them instead of `step`; None if `step` differs from this."""
+        """Return the modules of this decoder, for code that computes a step without calling `step`.
+
+        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        """
         layers = [cast(CausalLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)

@@ -129,9 +129,9 @@ class DecoderRequest:
     across: Collection[int] = ()
     """Numbers of the layers that return the weights of attention to the source."""
     reweight_own: Mapping[int, Reweight] = field(default_factory=dict)
-    """Functions that replace the weights of self-attention, by the number of the layer."""
+    """For the number of a layer, the function that replaces the weights of its self-attention."""
     reweight_across: Mapping[int, Reweight] = field(default_factory=dict)
-    """Functions that replace the weights of attention to the source, by the number of the layer."""
+    """For the number of a layer, the function that replaces the weights of its attention to the source."""
 
     @property
     def reweights(self) -> bool:
@@ -265,7 +265,10 @@ class DecoderLayer(nn.Module):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the modules of this layer for code that runs them instead of `step`; None if `step` differs from this."""
+        """Return the modules of this layer, for code that computes a step without calling `step`.
+
+        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        """
         own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
         if own is None or across is None:
             return None
@@ -331,7 +334,10 @@ class TransformerDecoder(nn.Module):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the modules of this decoder for code that runs them instead of `step`; None if `step` differs from this."""
+        """Return the modules of this decoder, for code that computes a step without calling `step`.
+
+        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        """
         layers = [cast(DecoderLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)
 

@@ -88,7 +88,10 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
-        """Add the loss of the attention in a batch to the sum since the last row of the logs, without waiting for a GPU."""
+        """Add the attention loss of a batch to the sum for the next row of the logs.
+
+        The sum stays on the device, so that this does not wait for a GPU.
+        """
         before = self._attention_loss or (0.0, 0.0)
         self._attention_loss = before[0] + total, before[1] + count
 
