@@ -30,9 +30,9 @@ def normalise(name: str) -> str:
 
 
 def find_setting(option: str, task: str) -> str:
-    """Return the text that names regard's option for a training option of another tool, such as `--training.max_epochs N`.
+    """Return regard's advice for a training option of another tool; an empty text if `habits.yaml` has none for the task.
 
-    The text is empty if `habits.yaml` has none for the task.
+    The advice usually names an option, such as `--training.max_epochs N`. It can also name a command or say "no setting".
 
     Args:
         option: The option as it was typed: `--num_train_epochs`, `-s`, `--lr=0.1`.
@@ -43,9 +43,10 @@ def find_setting(option: str, task: str) -> str:
 
 
 def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    """Return the text that names regard's option for an option with which another tool uses a trained model.
+    """Return regard's advice for another tool's option that a command does not know; an empty text if there is no advice.
 
-    The text is empty if `habits.yaml` has none.
+    The advice is the first answer in `habits.yaml` that names an option in `known`, or that begins with "no switch". For an
+    option that names a model, such as `--checkpoint`, the default advice is to give the folder of the run.
 
     Args:
         option: The option as it was typed, such as `--beam_size`.
@@ -57,12 +58,12 @@ def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> st
 
 
 def find_command(name: str) -> str:
-    """Return regard's command for the command `name` of another tool; an empty text if regard has no such command."""
+    """Return regard's advice for a command of another tool; an empty text if `habits.yaml` does not list `name`."""
     return str(next(iter(_find("commands", name)), ""))
 
 
 def find_other_name(name: str) -> str:
-    """Return regard's name of the task that another tool calls `name`; an empty text if regard has no such task."""
+    """Return regard's name of the task that another tool calls `name`; an empty text if `habits.yaml` does not list it."""
     return str(next(iter(_find("tasks", name)), ""))
 
 

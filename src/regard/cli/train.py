@@ -56,8 +56,9 @@ def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
 
     Raises:
         ConfigError: If a setting is unknown or has an invalid value, or a teacher is for another task.
-        RequestError: If an option belongs to another tool or has no value; if `--from` and `--preset` are both given; if the
-            model, the preset or the file of settings is for another task; or if there is nothing to train on.
+        RequestError: If an argument is not an option; if an option belongs to another tool or has no value; if `--from` and
+            `--preset` are both given; if the model, the preset or the file of settings is for another task; or if there is
+            nothing to train on.
         BundleError: If the folder of a model to start from, or of a teacher, contains no trained model.
     """
     layers, preset = _read_layers(task, arguments)

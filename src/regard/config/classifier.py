@@ -60,8 +60,8 @@ class BagClassifierConfig(NeuralClassifierSettings):
     vector.
     """
     count_smoothing: float = 1.0
-    """Number that is added to each count of a word or n-gram. Training starts from the log-count ratios of these counts (Wang
-    & Manning 2012). If it is 0, training starts without counts. With `data.vectors`, this setting is ignored.
+    """Number that is added to the count of each word or n-gram before training computes its initial weights from the log-count
+    ratios (Wang & Manning 2012); 0 to start from weights that do not depend on counts. Ignored with `data.vectors`.
     """
     output_dropout: float = 0.0
 

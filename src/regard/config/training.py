@@ -169,7 +169,10 @@ class DistillationConfig(Settings):
 
 
 def length_misfit(min_length: int, max_length: int) -> str:
-    """Return a message if the minimum length and the end symbol together exceed the maximum length; else an empty text."""
+    """Return a message if `max_length` is too small for `min_length` tokens and the end symbol; else an empty text.
+
+    A `max_length` of 0 is never too small, because the search then chooses the limit.
+    """
     if not max_length or min_length < max_length:
         return ""
     return (

@@ -29,8 +29,8 @@ class Guidance:
     and a phrase given twice occurs twice.
     """
     continues: Bool[Tensor, " V"] | None = None
-    """True for tokens that continue the previous word; None if no token does. Such a token may not follow a phrase, because it
-    would extend the last word of the phrase.
+    """True for tokens that continue the previous word; None if any token may follow a phrase. A token that is True may not
+    follow a phrase, because it would extend the last word of the phrase.
     """
 
     def __post_init__(self) -> None:

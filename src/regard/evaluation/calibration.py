@@ -23,9 +23,9 @@ class ReliabilityBin:
     high: float
     count: int
     confidence: float
-    """Mean confidence of these predictions; 0 without predictions."""
+    """Mean confidence of these predictions; 0 if the bin is empty."""
     accuracy: float
-    """Share of correct predictions; 0 without predictions."""
+    """Share of correct predictions; 0 if the bin is empty."""
 
 
 @dataclass(frozen=True)

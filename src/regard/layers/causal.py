@@ -77,7 +77,7 @@ class CausalLayer(EncoderLayer):
     def parts(self) -> LayerParts | None:
         """Return the modules of this layer, for code that computes a step without calling `step`.
 
-        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        Returns None if the layer overrides a method or has hooks around `forward`, or if `head_maps` of its attention is None.
         """
         own = self.attention.head_maps()
         if own is None:
@@ -129,7 +129,7 @@ class CausalDecoder(TransformerEncoder):
     def parts(self) -> DecoderParts | None:
         """Return the modules of this decoder, for code that computes a step without calling `step`.
 
-        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        Returns None if the decoder overrides a method or has hooks around `forward`, or if the parts of a layer are None.
         """
         layers = [cast(CausalLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)

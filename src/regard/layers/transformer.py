@@ -129,9 +129,9 @@ class DecoderRequest:
     across: Collection[int] = ()
     """Numbers of the layers that return the weights of attention to the source."""
     reweight_own: Mapping[int, Reweight] = field(default_factory=dict)
-    """For the number of a layer, the function that replaces the weights of its self-attention."""
+    """Functions that replace the weights of self-attention; each key is the number of a layer."""
     reweight_across: Mapping[int, Reweight] = field(default_factory=dict)
-    """For the number of a layer, the function that replaces the weights of its attention to the source."""
+    """Functions that replace the weights of attention to the source; each key is the number of a layer."""
 
     @property
     def reweights(self) -> bool:
@@ -267,7 +267,7 @@ class DecoderLayer(nn.Module):
     def parts(self) -> LayerParts | None:
         """Return the modules of this layer, for code that computes a step without calling `step`.
 
-        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        Returns None if the layer overrides a method or has hooks around `forward`, or if `head_maps` of an attention is None.
         """
         own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
         if own is None or across is None:
@@ -336,7 +336,7 @@ class TransformerDecoder(nn.Module):
     def parts(self) -> DecoderParts | None:
         """Return the modules of this decoder, for code that computes a step without calling `step`.
 
-        Returns None if this is not possible, for example because a subclass or a hook changes what `step` computes.
+        Returns None if the decoder overrides a method or has hooks around `forward`, or if the parts of a layer are None.
         """
         layers = [cast(DecoderLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)

@@ -27,7 +27,7 @@ class Blueprint:
     order: Literal["pre", "post", "deep"] = "post"
     """Position of the norms: before each part (`pre`), after it (`post`), or after it with DeepNet's scales (`deep`)."""
     build_positions: Callable[[], RelativePositions | None] = lambda: None
-    """Function that builds the relative positions of self-attention, such as `Rotary`; it may return None."""
+    """Function that builds the relative positions of self-attention, such as `Rotary`; it returns None to use none."""
     dropout: float = 0.0
     """Dropout on the output of each part."""
     activation_dropout: float = 0.0

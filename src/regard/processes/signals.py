@@ -55,7 +55,7 @@ class AgreedSignals(Signals):
 
     @property
     def pending(self) -> int | None:
-        """Number of a signal that all processes know, or that only this process has received so far; None before that."""
+        """Number of a signal that all processes know, or only this process so far; None while this process knows of none."""
         return self.received or self._noted.pending
 
     def agree(self, *, finished: bool = False) -> bool:

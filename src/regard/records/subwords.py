@@ -124,7 +124,7 @@ def record_of_tokens(
 
     Args:
         tokens: Tokens of the source.
-        target_tokens: Tokens of the target; None for a model without a target.
+        target_tokens: Tokens of the target; None if the record has no target.
         weights: Weights by site, as in a record.
         subwords: As for `join_subwords`.
         special: As for `join_subwords`.

@@ -57,7 +57,7 @@ class LivingPages:
         self._made: dict[str, tuple[str, Path, asyncio.Task[str]]] = {}
 
     def find(self, served: Served) -> Path | str | None:
-        """Return the page of a model; if no page of the current weights exists, start to write it.
+        """Return the page of a model; the first call for new weights starts to write it.
 
         Returns:
             The page's file; or, if writing failed, the reason as a text; or None while the page is being written.

@@ -70,7 +70,7 @@ def fit(
         DataError: If the data cannot be read. Nothing has been written to the folder then.
         TrainingError: If losses are not finite, the disk is full, there is not enough memory, or another process of the run has
             ended. The last checkpoint is kept.
-        Interrupted: If Ctrl-C or SIGTERM stopped the run. A checkpoint is kept if training had started.
+        Interrupted: If Ctrl-C or SIGTERM stopped the run. A checkpoint is kept if training of the final model had started.
     """
     config = with_start(config, start_from)
     check_config(config)

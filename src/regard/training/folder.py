@@ -165,7 +165,7 @@ class RunFolder:
         Args:
             config: The settings.
             facts: Further facts that affect the result.
-            model: The trained model that the run starts from, as returned by `StartFiles.pack`; None for new weights.
+            model: The trained model that the run starts from, as returned by `StartFiles.pack`; None without `start_from`.
 
         Raises:
             TrainingError: If the folder cannot be written.

@@ -79,7 +79,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
     def scoring_runs(self) -> Sequence[ClassificationConfig]:
         """Return the runs of a cross-validation with `training.score_folds` folds.
 
-        The list is empty if this setting is 0, if texts are held out, if the run is itself a fold (`data.folds`), or if there
+        The result is empty if this setting is 0, if texts are held out, if the run is itself a fold (`data.folds`), or if there
         are fewer texts than folds.
         """
         folds, data = self.config.training.score_folds, self.config.data

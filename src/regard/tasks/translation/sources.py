@@ -96,8 +96,8 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
     parts = [piece.attention[site] for piece in pieces]
     if site.startswith("decoder"):
         for number, before in enumerate(pieces[:-1], 1):
-            # The start symbol of a part uses the column of the end symbol before it. In a part without an end
-            # symbol, that column belongs to a word, which must not get the weights of the start symbol.
+            # The start symbol of a part uses the column of the end symbol of the part before. If that part has no end
+            # symbol, the column belongs to its last word, which must not get the weights of the start symbol.
             if not before.finished:
                 parts[number] = parts[number].copy()
                 parts[number][..., 0] = 0
@@ -107,8 +107,9 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
     """Return the positions at which to split a long text.
 
-    Each part has at most `longest` tokens. It ends at the last end of a sentence in this range. If no sentence ends there,
-    the part ends at the last end of a word; if no word ends there either, after `longest` tokens.
+    While more than `longest` tokens remain, a part ends at the last end of a sentence within the next `longest` tokens. If no
+    sentence ends there, it ends at the last end of a word; if no word ends there either, after `longest` tokens. The last part
+    has the remaining tokens.
     """
     words, owner = encoding.words, encoding.word_of
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]

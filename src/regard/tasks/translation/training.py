@@ -88,9 +88,9 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
-        """Add the attention loss of a batch to the sum for the next row of the logs.
+        """Add the attention loss and the number of words of a batch to the sums for the next row of the logs.
 
-        The sum stays on the device, so that this does not wait for a GPU.
+        The sums stay on the device, so that the CPU does not wait for a GPU.
         """
         before = self._attention_loss or (0.0, 0.0)
         self._attention_loss = before[0] + total, before[1] + count

@@ -117,7 +117,7 @@ class TwoColumns(ABC):
         """Return two scores for each column: as the first and as the second of the two wanted columns."""
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
-        """Return a reason not to take the two columns with the best scores; an empty text if nothing speaks against them."""
+        """Return a reason to reject the two columns with the best scores, or an empty text, which is the default."""
         return ""
 
     @abstractmethod
