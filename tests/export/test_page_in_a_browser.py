@@ -150,6 +150,6 @@ def test_the_policy_lets_nothing_out(browser, made):
     refused = "(async () => { try { await fetch('https://example.org/x'); return 'sent'; } catch { return 'refused'; } })()"
     assert browser.run(refused) == "refused"
     assert any("Content Security Policy" in text.replace("-", " ") for text in browser.errors())  # Firefox 153 hyphenates it
-    added = "const e = document.createElement('script'); e.textContent = 'globalThis.taken = 1'; document.body.append(e);"
-    browser.run(added)
+    script = "Object.assign(document.createElement('script'), {textContent: 'globalThis.taken = 1'})"
+    browser.run(f"document.body.append({script})")
     assert browser.run("globalThis.taken ?? null") is None
