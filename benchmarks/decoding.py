@@ -71,7 +71,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("model", type=Path, help="folder of a trained Transformer")
     add("--joeynmt-model", type=Path, help="folder of a second Transformer of the same shape, which JoeyNMT supports")
     add_data(parser)
-    add("--test", type=Path, metavar="NAME", help="decode NAME.en (default: test 2016, in lower case and tokenised)")
+    add("--test", type=Path, metavar="PATH", help="decode PATH.en (default: test 2016, in lower case and tokenised)")
     add_places(parser, "decoding")
     add("--rivals", default="ctranslate2,joeynmt", help="programs to compare with, separated by commas (%(default)s)")
     add("--beams", type=counts, default=[5, 1], help="beam sizes (5,1)")
