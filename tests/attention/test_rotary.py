@@ -111,6 +111,32 @@ def test_kept_rotations_equal_the_formula_at_any_position_and_in_any_order(name)
     assert torch.equal(kept.rotate(heads, 7), Rotary(100.0, scaling=scaling).rotate(heads, 7))
 
 
+class Backwards(Rotary):
+    """Rotates the other way."""
+
+    def rotate(self, heads, start):
+        return super().rotate(heads.flip(-1), start).flip(-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize(
+    "rotary",
+    [
+        *(Rotary(layout=layout, scaling=scaling) for layout in ("pairs", "half") for scaling in (None, LinearScaling(4.0))),
+        Backwards(),
+        ALiBi(4),
+    ],
+    ids=["pairs", "pairs, scaled", "half", "half, scaled", "own rotate", "no rotation"],
+)
+def test_heads_at_one_position_are_rotated_in_place(rotary, dtype):
+    read = torch.randn(2, 5, 3, 4, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    wanted = rotary.rotate(read[:, :, :2].flatten(0, 2)[:, :, None], 9).view(2, 5, 2, 4, 8)
+    values = read[:, :, 2].clone()
+    assert rotary.rotate_one(read[:, :, :2], 9) is None
+    assert torch.equal(read[:, :, :2], wanted)
+    assert torch.equal(read[:, :, 2], values), "only the given heads change"
+
+
 def test_rotations_that_a_search_kept_serve_training():
     rotary = Rotary()
     heads = torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(0))

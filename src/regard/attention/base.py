@@ -93,8 +93,8 @@ class HeadMaps:
     output: nn.Linear
     num_heads: int
     """Number of heads H, the same for queries and keys."""
-    rotate: Callable[[Tensor, int], Tensor] | None = None
-    """Function of queries or keys (B,H,T,E) and the first of their T positions, which rotates them; None without positions."""
+    rotate_one: Callable[[Tensor, int], None] | None = None
+    """Function of queries or keys (…,H,E) and their position, which rotates them in place; None without positions."""
 
 
 _ARGUMENTS = (

@@ -34,6 +34,10 @@ class RelativePositions(nn.Module):
         """Return queries or keys rotated to the positions start, start + 1, …; unchanged by default."""
         return heads
 
+    def rotate_one(self, heads: Float[Tensor, "*any H Da"], position: int) -> None:
+        """Rotate queries or keys that are all at one position, in place; the result is that of `rotate`."""
+        heads.copy_(self.rotate(heads.flatten(0, -3)[:, :, None], position).view_as(heads))
+
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:
         """Return a bias to add to the scores of Q queries and K keys, of the type and device of `like`; None by default."""
         return None

@@ -239,6 +239,8 @@ class Rotary(RelativePositions):
 
     fixed = Unchanged("frequencies", "magnitude")
     """False if a subclass overrides `frequencies` or `magnitude`; rotations that may depend on parameters are not cached."""
+    plain = Unchanged("rotate")
+    """False if a subclass overrides `rotate`, which `rotate_one` must then call."""
 
     def __init__(
         self,
@@ -278,20 +280,31 @@ class Rotary(RelativePositions):
     def rotate(self, heads: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
         """Rotate each pair of features by the angle for its position: start, start + 1, …"""
         end = start + heads.shape[2]
-        constant = self.fixed and (self.scaling is None or self.scaling.constant)
-        if torch.compiler.is_compiling() or not constant or start < 0:  # start < 0: more queries than keys
+        if torch.compiler.is_compiling() or not self._is_constant() or start < 0:  # start < 0: more queries than keys
             return self._turn_by(heads, self._angles(torch.arange(start, end, device=heads.device), heads))
         rotations = self._rotations_before(end, heads)[start:end]
         return self._turn(heads, lambda pairs: _times(pairs, rotations))
+
+    def rotate_one(self, heads: Float[Tensor, "*any H E"], position: int) -> None:
+        """Rotate heads that are all at one position, in place; with the layout "pairs" faster than `rotate`."""
+        if self.plain and self.layout == "pairs" and self._is_constant() and heads.dtype in (torch.float32, torch.float64):
+            rotation = self._rotations_before(position + 1, heads)[position]
+            torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2)).mul_(rotation)
+        else:
+            super().rotate_one(heads, position)
 
     def rotate_at(self, heads: Float[Tensor, "B H T E"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T E"]:
         """Rotate each pair of features by the angle for the position that the caller gives."""
         return self._turn_by(heads, self._angles(positions[:, None], heads))
 
+    def _is_constant(self) -> bool:
+        """Return whether each call uses the same rotations, so that they can be cached."""
+        return self.fixed and (self.scaling is None or self.scaling.constant)
+
     def _angles(self, positions: Tensor, heads: Tensor) -> Float[Tensor, "*any n"]:
         """Return the angle of each pair of features at each position."""
         like = heads.new_empty((), dtype=torch.promote_types(heads.dtype, torch.float32))
-        return positions.to(like.dtype)[..., None] * self.frequencies(heads.shape[3], like)
+        return positions.to(like.dtype)[..., None] * self.frequencies(heads.shape[-1], like)
 
     def _rotations_before(self, end: int, heads: Tensor) -> Tensor:
         """Return the rotations of the positions below `end`, or of more positions, and cache them for the next call.
@@ -300,7 +313,7 @@ class Rotary(RelativePositions):
         """
         kept = self._kept
         # The cache's key includes the tensor's class, because a tracer's tensors have no values that other calls could use.
-        key = (self.base, self.scaling, heads.shape[3], heads.dtype, heads.device, type(heads))
+        key = (self.base, self.scaling, heads.shape[-1], heads.dtype, heads.device, type(heads))
         if kept is None or kept[0] != key or len(kept[1]) < end:
             size = max(end, _KEPT_POSITIONS, 2 * len(kept[1]) if kept and kept[0] == key else 0)
             with torch.inference_mode(False), torch.no_grad():  # so that training can use the cache too

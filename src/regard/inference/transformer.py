@@ -52,10 +52,13 @@ class PackedHeads:
     """The packed linear maps of an attention (its projections), and the residual connection around it."""
 
     read: PackedMap
-    """Map to the concatenated query, key and value; for attention to the source, to the query only."""
+    """Map to the concatenated query, key and value; for attention to the source, to the query only. It also divides the query
+    by √E.
+    """
     output: PackedMap
     residual: PackedResidual
-    rotate: Callable[[Tensor, int], Tensor] | None
+    rotate_one: Callable[[Tensor, int], None] | None
+    """See `HeadMaps.rotate_one`."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class PackedFeedForward:
 
     gate: PackedMap | None
     inner: PackedMap
-    activation: nn.Module
+    activation: Callable[[Tensor], Tensor]
     outer: PackedMap
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
@@ -121,7 +124,7 @@ class PackedDecoder:
             decoder=self,
             encoder=state.encoder,
             sources=sources,
-            source_bias=hidden.repeat_interleave(heads, 0)[:, None] if sources else None,
+            source_bias=hidden[:, None, None] if sources and not bool(mask.all()) else None,
             words=Pool.empty(words, 4),
             bias=hidden.new_zeros(rows, state.count, 0, 1),
             num_rows=rows,
@@ -139,8 +142,8 @@ class PooledState:
     """The keys and values of the source for each layer, contiguous; empty in a decoder without a source. Their shape is
     (R,H,S,E), for R sentences in the pool, H heads of width E, and S source positions.
     """
-    source_bias: Float[Tensor, "RH 1 S"] | None
-    """0 at the source's tokens, −∞ at padding; None in a decoder without a source."""
+    source_bias: Float[Tensor, "R 1 1 S"] | None
+    """0 at the source's tokens, −∞ at padding; None without padding, or in a decoder without a source."""
     words: Pool
     """The keys and values of all words so far, (L,2,R,H,C,M,E), for L layers, R sentences in the pool, and H heads of width E,
     with places for C words of M hypotheses.
@@ -172,11 +175,11 @@ class PooledState:
         kept = replace(self, encoder=encoder, alive=alive, bias=self.bias[rows])
         if len(rows) >= _FULL * self.num_rows:
             return kept
-        bias, heads = self.source_bias, self.decoder.num_heads
+        bias = self.source_bias
         return replace(
             kept,
             sources=tuple(source.select(alive) for source in self.sources),
-            source_bias=None if bias is None else bias.unflatten(0, (-1, heads)).index_select(0, alive).flatten(0, 1),
+            source_bias=None if bias is None else bias.index_select(0, alive),
             words=self.words.index_select(2, alive),
             num_rows=len(rows),
             alive=None,
@@ -235,11 +238,9 @@ class PooledState:
         own = bias.new_full((count, places), -torch.inf).fill_diagonal_(0)[:, None].expand(len(bias), -1, -1, -1)
         return replace(self, words=words.extended(), bias=torch.cat([bias, own], 2))
 
-    def _own_bias(self) -> Float[Tensor, "RH N tM"] | None:
+    def _own_bias(self) -> Float[Tensor, "R 1 N tM"] | None:
         """Return the bias of self-attention; None if each sentence has one hypothesis, to which all words belong."""
-        if self.bias.shape[3] == 1:
-            return None
-        return self._place(self.bias.flatten(2))[:, None].expand(-1, self.decoder.num_heads, -1, -1).flatten(0, 1)
+        return None if self.bias.shape[3] == 1 else self._place(self.bias.flatten(2))[:, None]
 
     def _attend_within(
         self,
@@ -261,12 +262,12 @@ class PooledState:
             bias: Result of `_own_bias`.
             need_weights: Whether to return the weights.
         """
-        read = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (3, self.decoder.num_heads, -1))
-        if heads.rotate is not None:
-            read = _rotated(heads.rotate, read, self.length - 1)
+        read = self._place(_as(heads.read(heads.residual.before(x)), x))
+        read = read.view(*read.shape[:2], 3, self.decoder.num_heads, self.decoder.head_size)
+        if heads.rotate_one is not None:
+            heads.rotate_one(read[:, :, :2], self.length - 1)
         new.copy_(read[:, :, 1:].permute(2, 0, 3, 1, 4))
-        key, value = past.unbind(0)
-        context, weights = _attend(read[:, :, 0], key, value, bias)
+        context, weights = _attend(read[:, :, 0], past[0], past[1], bias)
         own = None
         if need_weights:  # sum over M: at each position, only the word of the hypothesis itself has a weight above 0
             shape = (self.num_rows, self.decoder.num_heads, x.shape[1], self.length, -1)
@@ -275,7 +276,8 @@ class PooledState:
 
     def _attend_across(self, number: int, heads: PackedHeads, x: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Return x after attention to the source with its residual connection, and the weights."""
-        query = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (self.decoder.num_heads, -1))
+        query = self._place(_as(heads.read(heads.residual.before(x)), x))
+        query = query.view(*query.shape[:2], self.decoder.num_heads, self.decoder.head_size)
         source = self.sources[number]
         context, weights = _attend(query, source.key.flatten(0, 1), source.value.flatten(0, 1), self.source_bias)
         after = heads.residual.after(x, heads.output(self._take(context)))
@@ -297,20 +299,14 @@ def _as(tensor: Tensor, like: Tensor) -> Tensor:
     return tensor if tensor.dtype == like.dtype else tensor.to(like.dtype)
 
 
-def _rotated(rotate: Callable[[Tensor, int], Tensor], read: Float[Tensor, "R N 3 H E"], position: int) -> Tensor:
-    """Rotate queries and keys to the position of the step; values stay unchanged."""
-    rotated = rotate(read[:, :, :2].flatten(2, 3).flatten(0, 1)[:, :, None], position)
-    return torch.cat([rotated.view_as(read[:, :, :2]), read[:, :, 2:]], 2)
-
-
 def _attend(
     query: Float[Tensor, "R N H E"], key: Float[Tensor, "RH K E"], value: Float[Tensor, "RH K E"], bias: Tensor | None
 ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "RH N K"]]:
-    """Return softmax(q kᵀ / √E + bias) v, and the weights."""
+    """Return softmax(q kᵀ + bias) v, and the weights."""
     rows, count, heads, width = query.shape
-    keys, scale = key.transpose(1, 2), width**-0.5
-    queries = query.transpose(1, 2).reshape(rows * heads, count, width)
-    scores = torch.bmm(queries * scale, keys) if bias is None else torch.baddbmm(bias, queries, keys, alpha=scale)
+    scores = torch.bmm(query.transpose(1, 2).reshape(rows * heads, count, width), key.transpose(1, 2))
+    if bias is not None:  # `torch.baddbmm` would first copy the bias for each head
+        scores.view(rows, heads, count, -1).add_(bias)
     weights = scores.softmax(-1)
     context = torch.bmm(weights, value).view(rows, heads, count, width)
     return context.transpose(1, 2).reshape(rows, count, heads * width), weights
@@ -361,10 +357,11 @@ def _pack_layer(layer: LayerParts, rows: int, dtype: torch.dtype) -> PackedLayer
 def _pack_heads(
     maps: HeadMaps, read: Sequence[nn.Linear], residual: Residual, rows: int, dtype: torch.dtype
 ) -> PackedHeads | None:
-    packed, output = pack_linear(read, rows), pack_linear(maps.output, rows)
+    scale = (len(maps.query.weight) // maps.num_heads) ** -0.5
+    packed, output = pack_linear(read, rows, scale=scale), pack_linear(maps.output, rows)
     if packed is None or output is None:
         return None
-    return PackedHeads(packed, output, _pack_residual(residual, dtype), maps.rotate)
+    return PackedHeads(packed, output, _pack_residual(residual, dtype), maps.rotate_one)
 
 
 def _pack_residual(residual: Residual, dtype: torch.dtype) -> PackedResidual:
@@ -393,7 +390,8 @@ def _pack_feed_forward(module: nn.Module, rows: int) -> Callable[[Tensor], Tenso
         gate = None if maps.gate is None else pack_linear(maps.gate, rows)
         inner, outer = pack_linear(maps.inner, rows), pack_linear(maps.outer, rows)
         if inner is not None and outer is not None and (gate is None) == (maps.gate is None):
-            return PackedFeedForward(gate, inner, maps.activation, outer)
+            activation = torch.relu if is_unchanged(maps.activation, nn.ReLU) else maps.activation  # without a module call
+            return PackedFeedForward(gate, inner, activation, outer)
     parameter = next(module.parameters(), torch.empty(0))
     dtype = compute_dtype(parameter)
     if dtype == parameter.dtype == torch.promote_types(dtype, torch.float32):
