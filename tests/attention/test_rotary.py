@@ -118,15 +118,22 @@ class Backwards(Rotary):
         return super().rotate(heads.flip(-1), start).flip(-1)
 
 
+def replaced() -> Rotary:
+    rotary = Rotary()
+    rotary.rotate = lambda heads, start: heads + start
+    return rotary
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(
     "rotary",
     [
         *(Rotary(layout=layout, scaling=scaling) for layout in ("pairs", "half") for scaling in (None, LinearScaling(4.0))),
         Backwards(),
+        replaced(),
         ALiBi(4),
     ],
-    ids=["pairs", "pairs, scaled", "half", "half, scaled", "own rotate", "no rotation"],
+    ids=["pairs", "pairs, scaled", "half", "half, scaled", "own rotate", "replaced rotate", "no rotation"],
 )
 def test_heads_at_one_position_are_rotated_in_place(rotary, dtype):
     read = torch.randn(2, 5, 3, 4, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
@@ -135,6 +142,9 @@ def test_heads_at_one_position_are_rotated_in_place(rotary, dtype):
     assert rotary.rotate_one(read[:, :, :2], 9) is None
     assert torch.equal(read[:, :, :2], wanted)
     assert torch.equal(read[:, :, 2], values), "only the given heads change"
+    alone = read[0, 0, 2].clone()
+    rotary.rotate_one(alone, 9)
+    assert torch.equal(alone, rotary.rotate(values[0, 0][None, :, None], 9)[0, :, 0]), "heads without a batch"
 
 
 def test_rotations_that_a_search_kept_serve_training():

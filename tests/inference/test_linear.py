@@ -29,23 +29,6 @@ def test_several_maps_come_side_by_side():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("sentences", [1, 64])
-def test_the_first_map_can_be_scaled(sentences):
-    linears, x = [nn.Linear(WIDTH, size) for size in (7, 5)], torch.randn(4, WIDTH)
-    made = pack_linear(linears, sentences, scale=0.5)
-    torch.testing.assert_close(made(x), torch.cat([linears[0](x) / 2, linears[1](x)], -1))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_large_weight_for_one_sentence_equals_the_plain_map(dtype):
-    linear, x = nn.Linear(64, 8197, dtype=dtype), torch.randn(1, 5, 64, dtype=dtype)
-    made = pack_linear(linear, 1)
-    assert made.weight.is_contiguous() == (dtype == torch.float64), "float32 is stored by columns"
-    torch.testing.assert_close(made(x), linear(x))
-
-
-@torch.no_grad()
 def test_without_onednn_it_is_padded(monkeypatch):
     monkeypatch.setattr(packing, "is_packing_fast", lambda weight, rows: False)
     linear, x = nn.Linear(WIDTH, WORDS), torch.randn(6, WIDTH)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.attention import ALiBi, MultiHead, Rotary
+from regard.attention import ALiBi, MultiHead, RelativePositions, Rotary
 from regard.inference.transformer import PooledState, pack_decoder
 from regard.layers.pool import Pool
 from regard.layers.transformer import DecoderLayer, DecoderRequest, TransformerDecoder
@@ -76,12 +76,35 @@ def begin(decoder: TransformerDecoder, states: Tensor, mask: Tensor) -> PooledSt
     return packed.begin(CachedState(memories=decoder.prepare(states, mask), encoder={}), mask)
 
 
-@pytest.mark.parametrize(("order", "rotary"), [("post", False), ("pre", False), ("pre", True)])
+class Shift(RelativePositions):
+    """Adds a number that depends on the position, so that twice the query does not give twice the result."""
+
+    def rotate(self, heads, start):
+        return heads + (start + torch.arange(heads.shape[2], dtype=heads.dtype)).sin()[:, None]
+
+
+def replaced() -> Rotary:
+    rotary = Rotary()
+    rotary.rotate = Shift().rotate
+    return rotary
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"order": "post"},
+        {"order": "pre"},
+        {"order": "pre", "build_positions": Rotary},
+        {"order": "pre", "build_positions": Shift},
+        {"order": "pre", "build_positions": replaced},
+    ],
+    ids=["post", "pre", "rotary", "own positions", "replaced rotate"],
+)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), beam_size=st.integers(1, 4), rows=st.integers(4, 9))
 @torch.no_grad()
-def test_equals_the_plain_decoder(order, rotary, seed, beam_size, rows):
-    decoder = build(order=order, **({"build_positions": Rotary} if rotary else {}))
+def test_equals_the_plain_decoder(changes, seed, beam_size, rows):
+    decoder = build(**changes)
     states, mask = texts(rows)
     plain, state = Plain(decoder, states, mask), begin(decoder, states, mask)
     draw = torch.Generator().manual_seed(seed)
@@ -117,6 +140,17 @@ def test_two_steps_from_one_state_do_not_disturb_each_other():
     state.advance(decoder, other, NOTHING)
     after, _, _ = one.advance(decoder, x, NOTHING)
     assert torch.equal(before, after)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("wanted", [NOTHING, RECORD])
+def test_no_sentences(wanted):
+    decoder = build()
+    state = begin(decoder, *texts(5))
+    _, _, state = state.advance(decoder, torch.randn(5, 1, WIDTH), NOTHING)
+    none = state.select(torch.zeros(5, 2, dtype=torch.long)).keep(torch.empty(0, dtype=torch.long))
+    found, _, _ = none.advance(decoder, torch.randn(0, 2, WIDTH), wanted)
+    assert found.shape == (0, 2, WIDTH)
 
 
 @torch.no_grad()

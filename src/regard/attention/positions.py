@@ -36,7 +36,8 @@ class RelativePositions(nn.Module):
 
     def rotate_one(self, heads: Float[Tensor, "*any H Da"], position: int) -> None:
         """Rotate queries or keys that are all at one position, in place; the result is that of `rotate`."""
-        heads.copy_(self.rotate(heads.flatten(0, -3)[:, :, None], position).view_as(heads))
+        copy = heads.clone(memory_format=torch.contiguous_format)  # `rotate` may return its argument
+        heads.copy_(self.rotate(copy.view(-1, heads.shape[-2], 1, heads.shape[-1]), position).reshape(heads.shape))
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:
         """Return a bias to add to the scores of Q queries and K keys, of the type and device of `like`; None by default."""

@@ -239,8 +239,6 @@ class Rotary(RelativePositions):
 
     fixed = Unchanged("frequencies", "magnitude")
     """False if a subclass overrides `frequencies` or `magnitude`; rotations that may depend on parameters are not cached."""
-    plain = Unchanged("rotate")
-    """False if a subclass overrides `rotate`, which `rotate_one` must then call."""
 
     def __init__(
         self,
@@ -286,8 +284,12 @@ class Rotary(RelativePositions):
         return self._turn(heads, lambda pairs: _times(pairs, rotations))
 
     def rotate_one(self, heads: Float[Tensor, "*any H E"], position: int) -> None:
-        """Rotate heads that are all at one position, in place; with the layout "pairs" faster than `rotate`."""
-        if self.plain and self.layout == "pairs" and self._is_constant() and heads.dtype in (torch.float32, torch.float64):
+        """Rotate heads that are all at one position, in place; the result is that of `rotate`.
+
+        Pairs of neighbouring features in float32 or float64 are multiplied by cached rotations, which is faster than `rotate`.
+        """
+        plain = getattr(self.rotate, "__func__", None) is Rotary.rotate  # neither a subclass nor this module replaces it
+        if plain and self.layout == "pairs" and self._is_constant() and heads.dtype in (torch.float32, torch.float64):
             rotation = self._rotations_before(position + 1, heads)[position]
             torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2)).mul_(rotation)
         else:

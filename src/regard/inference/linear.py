@@ -26,10 +26,6 @@ from regard.private_torch import can_pack, int8_product, pack_weight, packed_lin
 
 _SENTENCES = 4
 """Below this number of sentences, converting the weight costs more than it saves."""
-_LARGE = 2**19
-"""Number of weights from which, for fewer than `_SENTENCES` sentences, a weight in float32 is stored by columns. With 5 to 15
-rows, its product then takes about half the time. Smaller weights gain less than the copy costs.
-"""
 _ALIGNED = 32
 """Rows are padded to a multiple of this number, because oneDNN compiles and keeps a kernel of half a megabyte for each
 number of rows.
@@ -54,7 +50,7 @@ class PackedLinear:
     """x Wᵀ + b, in the dtype of the weight."""
 
     weight: Float[Tensor, "P D"]
-    """The weight in the dtype of the products: in oneDNN's layout if `packed`, otherwise possibly padded with rows of zeros."""
+    """The weight in the dtype of the products: in oneDNN's layout if `packed`, otherwise padded with rows of zeros."""
     bias: Float[Tensor, " P"] | None
     out_features: int
     packed: bool
@@ -71,7 +67,7 @@ class PackedLinear:
             x = x.to(self.weight.dtype)
         if not self.packed:
             found = functional.linear(x, self.weight, self.bias)
-            return found if found.shape[-1] == self.out_features else found[..., : self.out_features]
+            return found if self.out_features == len(self.weight) else found[..., : self.out_features]
         rows = x.flatten(0, -2)
         count = len(rows)
         if count % _ALIGNED == 0:
@@ -130,7 +126,7 @@ def _rounded(rows: Float[Tensor, "R D"]) -> tuple[Int8[Tensor, "R D"], Float[Ten
     return (rows * (127 / highest)).round_().to(torch.int8), highest
 
 
-def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int, *, scale: float = 1.0) -> PackedMap | None:
+def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> PackedMap | None:
     """Pack a map, or several maps of the same input, whose outputs are then concatenated.
 
     Within `int8_products`, the products run in 8-bit integers on a CPU; otherwise in autocast's dtype, or in the dtype of the
@@ -139,7 +135,6 @@ def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int, *, scale: f
     Args:
         linears: The map or the maps.
         rows: Number of sentences in the search.
-        scale: Factor of the output of the first map.
 
     Returns:
         The packed map. None if gradients are enabled, or if calling one of the maps computes more than x Wᵀ + b (an adapter,
@@ -149,11 +144,11 @@ def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int, *, scale: f
     if torch.is_grad_enabled() or not all(map(is_plain, linears)):
         return None
     dtype = compute_dtype(linears[0].weight)
-    weight = join(_scaled([linear.weight for linear in linears], scale)).to(dtype)
+    weight = join([linear.weight for linear in linears]).to(dtype)
     bias = None
     if any(linear.bias is not None for linear in linears):
         biases = [x.weight.new_zeros(len(x.weight)) if x.bias is None else x.bias for x in linears]
-        bias = join(_scaled(biases, scale)).to(dtype)
+        bias = join(biases).to(dtype)
     return pack_matrix(weight, bias, rows)
 
 
@@ -170,15 +165,8 @@ def pack_matrix(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, 
     size = len(weight)
     if is_packing_fast(weight, rows):
         return PackedLinear(pack_weight(weight.contiguous()), bias, size, packed=True)
-    if weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= _LARGE:
-        return PackedLinear(weight.t().contiguous().t(), bias, size, packed=False)
     weight, bias = pad_vocabulary(weight, bias)
     return PackedLinear(weight, bias, size, packed=False)
-
-
-def _scaled(tensors: Sequence[Tensor], scale: float) -> Sequence[Tensor]:
-    """Multiply the first tensor by a factor."""
-    return tensors if scale == 1 else [tensors[0] * scale, *tensors[1:]]
 
 
 def join(tensors: Sequence[Tensor]) -> Tensor:

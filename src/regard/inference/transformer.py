@@ -36,6 +36,8 @@ from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, 
 
 _FULL = 0.75
 """If the share of unfinished sentences in the pool is below this value, the unfinished ones are copied to a new pool."""
+_IGNORED = {dtype: torch.zeros((), dtype=dtype, device="cpu") for dtype in (torch.float32, torch.float64)}
+"""The summand that `torch.baddbmm` requires and, with beta = 0, does not read. Its alpha scales the scores at no cost."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -52,9 +54,7 @@ class PackedHeads:
     """The packed linear maps of an attention (its projections), and the residual connection around it."""
 
     read: PackedMap
-    """Map to the concatenated query, key and value; for attention to the source, to the query only. It also divides the query
-    by √E.
-    """
+    """Map to the concatenated query, key and value; for attention to the source, to the query only."""
     output: PackedMap
     residual: PackedResidual
     rotate_one: Callable[[Tensor, int], None] | None
@@ -270,7 +270,7 @@ class PooledState:
         context, weights = _attend(read[:, :, 0], past[0], past[1], bias)
         own = None
         if need_weights:  # sum over M: at each position, only the word of the hypothesis itself has a weight above 0
-            shape = (self.num_rows, self.decoder.num_heads, x.shape[1], self.length, -1)
+            shape = (self.num_rows, self.decoder.num_heads, x.shape[1], self.length, self.words.storage.shape[5])
             own = self._take(weights.view(shape).sum(-1))
         return heads.residual.after(x, heads.output(self._take(context))), own
 
@@ -283,7 +283,7 @@ class PooledState:
         after = heads.residual.after(x, heads.output(self._take(context)))
         if not need_weights:
             return after, None
-        return after, self._take(weights.unflatten(0, (self.num_rows, -1)))
+        return after, self._take(weights.unflatten(0, (self.num_rows, self.decoder.num_heads)))
 
     def _place(self, x: Tensor) -> Tensor:
         """Reorder (B,…) to (R,…), in the order of the pool, with zeros for finished sentences."""
@@ -302,11 +302,12 @@ def _as(tensor: Tensor, like: Tensor) -> Tensor:
 def _attend(
     query: Float[Tensor, "R N H E"], key: Float[Tensor, "RH K E"], value: Float[Tensor, "RH K E"], bias: Tensor | None
 ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "RH N K"]]:
-    """Return softmax(q kᵀ + bias) v, and the weights."""
+    """Return softmax(q kᵀ / √E + bias) v, and the weights."""
     rows, count, heads, width = query.shape
-    scores = torch.bmm(query.transpose(1, 2).reshape(rows * heads, count, width), key.transpose(1, 2))
-    if bias is not None:  # `torch.baddbmm` would first copy the bias for each head
-        scores.view(rows, heads, count, -1).add_(bias)
+    queries = query.transpose(1, 2).reshape(rows * heads, count, width)
+    scores = torch.baddbmm(_IGNORED[query.dtype], queries, key.transpose(1, 2), beta=0, alpha=width**-0.5)
+    if bias is not None:  # given to `torch.baddbmm`, it would first be copied for each head
+        scores.view(rows, heads, count, key.shape[1]).add_(bias)
     weights = scores.softmax(-1)
     context = torch.bmm(weights, value).view(rows, heads, count, width)
     return context.transpose(1, 2).reshape(rows, count, heads * width), weights
@@ -357,8 +358,7 @@ def _pack_layer(layer: LayerParts, rows: int, dtype: torch.dtype) -> PackedLayer
 def _pack_heads(
     maps: HeadMaps, read: Sequence[nn.Linear], residual: Residual, rows: int, dtype: torch.dtype
 ) -> PackedHeads | None:
-    scale = (len(maps.query.weight) // maps.num_heads) ** -0.5
-    packed, output = pack_linear(read, rows, scale=scale), pack_linear(maps.output, rows)
+    packed, output = pack_linear(read, rows), pack_linear(maps.output, rows)
     if packed is None or output is None:
         return None
     return PackedHeads(packed, output, _pack_residual(residual, dtype), maps.rotate_one)
