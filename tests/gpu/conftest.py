@@ -1,8 +1,19 @@
-"""Made-up data for the tests that need a GPU."""
+"""Made-up data for the tests that need a GPU, and one warning for all of them."""
 
 import random
+import warnings
 
 import pytest
+import torch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warned_once():
+    """Let PyTorch give its warning about the debug mode that the tests use; it warns once in each process."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.fixture(scope="session")
