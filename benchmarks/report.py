@@ -1,7 +1,7 @@
 """Measure the claims about speed, and write the page of the documentation that lists them.
 
     python -m benchmarks report                                    measure the claims that need no data and no model
-    python -m benchmarks report --data DIR --transformer RUN
+    python -m benchmarks report --data DIR --transformer RUN --recurrent RUN
     python -m benchmarks report --only additive --rounds 5
     python -m benchmarks report --page                             write the page again, from the saved results
 
@@ -59,6 +59,7 @@ _TRANSFORMER = ("transformer", "--data", "{data}", "--updates", "40", "--joeynmt
 _TEST = "{data}/multi30k/test_2016_flickr"
 _DECODING = ("decoding", "{transformer}", "--test", _TEST, "--rivals", "ctranslate2", "--rounds", "1")
 _PRECISION = ("precision", "{transformer}", _TEST + ".en", "--rounds", "1", "--alone", "1")
+_RECURRENT = ("precision", "{recurrent}", *_PRECISION[2:])
 
 CLAIMS = (
     Claim(
@@ -103,25 +104,25 @@ CLAIMS = (
     ),
     Claim(
         "recurrent-training",
-        "training a recurrent translator (GRU, additive attention, input feeding), target tokens/s",
-        "JoeyNMT 2.3.0",
-        "matrix products, which take 45% of the time",
+        "training a recurrent translator (GRU, additive attention, input feeding) in bfloat16, target tokens/s",
+        "JoeyNMT 2.3.0 in float32, its only format on a CPU",
+        "matrix products, which take 45% of regard's time",
         ("joeynmt", "--data", "{data}", "--updates", "40", "--sentences", "10", "--sequential"),
         lambda found: found["training_ratio"],
     ),
     Claim(
         "transformer-training",
-        "training a Transformer (4 + 4 layers, width 128), target tokens/s",
-        "Hugging Face MarianMT in a PyTorch loop",
-        "matrix products, which take 45% of the time",
+        "training a Transformer (4 + 4 layers, width 128) in bfloat16, target tokens/s",
+        "Hugging Face MarianMT in a PyTorch loop, in the faster of float32 and bfloat16",
+        "matrix products, which take 45% of regard's time",
         _TRANSFORMER,
         lambda found: found["over_marian"],
     ),
     Claim(
         "transformer-training-joeynmt",
-        "training a Transformer (4 + 4 layers, width 128), target tokens/s",
-        "JoeyNMT 2.3.0",
-        "matrix products, which take 45% of the time",
+        "training a Transformer (4 + 4 layers, width 128) in bfloat16, target tokens/s",
+        "JoeyNMT 2.3.0 in float32, its only format on a CPU",
+        "matrix products, which take 45% of regard's time",
         _TRANSFORMER,
         lambda found: found["over_joeynmt"],
     ),
@@ -129,7 +130,7 @@ CLAIMS = (
         "transformer-beam",
         "translating test 2016 with a Transformer, beam 5, float32",
         "CTranslate2",
-        "many small operations in each step; matrix products take 35% of the time",
+        "many small operations in each step; matrix products take 35% of regard's time",
         _DECODING,
         lambda found: found["matches"][0]["by_beam"]["5"]["processor"]["over_ctranslate2"],
     ),
@@ -158,6 +159,22 @@ CLAIMS = (
         lambda found: found["by_beam"]["5"]["processor_ratio"]["int8"]["median"],
     ),
     Claim(
+        "bfloat16-recurrent",
+        "translating with a GRU in bfloat16, beam 5",
+        "the same in float32",
+        "many small operations in each step",
+        _RECURRENT,
+        lambda found: found["by_beam"]["5"]["processor_ratio"]["bfloat16"]["median"],
+    ),
+    Claim(
+        "int8-recurrent",
+        "translating with a GRU in int8, beam 5",
+        "the same in float32",
+        "many small operations in each step, and converting products to float32",
+        _RECURRENT,
+        lambda found: found["by_beam"]["5"]["processor_ratio"]["int8"]["median"],
+    ),
+    Claim(
         "exported-alone",
         "one sentence at a time, greedy, exported to ONNX and run by onnxruntime",
         "the same model in regard",
@@ -176,6 +193,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--transformer",
         metavar="RUN",
         help="folder of a model that was trained with preset transformer-tiny on Multi30k's raw text, English to German",
+    )
+    parser.add_argument(
+        "--recurrent", metavar="RUN", help="folder of a model that was trained with preset luong on the same text"
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure only this claim or benchmark")
     parser.add_argument("--rounds", type=count, default=3, help="runs of each benchmark (%(default)s)")
@@ -242,7 +262,7 @@ def measure(options: argparse.Namespace) -> None:
 
 def _needs(command: tuple[str, ...]) -> set[str]:
     """Return the options of the report that a command needs."""
-    return {name for name in ("data", "transformer") if any(f"{{{name}}}" in word for word in command)}
+    return {name for name in ("data", "transformer", "recurrent") if any(f"{{{name}}}" in word for word in command)}
 
 
 def wait_until_quiet(*, busy: bool) -> float:
@@ -286,9 +306,13 @@ def _lines(results: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield from (
         "# Claims",
         "",
-        "Each ratio compares the speed of a computation with its rival in the same run; above 1, the computation is faster.",
-        "`python -m benchmarks report` measures the ratios and writes this page. A ratio is the median of several runs; the",
-        "lowest and highest ratios are in brackets.",
+        "Each ratio compares the speed of a computation with its rival in the same run, on one core with one thread;",
+        "above 1, the computation is faster. `python -m benchmarks report` measures the ratios and writes this page.",
+        "It runs each command several times; a ratio is the median, with the lowest and the highest in brackets.",
+        "",
+        "Run the commands in a clone of the repository. `DATA` is a folder that contains `multi30k/` (`train.en`,",
+        "`train.de`, …). `TRANSFORMER` and `RECURRENT` are folders of models that were trained on Multi30k's raw text,",
+        "English to German, with the presets `transformer-tiny` and `luong`.",
         "",
         "| computation | rival | ratio | limit of the speed | command | measured |",
         "|---|---|---|---|---|---|",

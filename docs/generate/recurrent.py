@@ -24,8 +24,9 @@ RECURRENT = [
             "The weights are proportional to φ(q)·φ(k) instead of exp(q·k), so they are nearly equal: a query can average many "
             "keys, but can hardly select a single one. Choose it for a decoder whose memory must not grow with each word, or "
             "for long inputs: on one core, without weights, with 8 heads and D = 512, its forward pass is faster than that of "
-            "[MultiHead](multi-head.md) from 2,048 tokens on (3.3 times at 8,192), and training from 512 on (4.0 times at "
-            "8,192). [GatedDeltaNet](gated-delta-net.md) finds single keys better, but needs more operations."
+            "[MultiHead](multi-head.md) from 2,048 tokens on, and training from 512 on "
+            "([ratios at 8,192](../benchmarks/claims.md)). [GatedDeltaNet](gated-delta-net.md) finds single keys better, but "
+            "needs more operations."
         ),
         example="""attention = LinearAttention(16, 4, causal=True)
 x, state = torch.randn(2, 7, 16), None
@@ -51,8 +52,9 @@ print(torch.allclose(step.context, context[:, 6:], atol=1e-5), tuple(weights.sha
             "Each key first erases the value that S contains for it, so S does not fill up as in "
             "[LinearAttention](linear-attention.md), and α lets old keys fade. The order of the keys matters: if a decoder "
             "attends to a source in this way, the last words have an advantage. On one core, without weights, with 8 heads and "
-            "D = 512, it is faster than [MultiHead](multi-head.md) from 4,096 tokens on: at 8,192, 2.2 times in a forward pass "
-            "and 1.2 times in training. On shorter inputs, choose MultiHead, whose weights are positive and easier to read."
+            "D = 512, it is faster than [MultiHead](multi-head.md) from 4,096 tokens on "
+            "([ratio at 8,192](../benchmarks/claims.md)). On shorter inputs, choose MultiHead, whose weights are positive and "
+            "easier to read."
         ),
         picture="There is one row of pictures for each of the two heads, with the weights that the recurrence implies. "
         "Negative weights are orange.",

@@ -118,9 +118,9 @@ class Backwards(Rotary):
         return super().rotate(heads.flip(-1), start).flip(-1)
 
 
-def replaced() -> Rotary:
+def replaced(rotate) -> Rotary:
     rotary = Rotary()
-    rotary.rotate = lambda heads, start: heads + start
+    rotary.rotate = rotate
     return rotary
 
 
@@ -130,14 +130,16 @@ def replaced() -> Rotary:
     [
         *(Rotary(layout=layout, scaling=scaling) for layout in ("pairs", "half") for scaling in (None, LinearScaling(4.0))),
         Backwards(),
-        replaced(),
+        replaced(lambda heads, start: heads + start),
+        replaced(lambda heads, start: heads.neg_()),
+        replaced(Rotary(3.0).rotate),
         ALiBi(4),
     ],
-    ids=["pairs", "pairs, scaled", "half", "half, scaled", "own rotate", "replaced rotate", "no rotation"],
+    ids=["pairs", "pairs, scaled", "half", "half, scaled", "own rotate", "replaced", "in place", "another's", "no rotation"],
 )
 def test_heads_at_one_position_are_rotated_in_place(rotary, dtype):
     read = torch.randn(2, 5, 3, 4, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
-    wanted = rotary.rotate(read[:, :, :2].flatten(0, 2)[:, :, None], 9).view(2, 5, 2, 4, 8)
+    wanted = rotary.rotate(read[:, :, :2].flatten(0, 2)[:, :, None].clone(), 9).view(2, 5, 2, 4, 8)
     values = read[:, :, 2].clone()
     assert rotary.rotate_one(read[:, :, :2], 9) is None
     assert torch.equal(read[:, :, :2], wanted)
@@ -145,6 +147,8 @@ def test_heads_at_one_position_are_rotated_in_place(rotary, dtype):
     alone = read[0, 0, 2].clone()
     rotary.rotate_one(alone, 9)
     assert torch.equal(alone, rotary.rotate(values[0, 0][None, :, None], 9)[0, :, 0]), "heads without a batch"
+    rotary.rotate_one(read[:0], 9)
+    assert rotary.rotate(read[:0, 0], 9).shape == (0, 3, 4, 8), "no heads"
 
 
 def test_rotations_that_a_search_kept_serve_training():

@@ -1,4 +1,4 @@
-"""Made-up data for the tests that need a GPU, and one warning for all of them."""
+"""Made-up data for the tests that need a GPU, and a fixture that triggers a warning of PyTorch."""
 
 import random
 import warnings
@@ -9,7 +9,7 @@ import torch
 
 @pytest.fixture(scope="session", autouse=True)
 def warned_once():
-    """Let PyTorch give its warning about the debug mode that the tests use; it warns once in each process."""
+    """Trigger the warning about the debug mode of these tests, which comes once in each process, so that no test fails."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
         torch.cuda.set_sync_debug_mode("error")

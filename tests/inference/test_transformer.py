@@ -1,5 +1,7 @@
 """The packed decoder against the plain one, step by step, as hypotheses move and sentences leave."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -83,9 +85,21 @@ class Shift(RelativePositions):
         return heads + (start + torch.arange(heads.shape[2], dtype=heads.dtype)).sin()[:, None]
 
 
+class PerHead(RelativePositions):
+    """Adds a learned number for each head, which differs from step to step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(1.0, HEADS + 1))
+
+    def rotate(self, heads, start):
+        steps = start + torch.arange(heads.shape[2], dtype=self.weight.dtype)
+        return heads + (self.weight[:, None] * steps).sin()[..., None]
+
+
 def replaced() -> Rotary:
     rotary = Rotary()
-    rotary.rotate = Shift().rotate
+    rotary.rotate = Rotary(3.0).rotate
     return rotary
 
 
@@ -96,9 +110,10 @@ def replaced() -> Rotary:
         {"order": "pre"},
         {"order": "pre", "build_positions": Rotary},
         {"order": "pre", "build_positions": Shift},
+        {"order": "pre", "build_positions": PerHead},
         {"order": "pre", "build_positions": replaced},
     ],
-    ids=["post", "pre", "rotary", "own positions", "replaced rotate"],
+    ids=["post", "pre", "rotary", "own positions", "own positions of each head", "replaced rotate"],
 )
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), beam_size=st.integers(1, 4), rows=st.integers(4, 9))
@@ -143,9 +158,10 @@ def test_two_steps_from_one_state_do_not_disturb_each_other():
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("positions", [None, Rotary, partial(Rotary, layout="half"), Shift])
 @pytest.mark.parametrize("wanted", [NOTHING, RECORD])
-def test_no_sentences(wanted):
-    decoder = build()
+def test_no_sentences(wanted, positions):
+    decoder = build(**({"build_positions": positions} if positions else {}))
     state = begin(decoder, *texts(5))
     _, _, state = state.advance(decoder, torch.randn(5, 1, WIDTH), NOTHING)
     none = state.select(torch.zeros(5, 2, dtype=torch.long)).keep(torch.empty(0, dtype=torch.long))
@@ -175,8 +191,9 @@ def test_sentences_move_together_once_a_quarter_has_left():
         {},
         {"order": "pre", "norm": "rms", "feed_forward": "swiglu", "build_positions": Rotary},
         {"order": "deep", "feed_forward": "gelu"},
+        {"order": "pre", "build_positions": PerHead},
     ],
-    ids=["post", "pre", "deep"],
+    ids=["post", "pre", "deep", "own positions"],
 )
 def test_other_dtypes(dtype, changes):
     """The packed decoder in float64 is exact; in bfloat16 it is at least as close to float64 as the plain one."""

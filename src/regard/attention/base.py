@@ -9,7 +9,7 @@ gradients. A mechanism stores nothing between calls; if it has a state, `attend`
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Never, Self
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_constructor, check_tensor, describe_arguments, refuse_call
 from regard.attention.capabilities import LinearScore, Observable, Reweight
+from regard.attention.positions import RelativePositions
 from regard.errors import ArgumentError, RequestError, ShapeError
 
 
@@ -93,8 +94,8 @@ class HeadMaps:
     output: nn.Linear
     num_heads: int
     """Number of heads H, the same for queries and keys."""
-    rotate_one: Callable[[Tensor, int], None] | None = None
-    """Function of queries or keys (…,H,E) and their position, which rotates them in place; None without positions."""
+    positions: RelativePositions | None = None
+    """Positions that rotate queries and keys, and add no bias; None without positions."""
 
 
 _ARGUMENTS = (

@@ -284,7 +284,7 @@ class MultiHead(Attention):
             return None
         if not is_unchanged(self.normalizer, Softmax):
             return None
-        return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate_one)
+        return HeadMaps(*linears, self.num_heads, self.positions)
 
     def context_size(self, value_size: int) -> int:
         """Return the output size of the output map, which does not depend on the width of the values."""

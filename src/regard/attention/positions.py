@@ -35,8 +35,8 @@ class RelativePositions(nn.Module):
         return heads
 
     def rotate_one(self, heads: Float[Tensor, "*any H Da"], position: int) -> None:
-        """Rotate queries or keys that are all at one position, in place; the result is that of `rotate`."""
-        copy = heads.clone(memory_format=torch.contiguous_format)  # `rotate` may return its argument
+        """Rotate in place queries or keys that all have the same position; the result equals that of `rotate`."""
+        copy = heads.clone(memory_format=torch.contiguous_format)  # `rotate` may change its argument, or return a view of it
         heads.copy_(self.rotate(copy.view(-1, heads.shape[-2], 1, heads.shape[-1]), position).reshape(heads.shape))
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:

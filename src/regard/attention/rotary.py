@@ -284,14 +284,15 @@ class Rotary(RelativePositions):
         return self._turn(heads, lambda pairs: _times(pairs, rotations))
 
     def rotate_one(self, heads: Float[Tensor, "*any H E"], position: int) -> None:
-        """Rotate heads that are all at one position, in place; the result is that of `rotate`.
+        """Rotate in place heads that all have the same position, from 0; the result equals that of `rotate`.
 
-        Pairs of neighbouring features in float32 or float64 are multiplied by cached rotations, which is faster than `rotate`.
+        With the layout "pairs", in float32 or float64, the heads are multiplied by cached rotations, without the copies that
+        `rotate` makes. If a subclass or an instance replaces `rotate`, its `rotate` is called.
         """
-        plain = getattr(self.rotate, "__func__", None) is Rotary.rotate  # neither a subclass nor this module replaces it
+        plain = type(self).rotate is Rotary.rotate and "rotate" not in vars(self)
         if plain and self.layout == "pairs" and self._is_constant() and heads.dtype in (torch.float32, torch.float64):
             rotation = self._rotations_before(position + 1, heads)[position]
-            torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2)).mul_(rotation)
+            torch.view_as_complex(heads.view(*heads.shape[:-1], heads.shape[-1] // 2, 2)).mul_(rotation)
         else:
             super().rotate_one(heads, position)
 
@@ -330,6 +331,6 @@ class Rotary(RelativePositions):
     def _turn(self, heads: Tensor, turn: Callable[[Tensor], Tensor]) -> Tensor:
         wide = heads.to(torch.promote_types(heads.dtype, torch.float32), copy=True, memory_format=torch.contiguous_format)
         if self.layout == "half":
-            halves = wide.unflatten(-1, (2, -1)).transpose(-2, -1).contiguous()
+            halves = wide.unflatten(-1, (2, -1)).transpose(-2, -1).clone(memory_format=torch.contiguous_format)
             return turn(halves).transpose(-2, -1).flatten(-2).to(heads.dtype)
         return turn(wide.unflatten(-1, (-1, 2))).flatten(-2).to(heads.dtype)

@@ -249,6 +249,7 @@ def _parser(task: str) -> Parser:
         parser.add_argument(
             "--distill",
             nargs="+",
+            action="extend",
             type=model_folder,
             metavar="DIR",
             help="also learn from the averaged word probabilities of the trained models in DIR …; the new model uses their "

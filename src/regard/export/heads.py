@@ -29,9 +29,7 @@ Attended = tuple[Tensor, Tensor]
 def self_maps(attention: Attention) -> HeadMaps | None:
     """Return the linear maps of plain multi-head attention whose positions, if any, are `Rotary`; None for other mechanisms."""
     maps = attention.head_maps()
-    if maps is None or maps.rotate_one is None:
-        return maps
-    return maps if isinstance(attention, MultiHead) and is_unchanged(cast(nn.Module, attention.positions), Rotary) else None
+    return maps if maps is None or maps.positions is None or is_unchanged(maps.positions, Rotary) else None
 
 
 def join_maps(linears: Sequence[nn.Linear], scales: Sequence[float] = ()) -> nn.Linear:
@@ -96,7 +94,7 @@ class SelfHeads(nn.Module):
         self.num_heads, self.head_size = maps.num_heads, attention.head_size
         self.read = join_maps((maps.query, maps.key, maps.value), (self.head_size**-0.5, 1, 1))
         self.output = maps.output
-        self.turn = None if maps.rotate_one is None else Turn(cast(Rotary, attention.positions), self.head_size)
+        self.turn = None if maps.positions is None else Turn(cast(Rotary, maps.positions), self.head_size)
 
     def forward(self, x: Tensor, mask: Tensor) -> Attended:
         """Attend from each word of a source to all words of the same source.
@@ -243,7 +241,7 @@ def across(attention: Attention) -> CrossHeads | CrossByContract:
 def cross_maps(attention: Attention) -> HeadMaps | None:
     """Return the linear maps of attention to a source; None if it is not plain multi-head attention, or has positions."""
     maps = attention.head_maps()
-    return maps if maps is None or maps.rotate_one is None else None
+    return maps if maps is None or maps.positions is None else None
 
 
 def hide(mask: Tensor) -> Tensor:

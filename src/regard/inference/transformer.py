@@ -37,7 +37,7 @@ from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, 
 _FULL = 0.75
 """If the share of unfinished sentences in the pool is below this value, the unfinished ones are copied to a new pool."""
 _IGNORED = {dtype: torch.zeros((), dtype=dtype, device="cpu") for dtype in (torch.float32, torch.float64)}
-"""The summand that `torch.baddbmm` requires and, with beta = 0, does not read. Its alpha scales the scores at no cost."""
+"""First argument of `torch.baddbmm`, which does not read it if beta is 0. The product is scaled by the argument alpha."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -58,7 +58,7 @@ class PackedHeads:
     output: PackedMap
     residual: PackedResidual
     rotate_one: Callable[[Tensor, int], None] | None
-    """See `HeadMaps.rotate_one`."""
+    """Function of queries or keys (…,H,E) and their position, which rotates them in place; None without positions."""
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ def _attend(
     rows, count, heads, width = query.shape
     queries = query.transpose(1, 2).reshape(rows * heads, count, width)
     scores = torch.baddbmm(_IGNORED[query.dtype], queries, key.transpose(1, 2), beta=0, alpha=width**-0.5)
-    if bias is not None:  # given to `torch.baddbmm`, it would first be copied for each head
+    if bias is not None:  # `torch.baddbmm` would first copy the bias for each head
         scores.view(rows, heads, count, key.shape[1]).add_(bias)
     weights = scores.softmax(-1)
     context = torch.bmm(weights, value).view(rows, heads, count, width)
@@ -361,7 +361,8 @@ def _pack_heads(
     packed, output = pack_linear(read, rows), pack_linear(maps.output, rows)
     if packed is None or output is None:
         return None
-    return PackedHeads(packed, output, _pack_residual(residual, dtype), maps.rotate_one)
+    rotate_one = None if maps.positions is None else _in_dtype(maps.positions, dtype).rotate_one
+    return PackedHeads(packed, output, _pack_residual(residual, dtype), rotate_one)
 
 
 def _pack_residual(residual: Residual, dtype: torch.dtype) -> PackedResidual:

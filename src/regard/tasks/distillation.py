@@ -105,7 +105,8 @@ def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) ->
         if bundles and _vocabulary(bundle) != _vocabulary(bundles[0]):
             raise ConfigError(
                 f"the teacher in '{folder}' has another vocabulary than the one in '{config.teachers[0]}'; teachers must share "
-                "their vocabularies, so train them on the same data with the same tokenizers"
+                "their vocabularies, so train them on the same data with the same tokenizers and a file of dev data "
+                "(--data.dev), without which another seed trains on other lines"
             )
         bundles.append(bundle)
     return Teachers(bundles, config) if bundles else None
