@@ -128,9 +128,9 @@ class TrainingConfig(Settings):
     from compute capability 7.0 on, else float32.
     """
     cuda_graphs: bool = True
-    """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, which is
-    several times as fast. It has an effect only for regard's own translators and language models, if they train in one process,
-    always read gold words, and have no loss on attention weights (`data.alignments`, `coverage`).
+    """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, so that the
+    GPU waits less for the CPU. It has an effect only for regard's own translators and language models, if they train in one
+    process, always read gold words, and have no loss on attention weights (`data.alignments`, `coverage`).
     """
     deterministic: bool = True
     """Whether a GPU uses deterministic operations where PyTorch has them, so that a resumed run ends with the same bits. The
