@@ -29,7 +29,8 @@ STATEFUL = {
     "hard_mocha": "HardMoChA",
 }
 WITHOUT_OPERATIONS = {"gated_delta_net": "GatedDeltaNet"}
-KINDS = sorted({*AttentionConfig.kinds()} - {*STATEFUL} - {*WITHOUT_OPERATIONS})
+OWN = {kind for kind, cls in AttentionConfig.kinds().items() if cls.__module__.startswith("regard.")}  # without those of tests
+KINDS = sorted(OWN - {*STATEFUL} - {*WITHOUT_OPERATIONS})
 NORMALIZERS = [*sorted(NormalizerConfig.kinds()), "temperature", "soft_cap"]
 
 
