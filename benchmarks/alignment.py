@@ -27,7 +27,7 @@ from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.predictor import Translator
 
 _HELD_OUT = 500
-_FIRST_HELD_OUT = 1 << 23
+_FIRST_HELD_OUT = 58_000
 _STEPS: tuple[Literal["produce", "consume"], ...] = ("produce", "consume")
 
 
@@ -37,9 +37,7 @@ def prepare(folder: Path, count: int) -> list[DemoPair]:
     corpus.write(folder / "pairs.tsv", stop=count, alignments=folder / "all.links", progress=False)
     with (folder / "all.links").open(encoding="utf-8") as lines, (folder / "half.links").open("w", encoding="utf-8") as half:
         half.writelines(islice(lines, count // 2))
-    seen = {text for pair in corpus.pairs(stop=count) for text in pair}
-    unseen = (corpus[index] for index in range(_FIRST_HELD_OUT, len(corpus)))
-    return list(islice((pair for pair in unseen if not seen & {pair.source, pair.target}), 2 * _HELD_OUT))
+    return [corpus[index] for index in range(_FIRST_HELD_OUT, _FIRST_HELD_OUT + 2 * _HELD_OUT)]
 
 
 def train(folder: Path, *, epochs: int, seed: int, guided: bool) -> Translator:

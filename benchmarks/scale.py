@@ -3,7 +3,7 @@
     python -m benchmarks.scale --pairs 5000000
     python -m benchmarks.scale --pairs 10000000 --steps 200 --lines 1000000
 
-Writes built-in pairs to a file and prepares the file in a new process. A second process trains a model of the default size for
+Writes pairs to a file and prepares the file in a new process. A second process trains a model of the default size for
 100 updates, and validates it by its loss on 1,000 held-out pairs. With `--lines`, a third process translates that number of
 sources with this model, greedily and with at most 20 words each. Every 50 ms, the anonymous memory of each process and of its
 children is read (RssAnon in /proc/PID/status, which does not include memory-mapped files). Progress goes to standard error, and
@@ -69,11 +69,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise RegardError(f"--lines {options.lines:,}: expected 0 to {options.pairs:,}, which is --pairs")
     if not Path("/proc/self/status").exists():
         raise RegardError("this system has no /proc, from which memory is read; run the benchmark on Linux")
-    from regard.demo import DemoCorpus
+    from tools.corpora.pairs import GeneratedPairs
 
-    say(f"writing {options.pairs:,} built-in pairs")
+    say(f"writing {options.pairs:,} pairs")
     begin = time.perf_counter()
-    DemoCorpus().write(options.folder / "pairs.tsv", stop=options.pairs)
+    GeneratedPairs().write(options.folder / "pairs.tsv", options.pairs)
     written = time.perf_counter() - begin
     numbers = {name: getattr(options, name) for name in ("pairs", "steps", "lines", "threads", "folder")}
     shared = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]

@@ -62,9 +62,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         RegardError: If a step fails.
     """
-    from regard.demo import DemoCorpus
+    from tools.corpora.pairs import GeneratedPairs
 
-    DemoCorpus().write(options.folder / "pairs.tsv", stop=options.pairs)
+    GeneratedPairs().write(options.folder / "pairs.tsv", options.pairs)
     found: dict[str, Any] = {"benchmark": "scaling", "preset": options.preset, "tokens": options.tokens, "steps": options.steps}
     for processes, threads in WAYS:
         each = _launch(options, processes, "train", "--threads", threads)

@@ -110,7 +110,6 @@ ABOVE = {
     ("cli", "cli"): (0.40, "every command begins with the same imports and a parser"),
     ("viz", "viz"): (0.55, "pictures of one record have the same imports and arguments"),
     ("export", "export"): (0.70, "each of the programs in `export/examples` is copied next to a model and runs there alone"),
-    ("demo", "demo"): (0.30, "two corpora with the same constructor and documentation of `write`"),
     ("text", "text"): (0.25, "every kind of data implements one schema"),
     ("training", "training"): (0.20, "a folder, and the same folder for several processes, have the same methods"),
     ("bundle", "training"): (0.20, "imports"),

@@ -48,8 +48,8 @@ def test_reviews(tmp_path, capsys):
             "corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out",
         ),
         (
-            ["--pairs", "100", "--start", "16777200", "--to", "x.tsv"],
-            "corpus: 100 pairs from number 16,777,200 on were requested, but the corpus ends at number 16,777,215; "
+            ["--pairs", "100", "--start", "59950", "--to", "x.tsv"],
+            "corpus: 100 pairs from number 59,950 on were requested, but the corpus ends at number 59,999; "
             "lower --pairs or --start",
         ),
         (["--pairs", "5", "--to", "/nowhere/x.tsv"], "the built-in corpus cannot be written to /nowhere/x.tsv"),

@@ -13,11 +13,11 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "corpus",
         "Write built-in data to a file that `regard train` reads: English-German sentence pairs, or reviews with labels.\n"
-        "A small grammar generates them, so nothing is downloaded and the correct word alignments are known. The same options\n"
-        "always give the same file. `regard demo` trains on the pairs and reviews from number 0 on.",
+        "The package contains 60,000 pairs, with their correct word alignments, and 30,000 reviews. The same options always\n"
+        "give the same file. `regard demo` trains on the pairs and reviews from number 0 on.",
         "  regard corpus --pairs 20000 --to pairs.tsv\n"
         "  regard corpus --pairs 20000 --to pairs.tsv --alignments pairs.align\n"
-        "  regard corpus --pairs 1000 --start 1000000 --to test.tsv         pairs after the first million\n"
+        "  regard corpus --pairs 1000 --start 50000 --to test.tsv           pairs after the first 50,000\n"
         "  regard corpus --reviews 16000 --to reviews.tsv\n"
         "  regard train translation --preset tutorial-bahdanau --data.train pairs.tsv --out runs/bahdanau",
     )
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> None:
         "`regard align`; a punctuation mark counts as a word",
     )
     parser.add_argument("--start", type=whole_number, default=0, metavar="N", help="number of the first example (default: 0)")
-    parser.add_argument("--seed", type=whole_number, default=1, metavar="N", help="seed of the corpus (default: 1)")
+    parser.add_argument("--seed", type=whole_number, default=1, metavar="N", help="seed: chooses example 0 (default: 1)")
     options = parser.read(arguments)
     if options.alignments and options.reviews:
         raise RequestError("corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out")

@@ -43,6 +43,9 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     if options.seed >= 1 << 32:
         parser.error(f"--seed is {options.seed}, expected at most {(1 << 32) - 1}")
+    most = (demo_translation if options.task == "translation" else demo_classification).FIRST_HELD_OUT
+    if (options.examples or 0) > most:
+        parser.error(f"--examples is {options.examples:,}, expected at most {most:,}; the examples after these are held out")
     if options.task == "translation":
         options.model = options.model or "recurrent"
         options.out = options.out or "runs/demo" + ("-transformer" if options.model == "transformer" else "")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _REVIEWS = 16_000
 _HELD_OUT = 1000
-_FIRST_HELD_OUT = 1 << 22
-"""Index of the first held-out review, far after the training reviews."""
+FIRST_HELD_OUT = 28_000
+"""Index of the first held-out review, after the training reviews."""
 _PRESETS = ("bag", "tutorial-bilstm", "bilstm", "hierarchical")
 _SHORTER = {"training.max_epochs": 2, "training.batch_sentences": 32, "data.max_texts": 10_000}
 """Settings that shorten the training of all presets except the first, so that the whole demo takes about a minute."""
@@ -73,7 +73,7 @@ def _prepare(options: argparse.Namespace) -> "tuple[Path, list[Review]]":
     file = cache_folder(LabelledDataConfig()) / f"reviews-{options.seed}-{count}.tsv"
     file.parent.mkdir(parents=True, exist_ok=True)
     corpus.write(file, stop=count)
-    return file, [corpus[index] for index in range(_FIRST_HELD_OUT, _FIRST_HELD_OUT + _HELD_OUT)]
+    return file, [corpus[index] for index in range(FIRST_HELD_OUT, FIRST_HELD_OUT + _HELD_OUT)]
 
 
 def _train(preset: str, file: Path, options: argparse.Namespace) -> "Classifier":

@@ -18,8 +18,8 @@ PRESETS = {"recurrent": "demo", "transformer": "transformer-demo"}
 """Preset for each value of `--model`."""
 _PAIRS = 30_000
 _HELD_OUT = 1000
-_FIRST_HELD_OUT = 1 << 23
-"""Index of the first held-out pair, far after the training pairs."""
+FIRST_HELD_OUT = 58_000
+"""Index of the first held-out pair, after the training pairs."""
 _SHOWN_WORDS = range(8, 12)
 """Lengths in words that the displayed source sentence may have."""
 
@@ -51,7 +51,7 @@ Next:
 def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[DemoPair]]":
     """Write the training pairs into the cache, and return the settings of the run and the held-out pairs.
 
-    The held-out pairs share no sentence with the training pairs.
+    No sentence is in two pairs of the corpus.
     """
     from regard.demo import DemoCorpus
     from regard.presets import load_preset
@@ -64,14 +64,7 @@ def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[Demo
     file = cache_folder(config.data) / f"demo-{config.seed}-{options.examples}.tsv"
     file.parent.mkdir(parents=True, exist_ok=True)
     corpus.write(file, stop=options.examples, progress=False)
-    seen = {text for pair in corpus.pairs(stop=options.examples) for text in pair}
-    held_out: list[DemoPair] = []
-    index = _FIRST_HELD_OUT
-    while len(held_out) < _HELD_OUT:
-        pair = corpus[index]
-        index += 1
-        if pair.source not in seen and pair.target not in seen:
-            held_out.append(pair)
+    held_out = [corpus[index] for index in range(FIRST_HELD_OUT, FIRST_HELD_OUT + _HELD_OUT)]
     return replace(config, data=replace(config.data, train=(str(file),))), held_out
 
 

@@ -1,23 +1,28 @@
-"""The built-in corpus: English–German sentence pairs with gold word alignments, accessed by index."""
+"""The built-in corpora, which are two compressed tables in this package: one example per line, its parts separated by tabs.
 
+`python -m tools.corpora` in the repository wrote them, from a small grammar that knows the correct word alignment of each pair
+and the decisive words of each review.
+"""
+
+import lzma
 import os
-from bisect import bisect_right
+import re
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
-from random import Random
+from typing import ClassVar, TextIO
 
-from regard.demo.files import whole_file
-from regard.demo.marks import MarkedWord, align, name_row, read_marks
-from regard.demo.numbered import NumberedCorpus, Permutation
-from regard.demo.sentences import Pattern, draw_pattern
+from regard import disk
+from regard.errors import DataError
+from regard.text.bars import late_bars
 
-_INDEX_BITS = 24
-_SIZE = 1 << _INDEX_BITS
-_SEGMENT = 4096
-LONGEST = 16  # maximum number of words in a sentence, without punctuation
+_STEP = 20_011
+"""Distance between the first examples of two consecutive seeds, so that a few seeds give corpora of different examples."""
+_CHUNK = 20_000
+_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -40,65 +45,81 @@ class DemoPair:
         return " ".join(f"{i}-{j}" for i, j in sorted(self.alignment))
 
 
-@dataclass
-class _Share:
-    """A pattern, the number of its sentences in use (`dealt`), and the multiplier and offset that permute their order."""
+@dataclass(frozen=True)
+class Review:
+    """One text with its label.
 
-    pattern: Pattern
-    dealt: int
-    multiplier: int
-    offset: int
-
-
-@lru_cache(maxsize=2)  # the call takes a second, and its result depends on the seed only
-def _deal(seed: int) -> tuple[list[int], list[tuple[_Share, int]]]:
-    """Divide [0, 2^24) into segments for the patterns; no pattern gets more numbers than it has sentences.
-
-    Returns:
-        The first number of each segment; and for each segment, its share and an offset. A number plus this offset is the index
-        among the share's sentences, before their order is permuted.
-    """
-    random = Random(seed)
-    Permutation(_INDEX_BITS, random=random)  # skips the random numbers that the corpus draws for its permutation
-    shares: dict[object, _Share] = {}
-    starts: list[int] = []
-    segments: list[tuple[_Share, int]] = []
-    start = 0
-    while start < _SIZE:
-        pattern = draw_pattern(random)
-        if pattern.longest > LONGEST:
-            continue
-        share = shares.get(pattern.key)
-        if share is None:
-            share = shares[pattern.key] = _Share(pattern, 0, pattern.multiplier(random), random.randrange(pattern.size))
-        length = min(_SEGMENT, pattern.size - share.dealt, _SIZE - start)
-        if length:
-            starts.append(start)
-            segments.append((share, share.dealt - start))
-            share.dealt += length
-            start += length
-    return starts, segments
-
-
-class DemoCorpus(NumberedCorpus):
-    """English–German sentence pairs that a small grammar generates, accessed by index.
-
-    No two indices give the same pair, no English sentence has two translations, and the same seed gives the same corpus.
-    A permutation of [0, 2^24) scrambles an index. When the corpus is built, that range is divided into segments for the
-    sentence patterns, so the scrambled index gives a pattern and a number among its sentences. This number is scrambled again
-    (number · a + b modulo the number of sentences of the pattern, with a coprime to it) and read as digits of a mixed radix,
-    one digit for each slot. Every step is a bijection, and no sentence belongs to two patterns.
-
-    Args:
-        seed: Seed of the choice and the order of the pairs.
+    `words` are the words and punctuation marks of the text, separated by spaces. `decisive` contains the positions of the words
+    that decide the label: each sentiment word of the verdict, and its negator if there is one ("far from": both words).
+    Replacing all these sentiment words by their opposites changes the label, and so does removing or adding the negators. No
+    other word affects it.
     """
 
-    name = "pair"
+    text: str
+    label: str
+    words: tuple[str, ...]
+    decisive: tuple[int, ...]
+
+
+class _Corpus:
+    """Examples of a table in this package, by index."""
+
+    name: ClassVar[str]
+    """Name of an example in messages: `pair` or `review`. The table is `pairs.tsv.xz` or `reviews.tsv.xz`."""
 
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
-        super().__init__(_INDEX_BITS, random=Random(seed))
-        self._starts, self._segments = _deal(seed)
+        self._rows = _read(f"{self.name}s.tsv.xz")
+        self._first = (seed - 1) * _STEP % len(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _row(self, index: int) -> list[str]:
+        if not 0 <= index < len(self):
+            raise IndexError(
+                f"{type(self).__name__}: there is no {self.name} {index}; the corpus has {self.name}s 0 to {len(self) - 1}"
+            )
+        return self._rows[(self._first + index) % len(self)].split("\t")
+
+    def text(self, index: int) -> tuple[str, str]:
+        """Return the two sentences of the pair with this index, or the text and the label of the review."""
+        first, second, *_ = self._row(index)
+        return first, second
+
+    def _range(self, start: int, stop: int | None) -> range:
+        stop = len(self) if stop is None else stop
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(
+                f"{type(self).__name__}: {self.name}s {start} to {stop} were requested; the corpus has {self.name}s 0 to "
+                f"{len(self) - 1}"
+            )
+        return range(start, stop)
+
+    def _texts(self, start: int, stop: int | None) -> Iterator[tuple[str, str]]:
+        return map(self.text, self._range(start, stop))
+
+    def _chunks(self, start: int, stop: int | None, *, progress: bool) -> Iterator[range]:
+        """Yield the indices in chunks, with a bar on standard error if `progress` is True."""
+        indices = self._range(start, stop)
+        with late_bars(shown=progress) as bars:
+            task = bars.add_task(f"writing built-in {self.name}s", total=len(indices))
+            for first in range(0, len(indices), _CHUNK):
+                chunk = indices[first : first + _CHUNK]
+                yield chunk
+                bars.advance(task, len(chunk))
+
+
+class DemoCorpus(_Corpus):
+    """60,000 English–German sentence pairs with their word alignment, accessed by index.
+
+    No sentence, English or German, is in two pairs. The same seed gives the same corpus.
+
+    Args:
+        seed: Chooses which pair has index 0; the others follow in the same circular order.
+    """
+
+    name = "pair"
 
     def __getitem__(self, index: int) -> DemoPair:
         """Return the pair with this index, with its alignment.
@@ -106,29 +127,14 @@ class DemoCorpus(NumberedCorpus):
         Raises:
             IndexError: If `index` is not in [0, len(self)).
         """
-        pattern, rank = self._locate(index)
-        rows = {name: name_row(row, name) for name, row in pattern.rows(rank, marked=True).items()}
-        source, target = (read_marks(template.format(**rows)) for template in (pattern.marked_source, pattern.marked_target))
-        sure, possible = align(source, target)
-        stop = {(len(source) - 1, len(target) - 1)}
-        texts = pattern.text(rank)
-        first, second = (_surface(text, words) for text, words in zip(texts, (source, target), strict=True))
-        return DemoPair(*texts, first, second, sure | stop, possible | stop)
-
-    def text(self, index: int) -> tuple[str, str]:
-        """Return the two sentences of the pair with this index, without its alignment, which is faster."""
-        pattern, rank = self._locate(index)
-        return pattern.text(rank)
-
-    def _locate(self, index: int) -> tuple[Pattern, int]:
-        """Return the pattern of the pair with this index, and the number of the pair within that pattern."""
-        number = self._scramble(index)
-        share, offset = self._segments[bisect_right(self._starts, number) - 1]
-        return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
+        source, target, *links = self._row(index)
+        sure, possible = ({(int(i), int(j)) for i, j in (link.split("-") for link in part.split())} for part in links)
+        source_words, target_words = (tuple(_WORD.findall(text)) for text in (source, target))
+        return DemoPair(source, target, source_words, target_words, frozenset(sure), frozenset(sure | possible))
 
     def pairs(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
         """Yield the sentences of the pairs from `start` to `stop` − 1, without their alignments."""
-        return map(self.text, range(start, _SIZE if stop is None else stop))
+        return self._texts(start, stop)
 
     def write(
         self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *,
@@ -142,26 +148,85 @@ class DemoCorpus(NumberedCorpus):
             path: File for the pairs, in UTF-8.
             start: First index.
             stop: Index after the last one; None for all pairs from `start` on.
-            alignments: Second file, with `0-0 1-2 …` for each pair; writing it takes about ten times as long.
+            alignments: Second file, with `0-0 1-2 …` for each pair.
             progress: Whether to show a bar on standard error.
 
         Raises:
             DataError: If a file cannot be written.
             IndexError: If the range is not within the corpus.
         """
-        indices = self._indices(start, stop)
-        with ExitStack() as files:
-            pairs_file = files.enter_context(whole_file(Path(path)))
-            links_file = files.enter_context(whole_file(Path(alignments))) if alignments is not None else None
-            for chunk in self._chunks(indices, progress=progress):
-                if links_file is None:
-                    pairs_file.write("".join([f"{source}\t{target}\n" for source, target in map(self.text, chunk)]))
-                else:
-                    pairs = [self[index] for index in chunk]
-                    pairs_file.write("".join([f"{pair.source}\t{pair.target}\n" for pair in pairs]))
-                    links_file.write("".join([f"{pair.pharaoh()}\n" for pair in pairs]))
+        with ExitStack() as stack:
+            pairs = stack.enter_context(whole_file(Path(path)))
+            links = stack.enter_context(whole_file(Path(alignments))) if alignments is not None else None
+            for chunk in self._chunks(start, stop, progress=progress):
+                pairs.writelines("\t".join(self.text(index)) + "\n" for index in chunk)
+                if links:
+                    links.writelines(self[index].pharaoh() + "\n" for index in chunk)
 
 
-def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:
-    """Return the words of a sentence; the first one is taken from `text`, where it is capitalised."""
-    return (text[: len(words[0].text)], *(word.text for word in words[1:]))
+class ReviewCorpus(_Corpus):
+    """30,000 reviews of films, restaurants, hotels, concerts and phones, accessed by index.
+
+    No text occurs twice, and each label has half of the texts. Positive and negative texts have the same forms and differ only
+    in the sentiment words, so length and form say nothing about the label. The same seed gives the same corpus.
+
+    Args:
+        seed: Chooses which review has index 0; the others follow in the same circular order.
+    """
+
+    name = "review"
+
+    def __getitem__(self, index: int) -> Review:
+        """Return the review with this index.
+
+        Raises:
+            IndexError: If `index` is not in [0, len(self)).
+        """
+        text, label, decisive = self._row(index)
+        return Review(text, label, tuple(text.split(" ")), tuple(map(int, decisive.split())))
+
+    def texts(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the texts and labels of the reviews from `start` to `stop` − 1."""
+        return self._texts(start, stop)
+
+    def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *, progress: bool = True) -> None:
+        """Write a tab-separated file with the columns `text` and `label` and a header.
+
+        The file is written completely or not at all.
+
+        Args:
+            path: File to write, in UTF-8.
+            start: First index.
+            stop: Index after the last one; None for all reviews from `start` on.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            DataError: If the file cannot be written.
+            IndexError: If the range is not within the corpus.
+        """
+        with whole_file(Path(path)) as file:
+            file.write("text\tlabel\n")
+            for chunk in self._chunks(start, stop, progress=progress):
+                file.writelines("\t".join(self.text(index)) + "\n" for index in chunk)
+
+
+@lru_cache
+def _read(name: str) -> list[str]:
+    return lzma.decompress(files("regard.demo").joinpath(name).read_bytes()).decode().splitlines()
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """Open a text file for writing. The file appears under its name when it is complete; after an error, nothing is left.
+
+    Raises:
+        DataError: If the file cannot be written.
+    """
+    try:
+        with disk.whole_text(path) as file:
+            yield file
+    except OSError as error:
+        raise DataError(
+            f"the built-in corpus cannot be written to {path}: {error.strerror or error}; name a file in a folder that exists, "
+            "is writable and has free space"
+        ) from error

@@ -1,6 +1,6 @@
 """The words of the built-in reviews, from `reviews.yaml`. Sentiment words are stored as pairs of opposites."""
 
-from regard.demo.files import read_yaml
+from tools.corpora.tables import read_yaml
 
 Pairs = tuple[tuple[str, str], ...]
 """Pairs (positive word, negative word)."""

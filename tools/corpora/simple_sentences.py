@@ -3,8 +3,8 @@
 from dataclasses import replace
 from random import Random
 
-from regard.demo import draw, verbs, words
-from regard.demo.frames import (
+from tools.corpora import draw, verbs, words
+from tools.corpora.frames import (
     DEED_SHAPES,
     SHAPES,
     Choice,
@@ -16,10 +16,10 @@ from regard.demo.frames import (
     imperative,
     state_clause,
 )
-from regard.demo.inflection import THIRD, THIRD_PLURAL
-from regard.demo.patterns import Pattern
-from regard.demo.phrases import Table, pronoun_table, words_table
-from regard.demo.verb_phrases import verb_tables
+from tools.corpora.inflection import THIRD, THIRD_PLURAL
+from tools.corpora.patterns import Pattern
+from tools.corpora.phrases import Table, pronoun_table, words_table
+from tools.corpora.verb_phrases import verb_tables
 
 STATIVE_TENSES = ("present", "past", "future")
 _THERE = tuple(words_table(((f"there|#e {verb}|#v", "gibt|#v es|#e"),)) for verb in ("is", "are"))

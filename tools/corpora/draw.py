@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from regard.demo import nouns, words
-from regard.demo.phrases import Table, name_table, noun_table, place_table, pronoun_table, words_table
-from regard.demo.words import Adjective
+from tools.corpora import nouns, words
+from tools.corpora.phrases import Table, name_table, noun_table, place_table, pronoun_table, words_table
+from tools.corpora.words import Adjective
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ ambiguous.
 
 from typing import NamedTuple
 
-from regard.demo.files import read_table
+from tools.corpora.tables import read_table
 
 
 class Verb(NamedTuple):

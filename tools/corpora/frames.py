@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from regard.demo import draw, verbs, words
-from regard.demo.draw import Group
-from regard.demo.phrases import Table, object_pronoun_table, words_table
-from regard.demo.verb_phrases import imperative_table, infinitive_table, verb_tables
-from regard.demo.verbs import Verb
+from tools.corpora import draw, verbs, words
+from tools.corpora.draw import Group
+from tools.corpora.phrases import Table, object_pronoun_table, words_table
+from tools.corpora.verb_phrases import imperative_table, infinitive_table, verb_tables
+from tools.corpora.verbs import Verb
 
 _SLOT = re.compile(r"\{([a-z])\.")
 

@@ -5,8 +5,8 @@ from math import gcd, prod
 from random import Random
 from typing import Any
 
-from regard.demo.frames import Slot
-from regard.demo.marks import strip
+from tools.corpora.frames import Slot
+from tools.corpora.marks import strip
 
 _FIELD = re.compile(r"\{(\w)\.(\w+)\}")
 

@@ -9,7 +9,7 @@ weak noun (der Junge, den Jungen). An English name with a space is a compound in
 from itertools import groupby
 from typing import NamedTuple
 
-from regard.demo.files import read_table
+from tools.corpora.tables import read_table
 
 
 class Noun(NamedTuple):

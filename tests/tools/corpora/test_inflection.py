@@ -1,9 +1,8 @@
 """Every paradigm of the built-in corpus against tables written out by hand."""
 
 import pytest
-
-from regard.demo import nouns, verbs, words
-from regard.demo.inflection import (
+from tools.corpora import nouns, verbs, words
+from tools.corpora.inflection import (
     dative_plural,
     english_parts,
     english_third,
@@ -11,10 +10,10 @@ from regard.demo.inflection import (
     german_past,
     german_present,
 )
-from regard.demo.marks import strip
-from regard.demo.nouns import Noun
-from regard.demo.phrases import german_determiner, noun_phrase, relative_tables
-from regard.demo.verb_phrases import infinitive_table, verb_phrase
+from tools.corpora.marks import strip
+from tools.corpora.nouns import Noun
+from tools.corpora.phrases import german_determiner, noun_phrase, relative_tables
+from tools.corpora.verb_phrases import infinitive_table, verb_phrase
 
 DETERMINERS = {  # singular m, f, n and plural; each nominative, accusative, dative
     "the": "der den dem | die die der | das das dem | die die den",

@@ -18,7 +18,7 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
-from regard.demo import reviews_words as words
+from tools.corpora import reviews_words as words
 
 LABELS = ("positive", "negative")
 SHORTEST, LONGEST = 5, 40

@@ -1,38 +1,20 @@
-"""The built-in reviews: labelled texts with known decisive words, accessed by index."""
+"""Labelled texts with known decisive words, accessed by index."""
 
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import gcd
-from pathlib import Path
 from random import Random
 
-from regard.demo.files import whole_file
-from regard.demo.numbered import NumberedCorpus
-from regard.demo.reviews_grammar import LABELS, Pattern, draw_outline
+from tools.corpora.numbered import NumberedCorpus
+from tools.corpora.reviews_grammar import LABELS, Pattern, draw_outline
+
+from regard.demo import Review
 
 _INDEX_BITS = 23
 _SIZE = 1 << _INDEX_BITS
 _PATTERN_BITS = 11  # 2^11 patterns, half of them for each label
 
 
-@dataclass(frozen=True)
-class Review:
-    """One text with its label.
-
-    `words` are the words and punctuation marks of the text, separated by spaces. `decisive` contains the positions of the words
-    that decide the label: each sentiment word of the verdict, and its negator if there is one ("far from": both words).
-    Replacing all these sentiment words by their opposites changes the label, and so does removing or adding the negators. No
-    other word affects it.
-    """
-
-    text: str
-    label: str
-    words: tuple[str, ...]
-    decisive: tuple[int, ...]
-
-
-class ReviewCorpus(NumberedCorpus):
+class GeneratedReviews(NumberedCorpus):
     """Reviews of films, restaurants, hotels, concerts and phones, which a small grammar generates, accessed by index.
 
     The grammar is in `reviews_grammar`. No two indices give the same text, the same seed gives the same corpus, and each label
@@ -47,6 +29,7 @@ class ReviewCorpus(NumberedCorpus):
     """
 
     name = "review"
+    header = "text\tlabel\n"
 
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
@@ -74,30 +57,9 @@ class ReviewCorpus(NumberedCorpus):
         pattern, rank, label = self._locate(index)
         return pattern.text(rank), label
 
-    def texts(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
+    def texts(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
         """Yield the texts and labels of the reviews from `start` to `stop` − 1."""
-        return map(self.text, range(start, _SIZE if stop is None else stop))
-
-    def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *, progress: bool = True) -> None:
-        """Write a tab-separated file with the columns `text` and `label` and a header.
-
-        The file is written completely or not at all.
-
-        Args:
-            path: File to write, in UTF-8.
-            start: First index.
-            stop: Index after the last one; None for all reviews from `start` on.
-            progress: Whether to show a bar on standard error.
-
-        Raises:
-            DataError: If the file cannot be written.
-            IndexError: If the range is not within the corpus.
-        """
-        indices = self._indices(start, stop)
-        with whole_file(Path(path)) as file:
-            file.write("text\tlabel\n")
-            for chunk in self._chunks(indices, progress=progress):
-                file.write("".join([f"{text}\t{label}\n" for text, label in map(self.text, chunk)]))
+        return map(self.text, range(start, stop))
 
     def _locate(self, index: int) -> tuple[Pattern, int, str]:
         """Return the pattern of a review, its number among that pattern's texts, and its label."""

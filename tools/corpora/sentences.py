@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from regard.demo import complex_sentences, draw, simple_sentences
-from regard.demo.patterns import Pattern
+from tools.corpora import complex_sentences, draw, simple_sentences
+from tools.corpora.patterns import Pattern
 
 PATTERNS: dict[Callable[[Random], Pattern], float] = {
     simple_sentences.statement: 30,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from regard.demo.inflection import (
+from tools.corpora.inflection import (
     ARTICLE,
     CONTRACTIONS,
     MIXED,
@@ -18,9 +18,9 @@ from regard.demo.inflection import (
     Endings,
     german_noun,
 )
-from regard.demo.marks import Words, strip_row
-from regard.demo.nouns import NAMES, Noun
-from regard.demo.words import PLURAL_DETERMINERS, PRONOUNS, REFERENTS, SINGULAR_DETERMINERS, Adjective
+from tools.corpora.marks import Words, strip_row
+from tools.corpora.nouns import NAMES, Noun
+from tools.corpora.words import PLURAL_DETERMINERS, PRONOUNS, REFERENTS, SINGULAR_DETERMINERS, Adjective
 
 _GENDERS = "mfnp"
 

@@ -1,12 +1,9 @@
 """Corpora of 2^bits examples, accessed by an index. A pseudorandom permutation sets the order of the examples."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from pathlib import Path
 from random import Random
 from typing import ClassVar
-
-from regard.text.bars import late_bars
-
-_CHUNK = 20_000
 
 
 class Permutation:
@@ -32,7 +29,7 @@ class Permutation:
         return number ^ number >> self._half
 
 
-class NumberedCorpus:
+class NumberedCorpus(ABC):
     """A corpus of 2^bits examples, accessed by an index that a permutation scrambles.
 
     Args:
@@ -42,6 +39,8 @@ class NumberedCorpus:
 
     name: ClassVar[str]
     """Name of an example in messages: `pair` or `review`."""
+    header: ClassVar[str] = ""
+    """First line of a file with examples, with its line end."""
 
     def __init__(self, bits: int, *, random: Random) -> None:
         self._permutation = Permutation(bits, random=random)
@@ -61,25 +60,12 @@ class NumberedCorpus:
             )
         return self._permutation(index)
 
-    def _indices(self, start: int, stop: int | None) -> range:
-        """Return the indices from `start` to `stop` − 1, or all indices from `start` on if `stop` is None.
+    @abstractmethod
+    def text(self, index: int) -> tuple[str, str]:
+        """Return the two parts of the example with this index: two sentences, or a text and its label."""
 
-        Raises:
-            IndexError: If the range is not within the corpus.
-        """
-        stop = len(self) if stop is None else stop
-        if not 0 <= start <= stop <= len(self):
-            raise IndexError(
-                f"{type(self).__name__}.write: {self.name}s {start} to {stop} were requested; the corpus has {self.name}s 0 to "
-                f"{len(self) - 1}"
-            )
-        return range(start, stop)
-
-    def _chunks(self, indices: range, *, progress: bool) -> Iterator[range]:
-        """Yield the indices in chunks, with a bar on standard error if `progress` is True."""
-        with late_bars(shown=progress) as bars:
-            task = bars.add_task(f"writing built-in {self.name}s", total=len(indices))
-            for first in range(0, len(indices), _CHUNK):
-                chunk = indices[first : first + _CHUNK]
-                yield chunk
-                bars.advance(task, len(chunk))
+    def write(self, path: Path, count: int) -> None:
+        """Write the first `count` examples to a tab-separated file."""
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(self.header)
+            file.writelines("\t".join(self.text(index)) + "\n" for index in range(count))

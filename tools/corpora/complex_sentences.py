@@ -5,9 +5,9 @@ A German comma without an English counterpart has a possible link to the English
 
 from random import Random
 
-from regard.demo import draw, verbs, words
-from regard.demo.draw import Group
-from regard.demo.frames import (
+from tools.corpora import draw, verbs, words
+from tools.corpora.draw import Group
+from tools.corpora.frames import (
     DEED_SHAPES,
     SHORT_SHAPES,
     Choice,
@@ -18,9 +18,9 @@ from regard.demo.frames import (
     infinitive,
     state_clause,
 )
-from regard.demo.patterns import Pattern
-from regard.demo.phrases import Table, anaphor_tables, name_table, pronoun_table, relative_tables, words_table
-from regard.demo.simple_sentences import draw_clause, draw_tense
+from tools.corpora.patterns import Pattern
+from tools.corpora.phrases import Table, anaphor_tables, name_table, pronoun_table, relative_tables, words_table
+from tools.corpora.simple_sentences import draw_clause, draw_tense
 
 _SHORT = Choice(SHORT_SHAPES, adjective=0.15)
 _MIDDLING = Choice(DEED_SHAPES, adjective=0.2)

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import NamedTuple
 
-from regard.demo.inflection import (
+from tools.corpora.inflection import (
     ENGLISH_BE,
     SPECIAL_PRESENT,
     THIRD,
@@ -13,8 +13,8 @@ from regard.demo.inflection import (
     german_past,
     german_present,
 )
-from regard.demo.phrases import Table, build_table
-from regard.demo.verbs import Verb
+from tools.corpora.phrases import Table, build_table
+from tools.corpora.verbs import Verb
 
 # tense → English words before the verb ({s} becomes s in the third person singular), and the German verb that goes with the
 # infinitive: a modal verb, its past, or werden
