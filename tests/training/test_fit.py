@@ -28,7 +28,7 @@ from regard.config import (
 )
 from regard.config.loading import read_config
 from regard.errors import BundleError, ConfigError, DataError, TrainingError
-from regard.training import fit
+from regard.training import fit, resume
 from regard.training.folder import RunFolder
 
 SMALL = RecurrentConfig(embedding_size=12, encoder=EncoderConfig(hidden_size=12), decoder=BahdanauDecoderConfig(hidden_size=12))
@@ -188,6 +188,66 @@ def test_the_best_is_kept_not_the_last(config, change, monkeypatch):
     assert int(best.stem.removeprefix("weights-")) == state["best_step"] == state["step"] * 2 // 3
     kept, saved = torch.load(best, weights_only=True), load_file(Path(config.out, "model.safetensors"))
     assert all(torch.equal(kept[name], saved[name]) for name in saved)
+
+
+def best_by(config, score):
+    """Return the update at which the logs have the highest score, which must not be the first or the last validation."""
+    rows = [row for row in rows_of(config) if row["dev_nll"]]
+    best = max(rows, key=score)
+    assert best not in (rows[0], rows[-1])
+    return int(best["step"])
+
+
+@pytest.mark.parametrize("average_last", [0, 1])
+def test_of_equal_scores_the_lower_loss_is_better(config, change, monkeypatch, capsys, average_last):
+    monkeypatch.setattr("regard.tasks.translation.validation.TranslationScores.monitored", lambda self, name: 0.0)
+    losses = iter([3.0, 1.0, 2.0])
+    monkeypatch.setattr("regard.tasks.translation.validation.mean_nll", lambda *arguments: next(losses))
+    fit(change(config, monitor="bleu", average_last=average_last), model=TinyTranslator)
+    state = last_state(config)["progress"]
+    assert state["best_step"] == best_by(config, lambda row: -float(row["dev_nll"]))
+    assert state["bad_validations"] == 1
+    kept = json.loads(Path(config.out, "signature.json").read_text())["kept"]
+    assert kept == [state["step"] if average_last else state["best_step"]]
+    which = "last" if average_last else "best"
+    ended = f"ended because of training.max_epochs 3; kept the {which} model, after update {kept[0]}\n"
+    assert ended in capsys.readouterr().err
+
+
+def scores_in_turn(monkeypatch, *scores):
+    """Let the validations of a run find these scores."""
+    found = iter(scores)
+    monkeypatch.setattr("regard.tasks.translation.validation.TranslationScores.monitored", lambda self, name: next(found))
+
+
+@pytest.mark.parametrize("average_last", [0, 1, 2])
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_the_best_is_kept_if_patience_ends_the_run(config, change, monkeypatch, capsys, average_last, interrupted):
+    scores_in_turn(monkeypatch, 1.0, 3.0, 2.0, 2.5, 2.9)
+    config = change(config, max_epochs=9, patience=3, average_last=average_last, ema_decay=0.0)
+    if interrupted:
+        train(change(config, max_epochs=4))
+        resume(config.out, overrides={"training.max_epochs": 9}, model=TinyTranslator)
+    else:
+        fit(config, model=TinyTranslator)
+    state, signature = last_state(config)["progress"], json.loads(Path(config.out, "signature.json").read_text())
+    assert state["epoch"] == 5
+    assert signature["kept"] == [state["best_step"]] == [state["step"] * 2 // 5]
+    weights = torch.load(Path(config.out, "checkpoints", f"weights-{state['best_step']:08d}.ckpt"), weights_only=True)
+    saved = load_file(Path(config.out, "model.safetensors"))
+    assert all(torch.equal(weights[name], saved[name]) for name in saved)
+    assert signature["scores"]["loss"] == state["scores"][state["best_step"]]["loss"]
+    ended = f"ended because of training.patience 3; kept the best model, after update {state['best_step']}\n"
+    assert ended in capsys.readouterr().err
+
+
+def test_more_patience_continues_and_averages_again(config, change, monkeypatch):
+    scores_in_turn(monkeypatch, 3.0, 2.0, 1.0)
+    train(change(config, max_epochs=9, patience=1, average_last=2, ema_decay=0.0))
+    assert json.loads(Path(config.out, "signature.json").read_text())["kept"] == [last_state(config)["progress"]["best_step"]]
+    resume(config.out, overrides={"training.patience": 0, "training.max_epochs": 3}, model=TinyTranslator, progress=False)
+    step = last_state(config)["progress"]["step"]
+    assert json.loads(Path(config.out, "signature.json").read_text())["kept"] == [step * 2 // 3, step]
 
 
 def test_a_folder_that_holds_a_run_is_not_touched_unless_asked(config, change):

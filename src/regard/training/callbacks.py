@@ -99,7 +99,7 @@ class Validation(Callback):
             scores = self._scores(self._validator)
             value = scores.monitored(run.config.training.monitor)
         better = run.record_validation(value, scores.to_dict() if scores else {})
-        if run.progress.step in run.final_steps():
+        if run.progress.step in run.progress.scores:
             run.folder.save_weights(run.progress.step, weights_of(run.model))
         if better:
             self._save_bundle(scores.to_dict() if scores else {})

@@ -64,7 +64,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
 
     The held-out part of a fold also selects the fold's best checkpoint, and the temperature of a classifier's probabilities,
     which makes scores slightly too high. To use no held-out examples for the checkpoint, set `training.average_last` to 1 or
-    more.
+    more, and `training.patience` to 0.
 
     Args:
         config: Configuration of the run.

@@ -5,7 +5,7 @@
     checkpoints/start.ckpt            the trained model that the run started from, if there is one
     checkpoints/last.ckpt             all data for an exact resume
     checkpoints/previous.ckpt         the previous checkpoint, in case the last one is damaged
-    checkpoints/weights-00001200.ckpt weights of a validation that the final model may use: the best, or one of the last n
+    checkpoints/weights-00001200.ckpt weights of a validation that the final model may use: the best, and the last n
     checkpoints/lock                  exists while a process writes here, and names the process
     checkpoints/replacing             exists while another run replaces this one
     logs/                             metrics.csv, and TensorBoard's files

@@ -41,8 +41,8 @@ def idle_without_dev(config: RunConfig) -> list[str]:
 
 
 def describe_end(run: Run, scores: dict[str, Any]) -> str:
-    """Describe how much was trained, how fast, and which model was kept."""
-    progress = run.progress
+    """Describe how much was trained, how fast, why the run ended, and which model was kept."""
+    progress, steps = run.progress, run.final_steps()
     epochs = progress.step / run.epoch_steps
     speed = progress.count / progress.seconds if progress.seconds else 0.0
     lines = [
@@ -50,14 +50,16 @@ def describe_end(run: Run, scores: dict[str, Any]) -> str:
         f"{_seconds(progress.seconds)} s, "
         f"validation and writing {_seconds(progress.validation_seconds)} s more; {speed:,.0f} {run.task.unit}/s"
     ]
-    kept = ""
-    if scores:
-        mean = f"the mean of the last {len(run.final_steps())} validations' weights"
-        what = mean if len(run.final_steps()) > 1 else f"the model after update {run.final_steps()[0]:,}"
-        kept = f"kept {what}; on dev: "
+    what = "the best model, after update" if scores and steps == [progress.best_step] else "the last model, after update"
+    if len(steps) > 1:
+        what = f"the mean of the last {len(steps)} validations' weights, after updates"
+    # If there is no reason in this process, another one has reached the time limit by its own clock.
+    reasons = run.limits_reached() or [f"training.max_minutes {run.config.training.max_minutes:,g}"]
+    lines.append(f"ended because of {' and '.join(reasons)}; kept {what} {', '.join(f'{step:,}' for step in steps)}")
+    on_dev = "on dev: " if scores else ""
     scores = scores or dict(run.task.estimated)
     if scores:
-        lines.append(kept + run.task.describe_scores(scores))
+        lines.append(on_dev + run.task.describe_scores(scores))
         if warning := run.task.warn(scores):
             lines.append(warning)
     else:

@@ -169,14 +169,15 @@ class Run:
         """Record a validation of the current weights.
 
         Args:
-            value: The monitored score; higher is better.
+            value: The monitored score; higher is better. Of equal values, the one with the lower loss is better.
             scores: All scores of the validation.
 
         Returns:
             Whether it is the best validation so far.
         """
         progress, training = self.progress, self.config.training
-        better = progress.best is None or value > progress.best
+        found, best = (-each.get("loss", 0.0) for each in (scores, progress.scores.get(progress.best_step, {})))
+        better = progress.best is None or (value, found) > (progress.best, best)
         if better:
             progress.best, progress.best_step = value, progress.step
         progress.bad_validations = 0 if better else progress.bad_validations + 1
@@ -185,9 +186,8 @@ class Run:
         progress.validation_due = False
         if training.average_last:
             progress.last_steps = [*progress.last_steps, progress.step][-training.average_last :]
-        progress.scores = {step: found for step, found in progress.scores.items() if step in self.final_steps()}
-        if progress.step in self.final_steps():
-            progress.scores[progress.step] = scores
+        kept = {*progress.last_steps, progress.best_step}  # patience may still end the run, even if it is set later
+        progress.scores = {step: own for step, own in {**progress.scores, progress.step: scores}.items() if step in kept}
         if isinstance(training.schedule, PlateauConfig):
             self.plateau.update(training.schedule, better, training.learning_rate)
         if training.patience and progress.bad_validations >= training.patience:
@@ -195,8 +195,12 @@ class Run:
         return better
 
     def final_steps(self) -> list[int]:
-        """Return the updates of the validations whose weights form the final model."""
-        return self.progress.last_steps if self.config.training.average_last else [self.progress.best_step]
+        """Return the updates of the validations whose weights form the final model: the best if patience has ended the run."""
+        progress, training = self.progress, self.config.training
+        no_better = 0 < training.patience <= progress.bad_validations
+        if training.average_last and not (no_better and progress.best_step in progress.scores):
+            return progress.last_steps
+        return [progress.best_step]
 
     def state_dict(self) -> dict[str, Any]:
         """Return all data for an exact resume, as tensors and plain values.
