@@ -7,6 +7,7 @@ import pytest
 
 from regard.config import DecodingConfig
 from regard.errors import DataError, RequestError
+from regard.evaluation.edits import edit_distance
 from regard.evaluation.labelled import evaluate_labels
 from regard.evaluation.words import build_metrics, evaluate_language, evaluate_translations
 from regard.text.labelled.labels import Labels
@@ -19,7 +20,7 @@ def test_translations_against_references():
         references,
         log_probability=-12.0,
         num_tokens=8,
-        metrics=build_metrics(tokenised=True, lowercase=False),
+        metrics=build_metrics("none", lowercase=False),
         decoding=DecodingConfig(beam_size=3),
     )
     # By hand: of n-grams of 1 to 4 words match 7 of 8, 4 of 6, 2 of 4, 1 of 3; 8 words for 9.
@@ -31,9 +32,63 @@ def test_translations_against_references():
     assert "beam 3" in found.render()
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "edits"),
+    [
+        ("kitten", "sitting", 3),
+        ("", "abc", 3),
+        ("abc", "", 3),
+        ("ab", "ba", 2),
+        ("flaw", "lawn", 2),
+        ("a", "a", 0),
+        ("", "", 0),
+    ],
+)
+def test_edit_distance(first, second, edits):
+    assert edit_distance(first, second) == edit_distance(second, first) == edits
+
+
+@pytest.mark.parametrize(
+    ("translations", "references", "exact", "characters", "words"),
+    [
+        (["K AE T", "D AO G  Z"], ["K AA T", "D AO G Z"], 1 / 2, 1 / 14, 1 / 7),  # phonemes
+        (["cats", "dog"], ["cat", "dog"], 1 / 2, 1 / 6, 1 / 2),
+        (["Cats"], ["cats"], 1.0, 0.0, 0.0),  # the model writes in lower case
+    ],
+)
+def test_exact_match_and_error_rates(translations, references, exact, characters, words):
+    found = evaluate_translations(
+        translations,
+        references,
+        log_probability=-1.0,
+        num_tokens=1,
+        metrics=build_metrics("13a", lowercase=translations == ["Cats"]),
+        decoding=DecodingConfig(),
+    )
+    rates = (found.exact_match, found.character_error_rate, found.word_error_rate)
+    assert rates == pytest.approx((exact, characters, words))
+    assert f"exact      {exact:.2%}" in found.render()
+    assert f"{characters:.2%} of characters, {words:.2%} of words" in found.render()
+
+
+@pytest.mark.parametrize(
+    ("translations", "warns"), [(["cats", "dogs"], True), (["xyz", "q"], False), (["a b c d", "x"], False)]
+)
+def test_a_bleu_of_zero_is_explained(translations, warns):
+    found = evaluate_translations(
+        translations,
+        ["cats" if warns else "a b c d", "dog"],
+        log_probability=-1.0,
+        num_tokens=1,
+        metrics=build_metrics("13a", lowercase=False),
+        decoding=DecodingConfig(),
+    )
+    assert ("warning: BLEU is 0 although chrF is " in found.render()) == warns == (found.bleu == 0 < found.chrf)
+
+
 def test_case_is_ignored_where_the_model_writes_in_lower_case():
     for lowercase, score in ((True, 100.0), (False, 0.0)):
-        bleu, _ = build_metrics(tokenised=False, lowercase=lowercase)
+        bleu, _ = build_metrics("13a", lowercase=lowercase)
         assert bleu.corpus_score(["the cat sat there"], [["THE CAT SAT THERE"]]).score == pytest.approx(score, abs=1e-6)
 
 
@@ -66,7 +121,7 @@ def test_a_language_model():
 
 
 def test_nothing_to_evaluate():
-    metrics = build_metrics(tokenised=True, lowercase=False)
+    metrics = build_metrics("none", lowercase=False)
     given = {"log_probability": -1.0, "num_tokens": 1, "metrics": metrics, "decoding": DecodingConfig()}
     with pytest.raises(
         RequestError, match=r"^evaluate: got 2 translations and 1 references, expected the same number, at least one$"

@@ -209,8 +209,8 @@ def test_of_equal_scores_the_lower_loss_is_better(config, change, monkeypatch, c
     assert state["bad_validations"] == 1
     kept = json.loads(Path(config.out, "signature.json").read_text())["kept"]
     assert kept == [state["step"] if average_last else state["best_step"]]
-    which = "last" if average_last else "best"
-    ended = f"ended because of training.max_epochs 3; kept the {which} model, after update {kept[0]}\n"
+    which = "last model" if average_last else "best model by bleu"
+    ended = f"ended because of training.max_epochs 3; kept the {which}, after update {kept[0]}\n"
     assert ended in capsys.readouterr().err
 
 
@@ -237,7 +237,7 @@ def test_the_best_is_kept_if_patience_ends_the_run(config, change, monkeypatch, 
     saved = load_file(Path(config.out, "model.safetensors"))
     assert all(torch.equal(weights[name], saved[name]) for name in saved)
     assert signature["scores"]["loss"] == state["scores"][state["best_step"]]["loss"]
-    ended = f"ended because of training.patience 3; kept the best model, after update {state['best_step']}\n"
+    ended = f"ended because of training.patience 3; kept the best model by bleu, after update {state['best_step']}\n"
     assert ended in capsys.readouterr().err
 
 
@@ -302,9 +302,24 @@ def test_nothing_is_left_when_the_data_are_bad(config, tmp_path, wrong):
 
 def test_monitor_needs_what_it_looks_at(config, change):
     with pytest.raises(ConfigError, match=r"training.monitor is 'bleu', but training.validation_pairs is 0, so no pair"):
-        train(change(config, validation_pairs=0))
-    train(change(config, validation_pairs=0, monitor="loss", max_steps=1))
+        train(change(config, validation_pairs=0, monitor="bleu"))
+    translator = train(change(config, validation_pairs=0, max_steps=1))
+    assert translator.config.training.monitor == "loss"
     assert rows_of(config)[-1]["bleu"] == "0.0"
+
+
+@pytest.mark.parametrize(("words", "monitor"), [(5, "bleu"), (1, "chrf")])
+def test_the_monitor_suits_the_targets(config, change, tmp_path, words, monitor):
+    path = tmp_path / "pairs.tsv"
+    stems = [first + second for first in "abcdefgh" for second in "klmnopqr"]
+    path.write_text("".join(f"{stem}\t{' '.join([stem + 's'] * words)}\n" for stem in stems))
+    config = replace(config, data=replace(config.data, train=(str(path),), header="no"))
+    translator = train(change(config, max_steps=1))
+    assert translator.config.training.monitor == monitor
+    assert read_config(Path(config.out, "checkpoints", "config.yaml")).training.monitor == monitor
+    config = change(replace(config, overwrite=True), max_steps=1, monitor="exact_match")
+    assert train(config).config.training.monitor == "exact_match"
+    assert rows_of(config)[-1]["exact_match"] == "0.0"
 
 
 class Overflowing(TinyTranslator):

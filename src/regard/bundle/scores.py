@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "macro_f1": "macro F1", "accuracy_sd": "standard deviation of accuracy"}
-_SEARCHED = ("bleu", "chrf")
-_FIRST = ("loss", "perplexity", "bleu", "chrf", "accuracy", "macro_f1")
+_SEARCHED = ("bleu", "chrf", "exact_match")
+_FIRST = ("loss", "perplexity", "bleu", "chrf", "exact_match", "accuracy", "macro_f1")
 _NOT_RECORDED = "search not recorded"
 
 
@@ -23,8 +23,8 @@ def score_rows(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, value in ((name, scores[name]) for name in names):
         if name == "decoding":
             continue
-        shown = f"{_NAMES.get(name, str(name))} ({how})" if name in _SEARCHED else _NAMES.get(name, str(name).replace("_", " "))
-        rows.append((shown, _show(value)))
+        shown = _NAMES.get(name, str(name).replace("_", " "))
+        rows.append((f"{shown} ({how})" if name in _SEARCHED else shown, _show(value)))
     return rows
 
 

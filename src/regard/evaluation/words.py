@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.config import DecodingConfig
 from regard.config.training import SearchPrecision
 from regard.errors import RequestError
+from regard.evaluation.edits import error_rate
 from regard.plurals import counted
 
 if TYPE_CHECKING:
@@ -102,8 +103,18 @@ class Evaluation:
     """chrF of the model's translations, from 0 to 100."""
     length_ratio: float
     """Number of words in the translations divided by the number of words in the references, as BLEU counts words."""
+    exact_match: float
+    """Share of translations that equal their references, from 0 to 1."""
+    character_error_rate: float
+    """Number of edits (insertions, deletions, substitutions of a character) that turn the translations into the references,
+    divided by the number of characters in the references.
+    """
+    word_error_rate: float
+    """The same for words, as BLEU counts words, such as phonemes that are separated by spaces."""
     bleu_signature: str
-    """sacrebleu's signature of BLEU, which describes how the score was computed; quote it with the score."""
+    """sacrebleu's signature of BLEU, which describes how the score was computed; quote it with the score. `tok:` names the
+    tokenisation: `13a` for text with spaces, `zh` or `char` where words have no spaces between them.
+    """
     chrf_signature: str
     pairs: int
     beam_size: int
@@ -125,20 +136,34 @@ class Evaluation:
             precision=self.precision,
         ).describe()
         beam = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
+        warning = warn_of_zero(self.bleu, self.chrf)
         return (
             f"{counted(self.pairs, 'pair')}, {search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
             f"BLEU       {self.bleu:.2f}   ({beam}; {self.bleu_signature})\n"
             f"chrF       {self.chrf:.2f}   ({beam}; {self.chrf_signature})\n"
+            f"exact      {self.exact_match:.2%}   ({beam}; translations that equal their references)\n"
+            f"errors     {self.character_error_rate:.2%} of characters, {self.word_error_rate:.2%} of words   ({beam})\n"
             f"length     {self.length_ratio:.3f}   (words in the translations / words in the references)"
-        )
+        ) + (f"\n{warning}" if warning else "")
 
 
-def build_metrics(*, tokenised: bool, lowercase: bool) -> "tuple[BLEU, CHRF]":
+def warn_of_zero(bleu: float, chrf: float) -> str:
+    """Return a warning if BLEU is 0 although the translations share characters with the references; else an empty text."""
+    if bleu > 0 or chrf <= 0:
+        return ""
+    return (
+        f"warning: BLEU is 0 although chrF is {chrf:.1f}, because BLEU compares sequences of up to four words; compare models "
+        "by chrF, the loss, exact match or error rates"
+    )
+
+
+def build_metrics(tokenisation: str, *, lowercase: bool) -> "tuple[BLEU, CHRF]":
     """Build sacrebleu's BLEU and chrF.
 
     Args:
-        tokenised: Whether the texts are already tokenised; if not, BLEU splits them with its standard tokeniser, `13a`.
+        tokenisation: How BLEU splits texts into words: a name of sacrebleu, such as `13a`, or `none` if they are tokenised.
+            `ja-mecab` becomes `char`, and `ko-mecab` becomes `13a`, if the packages that they need are not installed.
         lowercase: Whether to ignore case, for a model with lower-case output.
 
     Reference:
@@ -147,7 +172,21 @@ def build_metrics(*, tokenised: bool, lowercase: bool) -> "tuple[BLEU, CHRF]":
     from sacrebleu.metrics import BLEU, CHRF
 
     # `force` only silences a warning about text that looks tokenised.
-    return BLEU(tokenize="none" if tokenised else "13a", lowercase=lowercase, force=True), CHRF(lowercase=lowercase)
+    try:
+        bleu = BLEU(tokenize=tokenisation, lowercase=lowercase, force=True)
+    except (ImportError, RuntimeError):  # MeCab or its dictionary is not installed
+        bleu = BLEU(tokenize={"ja-mecab": "char", "ko-mecab": "13a"}[tokenisation], lowercase=lowercase, force=True)
+    return bleu, CHRF(lowercase=lowercase)
+
+
+def exact_match(translations: Sequence[str], references: Sequence[str], *, lowercase: bool) -> float:
+    """Return the share of translations that equal their references, apart from the number of spaces."""
+    found, expected = (_normalise(texts, lowercase=lowercase) for texts in (translations, references))
+    return sum(map(str.__eq__, found, expected)) / max(len(found), 1)
+
+
+def _normalise(texts: Sequence[str], *, lowercase: bool) -> list[str]:
+    return [" ".join((text.lower() if lowercase else text).split()) for text in texts]
 
 
 def evaluate_translations(
@@ -178,6 +217,8 @@ def evaluate_translations(
             "expected the same number, at least one"
         )
     bleu, chrf = metrics
+    both = [_normalise(texts, lowercase=bleu.lowercase) for texts in (translations, references)]
+    words = [[bleu.tokenizer(text).split() for text in texts] for texts in both]
     bleu_score = bleu.corpus_score(list(translations), [list(references)])
     loss = -log_probability / num_tokens
     return Evaluation(
@@ -186,6 +227,9 @@ def evaluate_translations(
         bleu=bleu_score.score,
         chrf=chrf.corpus_score(list(translations), [list(references)]).score,
         length_ratio=bleu_score.sys_len / max(bleu_score.ref_len, 1),
+        exact_match=exact_match(*both, lowercase=False),
+        character_error_rate=error_rate(*both),
+        word_error_rate=error_rate(*words),
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
         pairs=len(translations),

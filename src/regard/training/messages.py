@@ -50,7 +50,8 @@ def describe_end(run: Run, scores: dict[str, Any]) -> str:
         f"{_seconds(progress.seconds)} s, "
         f"validation and writing {_seconds(progress.validation_seconds)} s more; {speed:,.0f} {run.task.unit}/s"
     ]
-    what = "the best model, after update" if scores and steps == [progress.best_step] else "the last model, after update"
+    which = f"best model by {run.config.training.monitor}" if scores and steps == [progress.best_step] else "last model"
+    what = f"the {which}, after update"
     if len(steps) > 1:
         what = f"the mean of the last {len(steps)} validations' weights, after updates"
     # If there is no reason in this process, another one has reached the time limit by its own clock.

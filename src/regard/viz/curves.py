@@ -29,6 +29,7 @@ LABELS = {
     "loss": "loss (nats)",
     "bleu": "BLEU of dev (greedy)",
     "chrf": "chrF of dev (greedy)",
+    "exact_match": "exact match of dev (greedy)",
     "accuracy": "accuracy of dev",
     "macro_f1": "macro F1 of dev",
     "learning_rate": "learning rate",
@@ -36,8 +37,8 @@ LABELS = {
     "train_perplexity": "perplexity of training",
     "dev_perplexity": "perplexity of dev",
 }
-"""Titles of the panels by column; other columns have their names as titles. Runs log BLEU and chrF of greedy search."""
-_PERCENT = frozenset(("accuracy", "gold_probability"))
+"""Titles of the panels by column; other columns have their names as titles. Translations are those of greedy search."""
+_PERCENT = frozenset(("accuracy", "exact_match", "gold_probability"))
 _LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity", *LOSSES))
 _NOT_A_SCORE = frozenset(
     ("step", "epoch", "learning_rate", "seconds", "gold_probability", "train_perplexity", "dev_perplexity", *LOSSES)

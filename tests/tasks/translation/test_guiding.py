@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sacrebleu import BLEU
 from sacrebleu import sentence_bleu as library_bleu
 from sacrebleu import sentence_chrf as library_chrf
 
@@ -103,6 +104,12 @@ def test_utilities_are_those_of_the_library():
     for ours, library in ((sentence_chrf, library_chrf), (sentence_bleu, library_bleu)):
         wanted = [[library(one, [other]).score for other in TEXTS] for one in TEXTS]
         np.testing.assert_allclose(ours(TEXTS), wanted, atol=1e-4)
+
+
+def test_bleu_of_texts_without_spaces_compares_characters():
+    texts = ["我们买了书", "我们买了笔", "一二三四五"]
+    gains = expected_utilities(texts, "bleu", tokenize=BLEU(tokenize="zh").tokenizer)
+    assert gains[0] == gains[1] > gains[2]
 
 
 def test_minimum_risk_chooses_what_most_agree_on(echo):

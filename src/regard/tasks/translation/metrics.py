@@ -1,7 +1,9 @@
 """The metrics of translators, the same in validation, evaluation and comparison."""
 
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from regard.evaluation.words import build_metrics
 from regard.text.tokenizers.resolve import SAMPLE_SIZE, is_tokenised
@@ -10,17 +12,48 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF
 
+_SCRIPTS = {
+    "CJK": "zh",
+    "IDEOGRAPHIC": "zh",
+    "HIRAGANA": "ja-mecab",
+    "KATAKANA": "ja-mecab",
+    "HANGUL": "ko-mecab",
+} | dict.fromkeys(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI", "NEW TAI", "YI"), "char")
+"""sacrebleu's tokenisation for scripts in which `13a` finds no words, by the beginning of the Unicode names of letters."""
+
 
 def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLEU, CHRF]":
     """Build BLEU and chrF with the options that suit the references and the target tokenizer.
 
-    Tokenised text stays unchanged; other text is tokenised with WMT's `13a`. Case is ignored for a model with lower-case
-    output.
+    Tokenised text stays unchanged; other text is tokenised by the rules for the script of most of its letters. Case is ignored
+    for a model with lower-case output.
 
     Args:
         target: Tokenizer of the translations. With kind `whitespace`, all text counts as tokenised.
-        references: References. The first few thousand show whether they are tokenised.
+        references: References. The first few thousand show whether they are tokenised, and their script.
     """
+    references = references[:SAMPLE_SIZE]
     keeps_spaces = bool(target.scheme.space)  # other tokenizers attach punctuation by their own rules
-    tokenised = target.kind == "whitespace" or (keeps_spaces and is_tokenised(references[:SAMPLE_SIZE]))
-    return build_metrics(tokenised=tokenised, lowercase=target.lowercase)
+    tokenised = target.kind == "whitespace" or (keeps_spaces and is_tokenised(references))
+    return build_metrics("none" if tokenised else _tokenisation(references), lowercase=target.lowercase)
+
+
+def suitable_monitor(target: Tokenizer, references: Sequence[str]) -> Literal["bleu", "chrf"]:
+    """Return the score that can tell models apart: BLEU, or chrF if most references have fewer words than BLEU compares, 4."""
+    tokenize = suitable_metrics(target, references)[0].tokenizer
+    short = sum(len(tokenize(text).split()) < 4 for text in references)
+    return "chrf" if 2 * short > len(references) else "bleu"
+
+
+def _tokenisation(references: Sequence[str]) -> str:
+    """Return the name of the tokenisation for the script of most letters in the references."""
+    counts = Counter[str]()
+    for letter, count in Counter("".join(references)).items():
+        if letter.isalpha():
+            name = unicodedata.name(letter, "").removeprefix("HALFWIDTH ")
+            counts[next((kind for script, kind in _SCRIPTS.items() if name.startswith(script)), "13a")] += count
+    if 2 * counts["13a"] >= counts.total():
+        return "13a"
+    if 10 * counts["ja-mecab"] >= counts.total():  # most Japanese text has more kana, and Chinese text has almost none
+        return "ja-mecab"
+    return max(counts, key=lambda kind: (counts[kind], kind))

@@ -1,7 +1,7 @@
 """Minimum Bayes risk: choose the translation that is most similar to all others."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,15 +12,18 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 Utility = Literal["chrf", "bleu"]
 _CHARACTERS, _WORDS, _BETA = 6, 4, 2
+_13A = Tokenizer13a()
 
 
-def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized: bool = False) -> Float[np.ndarray, " N"]:
+def expected_utilities(
+    candidates: Sequence[str], utility: Utility, *, tokenize: Callable[[str], str] = _13A
+) -> Float[np.ndarray, " N"]:
     """Compute the expected utility of each of N candidates, its mean similarity to all: (1/N) Σ_j u(candidate_i, candidate_j).
 
     Args:
         candidates: Translations of one source. Each is compared with all of them as references; duplicates count several times.
         utility: `chrf` (Popović 2015; β = 2, up to 6 characters) or `bleu` (smoothed, of a sentence), both as in sacrebleu.
-        tokenized: If True, BLEU splits words at spaces; otherwise, it uses WMT's rules `13a`.
+        tokenize: Function that puts spaces between the words of a text, for BLEU; by default, WMT's rules `13a`.
 
     Returns:
         Values from 0 to 100.
@@ -30,7 +33,7 @@ def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized
     """
     counts = Counter(candidates)
     texts = list(counts)
-    gains = sentence_chrf(texts) if utility == "chrf" else sentence_bleu(texts, tokenized=tokenized)
+    gains = sentence_chrf(texts) if utility == "chrf" else sentence_bleu(texts, tokenize)
     means = gains @ np.array([counts[text] for text in texts]) / len(candidates)
     of = dict(zip(texts, means, strict=True))
     return np.array([of[text] for text in candidates])
@@ -55,10 +58,9 @@ def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
     return np.divide(100 * (1 + _BETA**2) * precision * recall, below, where=below > 0, out=np.zeros_like(below))
 
 
-def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.ndarray, "N N"]:
+def sentence_bleu(texts: Sequence[str], tokenize: Callable[[str], str] = _13A) -> Float[np.ndarray, "N N"]:
     """Return BLEU of each text (rows) against each text (columns), equal to `sacrebleu.sentence_bleu`."""
-    cut = Tokenizer13a()
-    words = [(text if tokenized else cut(text.rstrip())).split() for text in texts]
+    words = [tokenize(text.rstrip()).split() for text in texts]
     found = [_matches([extract_word_ngrams(own, order) for own in words]) for order in range(1, _WORDS + 1)]
     scores = np.zeros((len(texts), len(texts)))
     for one, other in np.ndindex(*scores.shape):

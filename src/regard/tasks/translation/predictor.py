@@ -401,8 +401,9 @@ class Translator:
         from regard.tasks.translation.minimum_risk import expected_utilities
 
         candidates = [translation, *translation.alternatives]
-        tokenized = self._tokenizers[1].kind == "whitespace"
-        gains = expected_utilities([one.text for one in candidates], utility, tokenized=tokenized)
+        texts = [one.text for one in candidates]
+        bleu, _ = suitable_metrics(self._tokenizers[1], texts)
+        gains = expected_utilities(texts, utility, tokenize=bleu.tokenizer)
         order = [candidates[place] for place in np.argsort(-gains, kind="stable")]
         return replace(order[0], alternatives=[replace(one, alternatives=[]) for one in order[1:]])
 

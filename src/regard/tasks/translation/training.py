@@ -12,13 +12,15 @@ from regard.attention.base import Attention
 from regard.config import RecurrentConfig
 from regard.config.checks import check_config
 from regard.errors import ConfigError
+from regard.evaluation.words import warn_of_zero
 from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Start, Trainable, Training
 from regard.tasks.distillation import TaughtWords, load_teachers, teach
 from regard.tasks.objective import draw_gold, objective, own_model
 from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat
-from regard.tasks.translation.config import TranslationConfig
+from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
+from regard.tasks.translation.metrics import suitable_monitor
 from regard.tasks.translation.validation import TranslationValidator
 from regard.text.batching import Batch, BucketBatchSampler
 from regard.text.pairs.gold import add_gold_alignments
@@ -49,6 +51,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         "dev_perplexity",
         "bleu",
         "chrf",
+        "exact_match",
     )
     data: PreparedData
 
@@ -129,10 +132,15 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         self._attention_loss = (state["attention_loss"], state["attention_loss_words"]) if state else None
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Describe the loss, and BLEU and chrF if they were computed."""
+        """Describe the loss, and BLEU, chrF and exact match if they were computed."""
         how = scores["decoding"]
         bleu = f", BLEU {scores['bleu']:.1f} ({how}), chrF {scores['chrf']:.1f} ({how})" if scores["translated_pairs"] else ""
-        return f"loss {scores['loss']:.3f}{bleu}"
+        exact = f", exact {scores['exact_match']:.1%}" if bleu and "exact_match" in scores else ""
+        return f"loss {scores['loss']:.3f}{bleu}{exact}"
+
+    def warn(self, scores: dict[str, Any]) -> str:
+        """Return a warning if BLEU can't compare models on these pairs; else an empty text."""
+        return warn_of_zero(scores["bleu"], scores["chrf"])
 
     def bundle(self, signature: dict[str, Any]) -> TranslationBundle:
         """Return the model, tokenizers, settings and report."""
@@ -166,7 +174,7 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
                 f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the "
                 f"decoder's queries and the encoder's keys: {sizes}"
             )
-        if training.monitor != "loss" and not training.validation_pairs:
+        if training.monitor not in ("auto", "loss") and not training.validation_pairs:
             raise ConfigError(
                 f"training.monitor is '{training.monitor}', but training.validation_pairs is 0, so no pair is scored; increase "
                 "training.validation_pairs, or set training.monitor to 'loss'"
@@ -195,7 +203,8 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
         if config.data.alignments:
             data = add_gold_alignments(data, config.data)
-        config = replace(config, tokenizers=data.tokenizers)
+        monitor = _monitor(config.training, data)
+        config = replace(config, tokenizers=data.tokenizers, training=replace(config.training, monitor=monitor))
         seed_step(config.seed, 0)
         tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)
         built = _build_model(config, tokenizers, model, attention)
@@ -208,6 +217,16 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         if teachers:
             teach(task, teachers, data.train.target_lengths, progress=progress)
         return task
+
+
+def _monitor(training: TranslationTrainingConfig, data: PreparedData) -> Any:
+    """Return `training.monitor`, or what `auto` stands for if there are dev pairs."""
+    if training.monitor != "auto" or not len(data.dev):
+        return training.monitor
+    if not training.validation_pairs:
+        return "loss"
+    some = np.arange(0, len(data.dev), -(-len(data.dev) // training.validation_pairs))
+    return suitable_monitor(data.target_tokenizer, data.dev.texts(some)[1])
 
 
 def _build_model(

@@ -8,6 +8,7 @@ import numpy as np
 
 from regard.config import DecodingConfig
 from regard.decoding.search import search
+from regard.evaluation.words import exact_match
 from regard.machine import Machine
 from regard.models.seq2seq import Seq2Seq
 from regard.plurals import counted
@@ -42,13 +43,15 @@ class TranslationScores(LikelihoodScores):
     """BLEU of greedy translations, from 0 to 100."""
     chrf: float
     """chrF of greedy translations, from 0 to 100."""
+    exact_match: float
+    """Share of greedy translations that equal their references, from 0 to 1."""
     bleu_signature: str
     """sacrebleu's signature of `bleu`, which describes how the score was computed; empty if nothing was translated."""
     chrf_signature: str
     num_pairs: int
     """Number of pairs over which `nll` was computed."""
     num_translated: int
-    """Number of pairs that were translated for `bleu` and `chrf`."""
+    """Number of pairs that were translated for `bleu`, `chrf` and `exact_match`."""
     samples: tuple[Sample, ...] = ()
 
     def to_dict(self) -> dict[str, float | int | str]:
@@ -58,6 +61,7 @@ class TranslationScores(LikelihoodScores):
             "perplexity": self.perplexity,
             "bleu": self.bleu,
             "chrf": self.chrf,
+            "exact_match": self.exact_match,
             "bleu_signature": self.bleu_signature,
             "chrf_signature": self.chrf_signature,
             "pairs": self.num_pairs,
@@ -67,14 +71,15 @@ class TranslationScores(LikelihoodScores):
 
     def to_row(self) -> dict[str, float]:
         """Return the columns of the logs."""
-        return {"dev_nll": self.nll, "dev_perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
+        likelihood = {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
+        return likelihood | {"bleu": self.bleu, "chrf": self.chrf, "exact_match": self.exact_match}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
         """Return a line with the scores, and lines with a few translations."""
         head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
         lines = []
         if self.num_translated:
-            head += f", BLEU {self.bleu:.1f} ({_DECODING}), chrF {self.chrf:.1f} ({_DECODING})"
+            head += f", BLEU {self.bleu:.1f} ({_DECODING}), chrF {self.chrf:.1f} ({_DECODING}), exact {self.exact_match:.1%}"
             if first:
                 how = f"BLEU {self.bleu_signature}, chrF {self.chrf_signature}"
                 lines.append(f"  signatures for {counted(self.num_translated, 'pair')}: {how}")
@@ -153,6 +158,7 @@ class TranslationValidator(Validator[Seq2Seq]):
             nll=nll,
             bleu=bleu.score if bleu else 0.0,
             chrf=chrf.score if chrf else 0.0,
+            exact_match=exact_match(predictions, references[: len(predictions)], lowercase=self._bleu.lowercase),
             bleu_signature=str(self._bleu.get_signature()) if bleu else "",
             chrf_signature=str(self._chrf.get_signature()) if chrf else "",
             num_pairs=len(self._corpus),
