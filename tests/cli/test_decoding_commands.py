@@ -8,6 +8,7 @@ import torch
 import regard
 from regard.bundle import save_bundle
 from regard.cli.main import main
+from regard.config import DecodingConfig
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
@@ -185,6 +186,22 @@ def test_restrictions_out_of_range(models, capsys, options, message):
     assert message in capsys.readouterr().err
 
 
+def test_log_probabilities_are_printed_and_not_scores(models, capsys):
+    """A length reward makes scores positive; log probabilities are not."""
+    best = ["--length-penalty", "0", "--length-reward", "9", "--beam", "4", "--n-best", "4"]
+    lines = run(capsys, models[0], TEXTS[0], *best)
+    [found] = [json.loads(line) for line in run(capsys, models[0], TEXTS[0], *best, "--json")]
+    assert [float(line.split("\t")[1]) for line in lines] == pytest.approx(
+        [one["log_probability"] for one in found["n_best"]], abs=1e-4
+    )
+    assert all(float(line.split("\t")[1]) <= 0 for line in lines)
+    assert all(one["score"] > 0 for one in found["n_best"])
+    assert DecodingConfig(length_penalty=0, length_reward=0.5).formula() == "log p + 0.5 · tokens"
+    assert DecodingConfig(length_reward=0.5).formula() == "(log p + 0.5 · tokens) / ((5 + tokens) / 6)^1"
+    assert DecodingConfig(length_penalty=0).formula() == "log p"
+    assert DecodingConfig(length_penalty=0.6).formula() == "log p / ((5 + tokens) / 6)^0.6"
+
+
 def test_score(models, capsys, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{a}\t{b}\n" for a, b in [(TEXTS[0], TARGETS[0]), ("", "x"), (TEXTS[1], TARGETS[1])]), "utf-8")
@@ -195,12 +212,12 @@ def test_score(models, capsys, tmp_path):
     assert lines[1] == ""
     truth = regard.load(models[0], device="cpu").force(TEXTS[:2], TARGETS[:2])
     for line, one, tokens in zip((lines[0], lines[2]), truth, (6, 7), strict=True):
-        score, log_probability, count = line.split("\t")
-        assert float(score) == pytest.approx(one.score, abs=1e-5)
+        log_probability, count = line.split("\t")
         assert float(log_probability) == pytest.approx(one.log_probability, abs=1e-5)
         assert int(count) == tokens
     total = sum(one.log_probability for one in truth)
     assert f"2 pairs, 13 tokens: log p {total:.4f}, perplexity {2.718281828459045 ** (-total / 13):.4f}" in err
+    assert "score in --json: log p / ((5 + tokens) / 6)^1\n" in err
     assert main(["score", models[0], str(pairs), "--json", "--ensemble", models[0]]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["line"], one["target"], one["tokens"]) for one in found] == [(1, TARGETS[0], 6), (3, TARGETS[1], 7)]

@@ -26,11 +26,11 @@ def models():
 
 
 def test_results_are_one_short_line():
-    assert repr(Translation("hi .", "hallo .", -1.25, -2.5)) == "Translation('hi .' → 'hallo .', score -1.25)"
+    assert repr(Translation("hi .", "hallo .", -1.25, -2.5)) == "Translation('hi .' → 'hallo .', log p -2.50)"
     long = Translation("word " * 100, "\x1b[2J" * 100, -1.25, -2.5, False, [RESULTS[0]])
     assert len(repr(long)) < 500
     assert "\x1b" not in repr(long)
-    assert repr(long).endswith("score -1.25, unfinished, 1 alternative)")
+    assert repr(long).endswith("log p -2.50, unfinished, 1 alternative)")
     assert repr(RESULTS[1]).endswith("75.0%, the first 7 tokens)")
     assert repr(RESULTS[2]).endswith("5 tokens, log p -3.00, unfinished)")
 

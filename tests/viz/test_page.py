@@ -120,7 +120,7 @@ def test_all_sites_and_heads_are_in_the_data_on_one_scale():
 
 def test_facts_and_several_records():
     text = page.render([heads(), record([[1.0]], ["a"], ["b"])])
-    assert '<dt>reference</dt><dd dir="auto">r</dd><dt>score</dt><dd dir="auto">-1.50</dd>' in text
+    assert '<dt>reference</dt><dd dir="auto">r</dd><dt>score of the search</dt><dd dir="auto">-1.50</dd>' in text
     assert 'href="#record-1"' in text
     assert 'id="record-1"' in text
     with pytest.raises(RequestError, match="there is no record to show, expected at least one"):

@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the score of each pair on its own line, and the perplexity of all pairs on standard error."""
+    """Print the log probability of each pair on its own line, and the perplexity of all pairs on standard error."""
     parser = Parser(
         "score",
         "Score given translations with a trained translator.\n"
-        "For each line of the file, one line is printed: score (used to rank translations), log p (natural logarithm)\n"
-        "and number of tokens, separated by tabs; an empty line if the file's line contains no pair. The perplexity of all\n"
-        "pairs is printed on standard error.",
+        "For each line of the file, one line is printed: log p (natural logarithm) and number of tokens, separated by a tab;\n"
+        "an empty line if the file's line contains no pair. The perplexity of all pairs, and the formula of the score that\n"
+        "ranks translations (in --json), are printed on standard error.",
         "  regard score runs/mine test.tsv\n  regard score runs/mine test.en,test.de --json > scores.jsonl\n"
         "  regard score runs/mine test.tsv --ensemble runs/other",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object per pair: line, texts, score, log p of each token")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per pair: line, texts, score, log p (also of tokens)"
+    )
     ENSEMBLE.add_to(parser)
     add_pair_options(parser)
     options = parser.read(arguments)
@@ -43,9 +45,9 @@ def main(arguments: Sequence[str]) -> None:
             show(json.dumps(_plain(line, one), ensure_ascii=False))
         print_skipped(report)
     else:
-        rows = ((line, f"{one.score:.6f}\t{one.log_probability:.6f}\t{one.num_tokens}") for line, one in scored)
+        rows = ((line, f"{one.log_probability:.6f}\t{one.num_tokens}") for line, one in scored)
         print_lines(rows, report)
-    show(totals.render(), file=sys.stderr)
+    show(f"{totals.render()}\nscore in --json: {translator.config.decoding.formula()}", file=sys.stderr)
 
 
 @dataclass
@@ -63,7 +65,7 @@ class _Totals:
 
 
 def _scored(translator: "Translator", chunks: Iterable["PairChunk"], totals: _Totals) -> "Iterator[tuple[int, ScoredPair]]":
-    """Yield the line number and the score of each pair, and add the score to the totals."""
+    """Yield the line number and the scores of each pair, and add its log probability to the totals."""
     for chunk in chunks:
         for line, one in zip(chunk.line, translator.score(chunk.source, chunk.target), strict=True):
             totals.pairs += 1

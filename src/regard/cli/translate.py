@@ -86,8 +86,9 @@ def _parser() -> Parser:
         type=positive_number,
         default=1,
         metavar="N",
-        help="print the N best translations of each sentence, one per line: sentence number, score and text, separated by\n"
-        "tabs; translations cut off by the length limit come last (with --json, the field finished shows which)",
+        help="print the N best translations of each sentence, one per line: sentence number, log probability and text,\n"
+        "separated by tabs, in the order of the search's score, which adds the length reward and penalty (--json: score);\n"
+        "translations cut off by the length limit come last (with --json, the field finished shows which)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per sentence: texts, scores, words, alignment")
     add_heatmap_option(parser, "the attention", "sentences")
@@ -227,7 +228,7 @@ def _render(translation: "Translation", number: int, options: argparse.Namespace
             plain["samples" if options.sample else "n_best"] = listed
         return json.dumps(plain, ensure_ascii=False)
     if several:
-        return "\n".join(f"{number}\t{x.score:.4f}\t{x.text}" for x in best)
+        return "\n".join(f"{number}\t{x.log_probability:.4f}\t{x.text}" for x in best)
     return translation.text
 
 

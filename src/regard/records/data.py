@@ -77,7 +77,7 @@ class AttentionRecord:
     target_text: str = ""
     """The original target; by default its words joined by spaces."""
     score: float | None = None
-    """Score by which the search ranked its outputs."""
+    """Score by which the search ranked its outputs, with length reward and penalty; it may be above 0."""
     log_probability: float | None = None
     """Natural logarithm of the output's probability, ≤ 0."""
     reference: str | None = None

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class Translation(BaseModel):
     """A translation."""
 
     text: str
-    score: float | None
+    score: float | None = Field(description="Score that ranks translations: log probability with length reward and penalty.")
     log_probability: float | None
     finished: bool
     alternatives: list["Translation"] = []

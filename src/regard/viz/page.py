@@ -124,7 +124,7 @@ def _article(record: AttentionRecord, number: int, options: Options) -> str:
     if record.reference is not None:
         items.append(("reference", record.reference))
     if record.score is not None:
-        items.append(("score", fixed(record.score)))
+        items.append(("score of the search", fixed(record.score)))
     if record.log_probability is not None:
         items.append(("log probability", fixed(record.log_probability)))
     return (

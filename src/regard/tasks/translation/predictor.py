@@ -270,7 +270,7 @@ class Translator:
         precision: SearchPrecision | None = None,
         progress: bool = False,
     ) -> Evaluation:
-        """Score the translator on pairs: the loss of the given targets, and BLEU and chrF of its own translations.
+        """Score the translator on pairs: the loss of the given targets, and BLEU, chrF and errors of its own translations.
 
         Args:
             sources: The sources.

@@ -46,18 +46,18 @@ class Translation:
     def __repr__(self) -> str:
         rest = f", {counted(len(self.alternatives), 'alternative')}" if self.alternatives else ""
         cut = "" if self.finished else ", unfinished"
-        return f"Translation({shortened(self.source)} → {shortened(self.text)}, score {self.score:.2f}{cut}{rest})"
+        return f"Translation({shortened(self.source)} → {shortened(self.text)}, log p {self.log_probability:.2f}{cut}{rest})"
 
     def _repr_html_(self) -> str:
-        rows = [("source", self.source), ("translation", self.text), ("score", f"{self.score:.2f}")]
-        rows += [(f"{one.score:.2f}", one.text) for one in self.alternatives]
+        rows = [("source", self.source), ("translation", self.text), ("log p", f"{self.log_probability:.2f}")]
+        rows += [(f"{one.log_probability:.2f}", one.text) for one in self.alternatives]
         cut = "" if self.finished else "The length limit cut the translation off. "
         return table("", rows, cut + (".attention shows which words the model attended to" if self._origin is not None else ""))
 
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """Scores of a given translation."""
+    """Probability of a given translation."""
 
     source: str
     target: str

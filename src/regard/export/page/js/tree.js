@@ -41,7 +41,7 @@ export class TreeView {
     const { result } = this.view;
     if (!result?.best || !this.element.open) return;
     this.list.replaceChildren(...result.hypotheses.map((one) => h("li", { dir: "auto" },
-      h("span", { class: "text" }, one.text), " ", h("span", { class: "share" }, `score ${decimal(one.score, 3)}${one.finished ? "" : ", cut"}`))));
+      h("span", { class: "text" }, one.text), " ", h("span", { class: "share" }, `log probability ${decimal(one.logProbability, 2)}, score of the search ${decimal(one.score, 3)}${one.finished ? "" : ", cut"}`))));
     const root = buildTree(result.steps, result.hypotheses);
     this.sheet.replaceChildren(this.#picture(root));
   }
