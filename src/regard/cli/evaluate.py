@@ -22,8 +22,9 @@ def main(arguments: Sequence[str]) -> None:
         "evaluate",
         "Compare a model's output with the reference.\n"
         "For a translator and sentence pairs: loss (nats per target token), perplexity, BLEU and chrF with sacrebleu's\n"
-        "signatures, exact match and error rates. For a classifier and labelled texts: accuracy, F1 of every label, confusions, calibration, and the most\n"
-        "confident mistakes. For a language model and texts: loss, perplexity, bits per character.",
+        "signatures, exact match and error rates. For a classifier and labelled texts: accuracy, F1 of every label,\n"
+        "confusions, calibration, and the most confident mistakes. For a language model and texts: loss, perplexity, bits\n"
+        "per character.",
         "  regard evaluate runs/mine test.tsv\n  regard evaluate runs/mine test.en,test.de --beam 5 --json\n"
         "  regard evaluate runs/mine dev.en,dev.de --length-penalty 1.4\n"
         "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png\n"

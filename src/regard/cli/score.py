@@ -47,7 +47,9 @@ def main(arguments: Sequence[str]) -> None:
     else:
         rows = ((line, f"{one.log_probability:.6f}\t{one.num_tokens}") for line, one in scored)
         print_lines(rows, report)
-    show(f"{totals.render()}\nscore in --json: {translator.config.decoding.formula()}", file=sys.stderr)
+    reward, penalty = translator.config.decoding.length_reward, translator.config.decoding.length_penalty
+    formula = f"(log p + {reward:g} · tokens) / ((5 + tokens) / 6)^{penalty:g}"
+    show(f"{totals.render()}\nscore in --json: {formula}", file=sys.stderr)
 
 
 @dataclass

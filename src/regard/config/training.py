@@ -228,12 +228,6 @@ class DecodingConfig(Settings):
     `int8` (in the decoder) on CPUs with VNNI. With both, a few words of the translations differ.
     """
 
-    def formula(self) -> str:
-        """Return the formula of the score that ranks translations, such as `(log p + 0.5 · tokens) / ((5 + tokens) / 6)^1`."""
-        reward, penalty = self.length_reward, self.length_penalty
-        top = f"log p + {reward:g} · tokens" if reward else "log p"
-        return (f"({top})" if reward else top) + f" / ((5 + tokens) / 6)^{penalty:g}" if penalty else top
-
     def describe(self) -> str:
         """Describe the search in one line: beam, length penalty, length reward, restrictions and number format."""
         groups = f" in {self.groups} groups" if self.groups > 1 else ""

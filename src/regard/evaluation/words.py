@@ -106,15 +106,11 @@ class Evaluation:
     exact_match: float
     """Share of translations that equal their references, from 0 to 1."""
     character_error_rate: float
-    """Number of edits (insertions, deletions, substitutions of a character) that turn the translations into the references,
-    divided by the number of characters in the references.
-    """
+    """Number of characters to insert, delete or replace, divided by the number of characters in the references."""
     word_error_rate: float
     """The same for words, as BLEU counts words, such as phonemes that are separated by spaces."""
     bleu_signature: str
-    """sacrebleu's signature of BLEU, which describes how the score was computed; quote it with the score. `tok:` names the
-    tokenisation: `13a` for text with spaces, `zh` or `char` where words have no spaces between them.
-    """
+    """sacrebleu's signature of BLEU, which describes how the score was computed (`tok:` how texts are split); quote it."""
     chrf_signature: str
     pairs: int
     beam_size: int

@@ -186,7 +186,7 @@ class Run:
         progress.validation_due = False
         if training.average_last:
             progress.last_steps = [*progress.last_steps, progress.step][-training.average_last :]
-        kept = {*progress.last_steps, progress.best_step}  # patience may still end the run, even if it is set later
+        kept = {*progress.last_steps, progress.best_step}  # patience may still end the run
         progress.scores = {step: own for step, own in {**progress.scores, progress.step: scores}.items() if step in kept}
         if isinstance(training.schedule, PlateauConfig):
             self.plateau.update(training.schedule, better, training.learning_rate)

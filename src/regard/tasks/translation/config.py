@@ -24,13 +24,10 @@ class TranslationTrainingConfig(TrainingConfig):
     attention_loss_weight: float = 1.0
     """Weight λ of the loss that attention of kind `coverage` adds (See et al. 2017); 0 for none. Other kinds add no loss."""
     validation_pairs: int = 500
-    """Number of dev pairs that are translated for BLEU, chrF and exact match at each validation; the loss is computed on all of
-    them.
-    """
+    """Number of dev pairs that each validation translates for BLEU, chrF and exact match; the loss is computed on all pairs."""
     monitor: Literal["auto", "bleu", "chrf", "exact_match", "loss"] = "auto"
-    """Score that decides which checkpoint is the best; of equal scores, the one with the lower loss is better. `auto` is
-    `bleu`; `chrf` if most dev targets have fewer than four words, which BLEU can't compare; and `loss` if `validation_pairs` is
-    0.
+    """Score that decides which checkpoint is the best; of equal scores, the one with the lower loss is better. `auto` is BLEU,
+    chrF if most dev targets have fewer than four words, which BLEU can't compare, or the loss if `validation_pairs` is 0.
     """
 
 

@@ -12,13 +12,10 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF
 
-_SCRIPTS = {
-    "CJK": "zh",
-    "IDEOGRAPHIC": "zh",
-    "HIRAGANA": "ja-mecab",
-    "KATAKANA": "ja-mecab",
-    "HANGUL": "ko-mecab",
-} | dict.fromkeys(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI", "NEW TAI", "YI"), "char")
+_SCRIPTS = {"CJK": "zh", "IDEOGRAPHIC": "zh", "HIRAGANA": "ja-mecab", "KATAKANA": "ja-mecab", "HANGUL": "ko-mecab"}
+_SCRIPTS |= dict.fromkeys(
+    ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI", "NEW TAI", "YI"), "char"
+)
 """sacrebleu's tokenisation for scripts in which `13a` finds no words, by the beginning of the Unicode names of letters."""
 
 
@@ -38,8 +35,12 @@ def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLE
     return build_metrics("none" if tokenised else _tokenisation(references), lowercase=target.lowercase)
 
 
-def suitable_monitor(target: Tokenizer, references: Sequence[str]) -> Literal["bleu", "chrf"]:
-    """Return the score that can tell models apart: BLEU, or chrF if most references have fewer words than BLEU compares, 4."""
+def suitable_monitor(target: Tokenizer, references: Sequence[str]) -> Literal["bleu", "chrf", "loss"]:
+    """Return the score that can tell models apart: BLEU, or chrF if most references have fewer words than BLEU compares, 4;
+    and the loss if there are no references.
+    """
+    if not references:
+        return "loss"
     tokenize = suitable_metrics(target, references)[0].tokenizer
     short = sum(len(tokenize(text).split()) < 4 for text in references)
     return "chrf" if 2 * short > len(references) else "bleu"

@@ -19,7 +19,7 @@ from regard.task import Start, Trainable, Training
 from regard.tasks.distillation import TaughtWords, load_teachers, teach
 from regard.tasks.objective import draw_gold, objective, own_model
 from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat
-from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
+from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.metrics import suitable_monitor
 from regard.tasks.translation.validation import TranslationValidator
 from regard.text.batching import Batch, BucketBatchSampler
@@ -203,8 +203,12 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
         if config.data.alignments:
             data = add_gold_alignments(data, config.data)
-        monitor = _monitor(config.training, data)
-        config = replace(config, tokenizers=data.tokenizers, training=replace(config.training, monitor=monitor))
+        training = config.training
+        if training.monitor == "auto" and len(data.dev):
+            some = range(0, len(data.dev) if training.validation_pairs else 0, 1 + len(data.dev) // 1000)
+            references = data.dev.texts(some)[1]
+            training = replace(training, monitor=suitable_monitor(data.target_tokenizer, references))
+        config = replace(config, tokenizers=data.tokenizers, training=training)
         seed_step(config.seed, 0)
         tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)
         built = _build_model(config, tokenizers, model, attention)
@@ -217,16 +221,6 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         if teachers:
             teach(task, teachers, data.train.target_lengths, progress=progress)
         return task
-
-
-def _monitor(training: TranslationTrainingConfig, data: PreparedData) -> Any:
-    """Return `training.monitor`, or what `auto` stands for if there are dev pairs."""
-    if training.monitor != "auto" or not len(data.dev):
-        return training.monitor
-    if not training.validation_pairs:
-        return "loss"
-    some = np.arange(0, len(data.dev), -(-len(data.dev) // training.validation_pairs))
-    return suitable_monitor(data.target_tokenizer, data.dev.texts(some)[1])
 
 
 def _build_model(
