@@ -57,11 +57,9 @@ def describe_end(run: Run, scores: dict[str, Any]) -> str:
     # If there is no reason in this process, another one has reached the time limit by its own clock.
     reasons = run.limits_reached() or [f"training.max_minutes {run.config.training.max_minutes:,g}"]
     lines.append(f"ended because of {' and '.join(reasons)}; kept {what} {', '.join(f'{step:,}' for step in steps)}")
-    on_dev = "on dev: " if scores else ""
-    scores = scores or dict(run.task.estimated)
-    if scores:
-        lines.append(on_dev + run.task.describe_scores(scores))
-        if warning := run.task.warn(scores):
+    if found := scores or dict(run.task.estimated):
+        lines.append("on dev: " * bool(scores) + run.task.describe_scores(found))
+        if warning := run.task.warn(found):
             lines.append(warning)
     else:
         lines.append(
