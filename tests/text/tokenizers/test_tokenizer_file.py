@@ -168,6 +168,13 @@ def test_pieces_that_stand_twice_are_refused(path):
         Tokenizer.load(path)
 
 
+def test_long_unigram_pieces_are_refused_because_time_grows_with_their_square(path):
+    pieces = [["a" * size, -float(size)] for size in range(2, 70)]
+    damage(path, UnigramConfig(size=60), tokenizer__model__vocab=lambda vocab: [*vocab, *pieces])
+    with pytest.raises(BundleError, match="a subword has 69 characters, expected at most 64"):
+        Tokenizer.load(path)
+
+
 def test_the_rules_in_a_file_are_not_used(path):
     """A pattern made to run for ever, in the library's part, is never looked at."""
     damage(

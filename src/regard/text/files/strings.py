@@ -1,10 +1,19 @@
 """Strings from files: their Unicode form, and a short form for messages and reports."""
 
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from regard.errors import printable
+
+_FORMS: Mapping[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
+INVISIBLE = "\u00ad\u061c\u180e\ufeff" + "".join(
+    map(chr, (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070)))
+)
+"""Characters that are not shown: joiners, marks of direction, the byte order mark, the zero-width space, the soft hyphen."""
+_MANY_MARKS = re.compile(r"(?<=[^\w\0-\x7f]{8})([^\w\0-\x7f]{32})")
+"""A part of a long run of characters outside ASCII that are not letters or digits, and so may be combining marks."""
 
 
 def quoted(text: str, most: int = 60, mark: str = "'") -> str:
@@ -24,11 +33,20 @@ def normalise(texts: Iterable[str], form: str) -> list[str]:
     """Strip texts, and bring them into a Unicode form: `nfc`, `nfkc` or `none`."""
     if form != "none":
         texts = list(texts)
-        upper: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
         # One quick check for the whole block: characters never combine across a line end.
-        if not unicodedata.is_normalized(upper, "\n".join(texts)):
-            texts = [unicodedata.normalize(upper, text) for text in texts]
+        if not unicodedata.is_normalized(_FORMS[form], "\n".join(texts)):
+            texts = [to_form(text, form) for text in texts]
     return [text.strip() for text in texts]
+
+
+def to_form(text: str, form: str) -> str:
+    """Bring a text into a Unicode form: `nfc`, `nfkc` or `none`.
+
+    Python sorts combining marks in a time that grows with the square of their number, so long runs of them are cut.
+    """
+    if form == "none" or text.isascii():
+        return text
+    return "".join(unicodedata.normalize(_FORMS[form], part) for part in _MANY_MARKS.split(text))
 
 
 def is_unicode(text: str) -> bool:

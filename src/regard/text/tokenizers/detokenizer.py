@@ -6,9 +6,14 @@ Occitan, Swedish, Czech, Chinese, Cantonese and Japanese have a few of their own
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
-_CLOSING = frozenset([*",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", "...", ".."])
+_MARKS = "։՝׃؛؞܀܁܂܃܄܅܆܇܈܉߸߹།༎༔၊။።፣፤፥፦፧፨᙮។៕៖᠂᠃᠄᠅᥄᥅᭚᭛᭝᭞᭟᰻᰼᰽᰾᰿᱾᱿⹁⹎꓾꓿꘍꘎꘏꛳꛴꛵꛶꛷꡶꡷꣎꣏꧇꧈꧉꩝꩞꩟꯫𑅁𑅂𑅃"
+"""Marks that end a sentence or a part of it, in scripts of which a text has few others."""
+_CLOSING = frozenset([*",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", *_MARKS, "...", ".."])
+_GLUED = frozenset("་༌፡\u200b␊␉␠")
+"""Marks between words, instead of a space, and symbols of white space."""
 _OPENING = frozenset("([{¿¡（「『《")
 _PREFIXES = frozenset("$£€¥₹₽₺#§~")
 _CONTRACTIONS = re.compile(r"^(?:n['’]?t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
@@ -49,6 +54,7 @@ class _Joiner:
 
     def join(self, words: Sequence[str]) -> str:
         text: list[str] = []
+        shown, words = words, [_bare(word) for word in words]
         final = {word: position for position, word in enumerate(words)}
         glued = True  # whether the next word follows without a space
         for position, word in enumerate(words):
@@ -57,7 +63,7 @@ class _Joiner:
             left, right = self.glue(before, word, after, last=final[word] == position)
             if not (glued or left):
                 text.append(" ")
-            text.append(word)
+            text.append(shown[position])
             glued = right
         return "".join(text)
 
@@ -70,12 +76,14 @@ class _Joiner:
             after: The word after; empty for none.
             last: Whether this is the last occurrence of the word in the sentence.
         """
+        if word[:1] in _GLUED:
+            return True, True
         quotation = self.quotation(before, word, last)
         if quotation is not None:
             return quotation
         if word in _OPENING:
             return False, True
-        if word in _CLOSING or set(word) <= {"!", "?"}:
+        if word in _CLOSING or set(word) <= {"!", "?"} or (word == "·" and self.language == "el"):
             return not (self.language == "fr" and word[0] in "?!;:"), False
         if word == "%":
             return self.language not in {"de", "fr", "sv", "cs"}, False
@@ -117,6 +125,13 @@ class _Joiner:
             return False
         one, other = bool(_CJK.match(before[-1])), bool(_CJK.match(word[:1]))
         return (one or other) if self.language in _SPACELESS else (one and other)
+
+
+def _bare(word: str) -> str:
+    """Return a word without marks and invisible characters, which the rules ignore."""
+    if word.isascii():
+        return word
+    return "".join(letter for letter in word if unicodedata.category(letter) not in ("Cf", "Mn")) or word
 
 
 def _is_word(text: str) -> bool:

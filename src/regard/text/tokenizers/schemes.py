@@ -20,21 +20,24 @@ SPACE_MARK = "▁"
 """Symbol for a space in the subwords of BPE and unigram models."""
 
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
-_MODIFIERS = r"[\x{FE0F}\x{1F3FB}-\x{1F3FF}]*"
-_EMOJI = (
-    r"[0-9#*]\x{FE0F}?\x{20E3}|[\x{1F1E6}-\x{1F1FF}]{2}"
-    rf"|\p{{Extended_Pictographic}}{_MODIFIERS}(?:\x{{200D}}\p{{Extended_Pictographic}}{_MODIFIERS})*"
-)
+_FORMAT = r"[\p{Cf}&&[^\x{200B}]]"
+"""Invisible characters such as joiners and marks of direction, but not the zero-width space, which separates words."""
+_EXTEND = r"[\p{M}\p{Cf}\x{1F3FB}-\x{1F3FF}&&[^\x{200B}]]"
+"""Characters that belong to the character before them, as in UAX 29 (rule WB4)."""
+_EMOJI = r"[0-9#*]\x{FE0F}?\x{20E3}|[\x{1F1E6}-\x{1F1FF}]{2}|\p{Extended_Pictographic}"
+_JOINED_EMOJI = rf"{_EXTEND}*(?:(?<=\x{{200D}})\p{{Extended_Pictographic}}{_EXTEND}*)*"
 _SUBWORD_UNIT = (
-    rf"{SPACE_MARK}?[\p{{L}}\p{{M}}]+|{SPACE_MARK}?\p{{N}}+|{SPACE_MARK}?([^\s\p{{L}}\p{{M}}\p{{N}}{SPACE_MARK}])\1*"
+    rf"{SPACE_MARK}?[\p{{L}}\p{{M}}\p{{Cf}}]+|{SPACE_MARK}?\p{{N}}+"
+    rf"|{SPACE_MARK}?([^\s\p{{L}}\p{{M}}\p{{N}}\p{{Cf}}{SPACE_MARK}])\1*"
 )
 
 
 def _word_pattern(letter: str) -> str:
     """Return the Oniguruma pattern of a word whose characters match the pattern `letter`."""
     joint = (
-        r"(?<=\p{Nd})[.,:'’](?=\p{Nd})"  # 3.14, 1,000, 10:30
-        r"|(?<=[\p{L}\p{M}])['’.·](?=\p{L})"  # don't, U.S
+        r"(?<=[\p{Nd}\p{Cf}])[.,:;'’٫٬،⁄](?=\p{Cf}*\p{Nd})"  # 3.14, 1,000, 10:30
+        r"|(?<=[\p{L}\p{M}\p{Cf}])['‘’.:·‧՟״](?=\p{Cf}*\p{L})"  # don't, U.S, EU:n
+        r'|(?<=\p{Hebrew})"(?=\p{Hebrew})'  # an acronym
         r"|(?<=\p{Lu})&(?=\p{Lu})"  # R&B
         rf"|[-‐‑](?={letter})"  # well-known
     )
@@ -42,14 +45,15 @@ def _word_pattern(letter: str) -> str:
         r"['’](?i:s|re|ve|ll|d|m|em|n|ne|nen|t)(?![\p{L}\p{N}])"  # 's, 'ne: the end of a word, or a short word
         rf"|(?:(?<!\S)[-−+](?=\p{{Nd}})|(?:(?<!\S)|(?<=[“”‘’»«\").]))[-‐‑](?=\p{{L}}))?{letter}+"  # -5; „Stop“-Schild
     )
-    hanging = r"(?:(?<=\p{L})-(?![-\p{L}\p{N}]))?"  # Vor- und Nachname
+    hanging = r"(?:(?<=\p{L})-(?![-\p{L}\p{N}])|(?<=\p{Hebrew})')?"  # Vor- und Nachname
     return rf"(?:{first})(?:(?:{joint}){letter}+)*{hanging}"
 
 
-_ANY_LETTER = r"[\p{L}\p{M}\p{N}_]"
-_LETTER = rf"[\p{{L}}\p{{M}}\p{{N}}_&&[^{_CJK}]]"
-_WORD = rf"{_EMOJI}|[{_CJK}]\p{{M}}*|{_word_pattern(_LETTER)}|([^\s])\1*"
-_SUBWORD_WORD = rf"{SPACE_MARK}?(?:{_EMOJI}|{_word_pattern(_ANY_LETTER)}|([^\s{SPACE_MARK}])\1*)"
+_LETTERS = r"\p{L}\p{Alphabetic}\p{M}\p{N}\p{Pc}\p{Cf}\x{2B0}-\x{2FF}\x{55A}-\x{55C}\x{55E}\x{58A}\x{5F3}\x{A708}-\x{A721}"
+_ANY_LETTER = rf"[{_LETTERS}&&[^\x{{200B}}]]"
+_LETTER = rf"[{_LETTERS}&&[^\x{{200B}}{_CJK}]]"
+_WORD = rf"{_FORMAT}*(?:{_EMOJI}|[{_CJK}]|{_word_pattern(_LETTER)}|([^\s])\1*){_JOINED_EMOJI}"
+_SUBWORD_WORD = rf"{SPACE_MARK}?{_FORMAT}*(?:{_EMOJI}|{_word_pattern(_ANY_LETTER)}|([^\s{SPACE_MARK}])\1*){_JOINED_EMOJI}"
 
 
 @cache

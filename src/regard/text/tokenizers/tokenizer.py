@@ -7,7 +7,6 @@ chunk are computed once and then looked up.
 
 import hashlib
 import json
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from jaxtyping import Int32, Int64
 
 from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
+from regard.text.files.strings import to_form
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 from regard.text.tokenizers.file import TokenizerFile, read_tokenizer, write_tokenizer
 from regard.text.tokenizers.resolve import resolve_kinds
@@ -378,13 +378,7 @@ def _clean(text: str, normalization: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         text = text.encode("utf-8", "replace").decode()
-    match normalization:
-        case "nfc":
-            return unicodedata.normalize("NFC", text)
-        case "nfkc":
-            return unicodedata.normalize("NFKC", text)
-        case _:
-            return text
+    return to_form(text, normalization)
 
 
 def _units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:

@@ -29,6 +29,8 @@ from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Control characters. No symbol may contain one: symbols are printed, and a text with control characters is damaged anyway."""
+_LONGEST_PIECE = 64
+"""Maximum number of characters of a unigram subword in a file; the trainer makes subwords of up to 16."""
 _SCORE_DIGITS = 6  # the trainer sums in random order, so further digits differ between runs
 
 
@@ -185,6 +187,8 @@ def check_symbols(symbols: Symbols) -> str:
     for left, right in symbols.merges or ():
         if not {left, right, left + right} <= known:
             return f"its merge of {left!r} and {right!r} contains a subword that is not in the vocabulary"
+    if symbols.scores is not None and (longest := max(map(len, tokens))) > _LONGEST_PIECE:
+        return f"a subword has {longest:,} characters, expected at most {_LONGEST_PIECE}, so that encoding a text is fast"
     if symbols.scores is not None and not all(-1e4 < score <= 0 for score in symbols.scores):
         return "the score of a subword is not a log-probability (a finite number, at most 0)"
     return ""

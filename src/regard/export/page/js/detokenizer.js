@@ -1,6 +1,8 @@
 // Join words into a sentence, by the rules of regard.text.tokenizers.detokenizer.
 
-const CLOSING = new Set([...",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", "...", ".."]);
+const MARKS = "։՝׃؛؞܀܁܂܃܄܅܆܇܈܉߸߹།༎༔၊။።፣፤፥፦፧፨᙮។៕៖᠂᠃᠄᠅᥄᥅᭚᭛᭝᭞᭟᰻᰼᰽᰾᰿᱾᱿⹁⹎꓾꓿꘍꘎꘏꛳꛴꛵꛶꛷꡶꡷꣎꣏꧇꧈꧉꩝꩞꩟꯫𑅁𑅂𑅃";
+const CLOSING = new Set([...",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", ...MARKS, "...", ".."]);
+const GLUED = new Set("་༌፡\u200b␊␉␠");
 const OPENING = new Set("([{¿¡（「『《");
 const PREFIXES = new Set("$£€¥₹₽₺#§~");
 const CONTRACTION = /^(?:n['’]?t|['’](?:s|re|ve|ll|d|m))$/iu;
@@ -16,18 +18,22 @@ const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
 const first = (text) => [...text][0] ?? "";
 const last = (text) => [...text].at(-1) ?? "";
 const isDigit = (character) => /^[\p{Nd}²³¹⁰⁴-⁹₀-₉]$/u.test(character);
+/** Return a word without marks and invisible characters, which the rules ignore. */
+const bare = (word) => word.replace(/[\p{Cf}\p{Mn}]/gu, "") || word;
 const isWord = (text) => LETTER_OR_DIGIT.test(text);
 
 /** Join words into a sentence as it is written. */
 export function detokenize(words, language = "", splitHyphens = false) {
   const code = language.toLowerCase().split(/[-_]/)[0];
   const joiner = { language: code, splitHyphens, pairs: code === "de" ? GERMAN_PAIRS : QUOTATION_PAIRS, open: [] };
+  const shown = words;
+  words = words.map(bare);
   const final = new Map(words.map((word, place) => [word, place]));
   let text = "";
   let glued = true; // whether the next word follows without a space
   words.forEach((word, place) => {
     const [left, right] = glue(joiner, words[place - 1] ?? "", word, words[place + 1] ?? "", final.get(word) === place);
-    text += (glued || left ? "" : " ") + word;
+    text += (glued || left ? "" : " ") + shown[place];
     glued = right;
   });
   return text;
@@ -36,10 +42,11 @@ export function detokenize(words, language = "", splitHyphens = false) {
 /** Return whether a word is joined to the word before it and to the word after it. */
 function glue(joiner, before, word, after, isLast) {
   const { language } = joiner;
+  if (GLUED.has(first(word))) return [true, true];
   const quoted = quotation(joiner, before, word, isLast);
   if (quoted) return quoted;
   if (OPENING.has(word)) return [false, true];
-  if (CLOSING.has(word) || /^[!?]*$/.test(word)) return [!(language === "fr" && "?!;:".includes(first(word))), false];
+  if (CLOSING.has(word) || /^[!?]*$/.test(word) || (word === "·" && language === "el")) return [!(language === "fr" && "?!;:".includes(first(word))), false];
   if (word === "%") return [!["de", "fr", "sv", "cs"].includes(language), false];
   if (PREFIXES.has(word)) {
     const next = first(after);

@@ -11,31 +11,35 @@ const SPACE_MARK = "▁";
 
 const PYTHON_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
 const CJK = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}";
-const MODIFIERS = "[\\u{FE0F}\\u{1F3FB}-\\u{1F3FF}]*";
-const EMOJI =
-  "[0-9#*]\\u{FE0F}?\\u{20E3}|[\\u{1F1E6}-\\u{1F1FF}]{2}" +
-  `|\\p{Extended_Pictographic}${MODIFIERS}(?:\\u{200D}\\p{Extended_Pictographic}${MODIFIERS})*`;
+const FORMAT = "(?!\\u{200B})\\p{Cf}"; // invisible characters, but not the zero-width space, which divides words
+const EXTEND = "(?!\\u{200B})[\\p{M}\\p{Cf}\\u{1F3FB}-\\u{1F3FF}]"; // these belong to the character before them (UAX 29, WB4)
+const EMOJI = "[0-9#*]\\u{FE0F}?\\u{20E3}|[\\u{1F1E6}-\\u{1F1FF}]{2}|\\p{Extended_Pictographic}";
+const JOINED_EMOJI = `(?:${EXTEND})*(?:(?<=\\u{200D})\\p{Extended_Pictographic}(?:${EXTEND})*)*`;
 
 /** The pattern of a word whose letters, digits and marks are `letter`. */
 function wordPattern(letter) {
   const joint =
-    "(?<=\\p{Nd})[.,:'’](?=\\p{Nd})" + // 3.14, 1,000, 10:30
-    "|(?<=[\\p{L}\\p{M}])['’.·](?=\\p{L})" + // don't, U.S
+    "(?<=[\\p{Nd}\\p{Cf}])[.,:;'’٫٬،⁄](?=\\p{Cf}*\\p{Nd})" + // 3.14, 1,000, 10:30
+    "|(?<=[\\p{L}\\p{M}\\p{Cf}])['‘’.:·‧՟״](?=\\p{Cf}*\\p{L})" + // don't, U.S, EU:n
+    '|(?<=\\p{Script=Hebrew})"(?=\\p{Script=Hebrew})' + // an acronym
     "|(?<=\\p{Lu})&(?=\\p{Lu})" + // R&B
     `|[-‐‑](?=${letter})`; // well-known
   const start =
     "['’](?:[sSſ]|[rR][eE]|[vV][eE]|[lL][lL]|[dD]|[mM]|[eE][mM]|[nN]|[nN][eE]|[nN][eE][nN]|[tT])(?![\\p{L}\\p{N}])" +
     `|(?:(?<!\\S)[-−+](?=\\p{Nd})|(?:(?<!\\S)|(?<=[“”‘’»«").]))[-‐‑](?=\\p{L}))?(?:${letter})+`; // -5; „Stop“-Schild
-  const hanging = "(?:(?<=\\p{L})-(?![-\\p{L}\\p{N}]))?"; // Vor- und Nachname
+  const hanging = "(?:(?<=\\p{L})-(?![-\\p{L}\\p{N}])|(?<=\\p{Script=Hebrew})')?"; // Vor- und Nachname
   return `(?:${start})(?:(?:${joint})(?:${letter})+)*${hanging}`;
 }
 
+const LETTER =
+  "[\\p{L}\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}\\p{Cf}\\u{2B0}-\\u{2FF}\\u{55A}-\\u{55C}\\u{55E}\\u{58A}\\u{5F3}\\u{A708}-\\u{A721}]";
 const WORD = new RegExp(
-  `${EMOJI}|[${CJK}]\\p{M}*|${wordPattern(`(?![${CJK}])[\\p{L}\\p{M}\\p{N}_]`)}|([^\\s])\\1*`, "gu");
+  `(?:${FORMAT})*(?:${EMOJI}|[${CJK}]|${wordPattern(`(?![\\u{200B}${CJK}])${LETTER}`)}|([^\\s])\\1*)${JOINED_EMOJI}`, "gu");
 const SUBWORD_WORD = new RegExp(
-  `${SPACE_MARK}?(?:${EMOJI}|${wordPattern("[\\p{L}\\p{M}\\p{N}_]")}|([^\\s${SPACE_MARK}])\\1*)`, "gu");
+  `${SPACE_MARK}?(?:${FORMAT})*(?:${EMOJI}|${wordPattern(`(?!\\u{200B})${LETTER}`)}|([^\\s${SPACE_MARK}])\\1*)${JOINED_EMOJI}`, "gu");
 const SUBWORD_UNIT = new RegExp(
-  `${SPACE_MARK}?[\\p{L}\\p{M}]+|${SPACE_MARK}?\\p{N}+|${SPACE_MARK}?([^\\s\\p{L}\\p{M}\\p{N}${SPACE_MARK}])\\1*`, "gu");
+  `${SPACE_MARK}?[\\p{L}\\p{M}\\p{Cf}]+|${SPACE_MARK}?\\p{N}+` +
+    `|${SPACE_MARK}?([^\\s\\p{L}\\p{M}\\p{N}\\p{Cf}${SPACE_MARK}])\\1*`, "gu");
 
 /** Cut a text at the matches of a pattern; what lies between two matches is a part too. */
 function isolate(pattern, text) {
