@@ -97,7 +97,7 @@ def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
     number = 0
     while line := file.readline(LONGEST_SIDE + 2):  # + 2 for the line end, which may be \r\n
         number += 1
-        text = line.rstrip("\r\n")
+        text = line.rstrip("\r\n").removeprefix("\ufeff")  # joined files have a byte order mark at the beginning of each
         if "\ufffd" in text:
             unreadable.add(number)
         if len(text) > LONGEST_SIDE:

@@ -103,7 +103,7 @@ class LabelledDataConfig(FileSettings):
     """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label_separator: str = ""
     """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Empty: every text
-    has one label, unless the labels are lists in JSON or Parquet, which need no separator.
+    has one label, unless the labels are lists in JSON or Parquet, or all are written as lists (`['film', 'good']`).
     """
     language: str = ""
     """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""

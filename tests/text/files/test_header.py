@@ -1,13 +1,18 @@
 """Headers and widths of tables: lines wider than the header, titles above it, sorted files, and files in another encoding."""
 
+import json
 from pathlib import Path
 
 import pytest
 from tables import labelled, pairs
 
+from regard.cli.lines import read_lines
+from regard.config import DataConfig, TextDataConfig
 from regard.errors import DataError
 from regard.text.files import delimited
 from regard.text.files.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER, TOO_MANY_COLUMNS, ReadingReport
+from regard.text.pairs.readers import read_pairs
+from regard.text.plain import read_texts
 
 ENGLISH = [f"The old man number {i} is walking" for i in range(30)]
 GERMAN = [f"Der alte Mann Nummer {i} geht spazieren" for i in range(30)]
@@ -292,3 +297,60 @@ def test_a_title_above_a_header_with_adjectives(tmp_path):
     path.write_text(path.read_text().replace(",", ";"))
     found, report = pairs(path)
     assert (found[0], skipped(report)[HEADER]) == (WANTED[0], [2])
+
+
+MARK = "\ufeff"
+LABELLED = [("text,label", "{0},{1}"), ("id,comment_text,toxic", "7,{0},{1}"), ('"review","sentiment"', '"{0}","{1}"')]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+@pytest.mark.parametrize("mark", ["", MARK])
+@pytest.mark.parametrize(("header", "row"), LABELLED)
+def test_headers_of_joined_files_are_skipped_and_counted(tmp_path, header, row, mark, name):
+    if name == "x.tsv":
+        header, row = header.replace(",", "\t").replace('"', ""), row.replace(",", "\t").replace('"', "")
+    part = mark + header + "\r\n" + "".join(row.format(*pair) + "\r\n" for pair in zip(ENGLISH, MOODS, strict=True))
+    (tmp_path / name).write_text(part * 3, encoding="utf-8", newline="")
+    for settings in ({}, {"header": "yes"}):
+        found, report = labelled(tmp_path / name, **settings)
+        assert (found, skipped(report)) == (list(zip(ENGLISH, MOODS, strict=True)) * 3, {HEADER: [1, 32, 63]})
+
+
+def test_headers_of_joined_pairs_and_parallel_files_are_skipped(tmp_path):
+    path = write(tmp_path, "English,German", ENGLISH, GERMAN, name="x.tsv")
+    path.write_bytes(path.read_bytes() * 2)
+    assert (pairs(path)[0], skipped(pairs(path)[1])) == (WANTED * 2, {HEADER: [1, 32]})
+    for name, lines in (("x.en", ["English", *ENGLISH]), ("x.de", ["German", *GERMAN])):
+        (tmp_path / name).write_text(f"{MARK}{chr(10).join(lines)}\n" * 2, encoding="utf-8")
+    report = ReadingReport()
+    chunks = list(read_pairs([tmp_path / "x.en", tmp_path / "x.de"], DataConfig(source="en", target="de"), report))
+    assert [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)] == WANTED * 2
+    assert skipped(report) == {HEADER: [1, 32]}
+
+
+def test_a_pair_that_occurs_twice_is_not_a_header(tmp_path):
+    path = write(tmp_path, "Hello,Hallo", ENGLISH, GERMAN, name="x.tsv")
+    path.write_bytes(path.read_bytes() * 2)
+    assert pairs(path)[0] == [("Hello", "Hallo"), *WANTED] * 2
+
+
+def test_byte_order_marks_inside_json_lines_and_texts_are_removed(tmp_path):
+    (tmp_path / "x.jsonl").write_text(f'{MARK}{{"text": "a b", "label": "x"}}\n' * 2, encoding="utf-8")
+    assert labelled(tmp_path / "x.jsonl")[0] == [("a b", "x")] * 2
+    (tmp_path / "x.jsonl").write_text(f'{{"{MARK}text": "a b", "label": "x"}}\n' * 2, encoding="utf-8")
+    assert labelled(tmp_path / "x.jsonl", text="text")[0] == [("a b", "x")] * 2
+    (tmp_path / "x.txt").write_text(f"{MARK}once\n" * 2, encoding="utf-8")
+    assert [chunk.text for chunk in read_texts([tmp_path / "x.txt"], TextDataConfig(), ReadingReport())] == [["once", "once"]]
+    assert list(read_lines(str(tmp_path / "x.txt"), "translate")) == ["once", "once"]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl"])
+def test_invisible_characters_do_not_make_a_second_label(tmp_path, name):
+    odd = ["good", "good\u200b", f"{MARK}good", "\u200egood\u00a0", "\u2060good\u00ad", "\u3000\u200c good"]
+    rows = [(text, label) for text, label in zip(ENGLISH, odd * 5, strict=True)]
+    if name == "x.jsonl":
+        lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
+    else:
+        lines = [("," if name == "x.csv" else "\t").join(row) for row in [("text", "label"), *rows]]
+    (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+    assert {label for _, label in labelled(tmp_path / name)[0]} == {"good"}

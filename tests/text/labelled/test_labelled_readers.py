@@ -2,6 +2,7 @@ import csv
 import gzip
 import io
 import json
+import time
 import unicodedata
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text.files import opening as lines_module
+from regard.text.files.content import read_list
 from regard.text.files.report import (
     COLUMN_NUMBERS,
     EMPTY_LABEL,
@@ -28,6 +30,7 @@ from regard.text.files.report import (
     TOO_MANY_COLUMNS,
     ReadingReport,
 )
+from regard.text.files.strings import trim
 from regard.text.labelled.readers import is_missing, read_labelled
 from regard.text.pairs.readers import LONGEST_SIDE
 
@@ -60,11 +63,13 @@ def cells(separators: str) -> st.SearchStrategy[str]:
     odd = st.sampled_from(['"', "'", "\r", "\u2028", "\x85", ",", ";", "None", "null", "nan", "e\u0301", "\ufeff", "ß", " "])
     text = st.lists(st.one_of(characters, odd), min_size=1, max_size=12).map("".join)
     cleaned = text.map(lambda cell: unicodedata.normalize("NFC", "".join(c for c in cell if c not in separators)).strip())
-    return cleaned.filter(lambda cell: cell and cell[0] != "\ufeff")
+    return cleaned.filter(lambda cell: cell and cell[0] != "\ufeff" and "\n\ufeff" not in cell)
 
 
 def rows_of(separators: str) -> st.SearchStrategy[list[tuple[str, str]]]:
-    labels = cells(separators).filter(lambda label: not is_missing(label, typed=False))
+    labels = cells(separators).filter(
+        lambda label: not is_missing(label, typed=False) and trim(label) == label and read_list(label) is None
+    )
     return st.lists(st.tuples(cells(separators), labels), min_size=1, max_size=20)
 
 
@@ -273,6 +278,61 @@ def test_several_labels(tmp_path):
     assert read(tmp_path / "x.parquet")[0] == wanted
     zipped = write(tmp_path, gzip.compress((tmp_path / "x.parquet").read_bytes()), "x.parquet.gz")
     assert read(zipped, format="parquet")[0] == wanted
+
+
+LISTS = [
+    ["['film']", "['film', 'good']", "[]", "nan", ""],
+    ['["film"]', '["film","good"]', "[]", "", "null"],
+    ["{film}", '{film,"good"}', "{}", "", ""],
+    ["['film']", "['film' 'good']", "[]", "", ""],
+    ["('film',)", "('film', 'good')", "()", "", ""],
+]
+
+
+@pytest.mark.parametrize("cells", LISTS, ids=lambda cells: cells[1])
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
+@pytest.mark.parametrize("separator", ["", ","])
+def test_labels_that_are_written_as_lists_are_several_labels(tmp_path, cells, name, separator):
+    rows = [(f"text {number} of them", cell) for number, cell in enumerate(cells)]
+    if name == "x.csv":
+        with (tmp_path / name).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("text", "labels"), *rows])
+    elif name == "x.jsonl":
+        write(tmp_path, "\n".join(json.dumps({"text": text, "labels": cell}) for text, cell in rows), name)
+    else:
+        pq.write_table(pa.table({"text": [text for text, _ in rows], "labels": cells}), tmp_path / name)
+    found = read(tmp_path / name, label_separator=separator)[0]
+    assert [labels for _, labels in found] == [("film",), ("film", "good"), (), (), ()]
+
+
+def test_escapes_in_lists_of_labels_are_read(tmp_path):
+    path = write(tmp_path, 'text\tlabels\na\t["caf\\u00e9", "\\ud83d\\ude00 it\\"s"]\nb\t["it\'s"]\n')
+    assert read(path)[0] == [("a", ("café", '😀 it"s')), ("b", ("it's",))]
+
+
+@pytest.mark.parametrize("labels", [["['film', 'good']", "film"], ["film", "['film', 'good']"]])
+def test_labels_of_which_only_some_are_lists_are_refused(tmp_path, labels):
+    path = write(tmp_path, f"text\tlabels\na\t{labels[0]}\nb\t{labels[1]}\n")
+    with pytest.raises(DataError, match=r"line [23]: the label is .*, but only some labels are lists; write all as lists"):
+        read(path)
+
+
+def test_labels_in_brackets_are_plain_if_none_has_two_parts(tmp_path):
+    path = write(tmp_path, "text\tlabels\na\t[unknown]\nb\t(other)\n")
+    assert read(path)[0] == [("a", ("[unknown]",)), ("b", ("(other)",))]
+
+
+def test_vectors_of_zeros_and_ones_are_not_labels(tmp_path):
+    path = write(tmp_path, "text\tlabels\na\t[0, 1, 0]\nb\t[1, 0, 0]\n")
+    with pytest.raises(DataError, match="labels are lists of 0 and 1, expected the names of labels"):
+        read(path)
+
+
+def test_time_to_read_a_list_is_linear():
+    for unit in ("a ", "'", "a,", "\\", "[", " ", "'a' "):
+        begin = time.perf_counter()
+        assert read_list("[" + unit * 50_000) is None
+        assert time.perf_counter() - begin < 1
 
 
 def test_the_format_is_seen_where_the_name_does_not_tell(tmp_path):

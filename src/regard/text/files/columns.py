@@ -14,7 +14,7 @@ from typing import TypeVar
 from regard.errors import DataError, nearest
 from regard.plurals import counted
 from regard.text.files.content import NOT_TEXT_SCORE, TEXT_SCORE, Content, describe_cells, guess_language
-from regard.text.files.strings import is_unicode, quoted
+from regard.text.files.strings import is_unicode, quoted, trim
 
 MARGIN = 2
 """Minimum difference between the scores of the best and the second-best pair of columns; with less, the choice is unclear."""
@@ -292,6 +292,7 @@ def find_position(wanted: str, names: Sequence[str], path: object) -> int:
     Raises:
         MissingColumnError: If there is no such column; the message lists the names of the columns, or their numbers.
     """
+    wanted, names = trim(wanted), list(map(trim, names))
     if wanted in names:
         return names.index(wanted)
     if is_place(wanted):

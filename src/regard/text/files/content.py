@@ -27,6 +27,8 @@ _DATE = re.compile(
 )
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNORECASE)
 _CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
+_ITEM = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^\s,'"\[\](){}][^,'"\[\](){}]*+"""
+_LIST = re.compile(rf"[\[({{]\s*+(?:(?:{_ITEM})\s*+,?\s*+)*+[\])}}]")
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
 TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
 """Points that a column gets as a candidate for the text: if its cells have several words, have one word, have no words (such as
@@ -94,6 +96,19 @@ def rate_text(content: Content) -> float:
     return TEXT_SCORE if content.words > 1.5 else WORD_SCORE
 
 
+def read_list(cell: str) -> list[str] | None:
+    """Return the items of a list in the notation of Python, JSON, NumPy or SQL (`['film', 'good']`); None for another text."""
+    if not _LIST.fullmatch(cell := cell.strip()):
+        return None
+    items = map(str.strip, re.findall(_ITEM, cell[1:-1]))
+    return [_unquote(item[1:-1]) if item[0] in "'\"" else item for item in items]
+
+
+def _unquote(text: str) -> str:
+    plain = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def is_number(cell: str) -> bool:
     """Return True if a cell holds a number."""
     return bool(_NUMBER.fullmatch(cell.strip())) or cell.strip().lower() in ("nan", "inf", "-inf")
@@ -129,6 +144,7 @@ def _find_kind(texts: Sequence[str], distinct: int) -> Kind:
         ("dates", _DATE),
         ("addresses", _ADDRESS),
         ("codes", _CODE),
+        ("lists", _LIST),
     )
     for kind, pattern in kinds:
         if sum(map(bool, map(pattern.fullmatch, texts))) >= needed and (kind != "codes" or len(texts) >= ENOUGH):

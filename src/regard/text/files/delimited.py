@@ -18,8 +18,8 @@ from regard.errors import DataError
 from regard.text.files.columns import TwoColumns, pick_evenly
 from regard.text.files.header import Layout, find_layout, is_wider
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks
-from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
-from regard.text.files.strings import quoted
+from regard.text.files.report import EMPTY_LINE, HEADER, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
+from regard.text.files.strings import quoted, trim
 
 NumberedRow = tuple[int, list[str]]
 RawChunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
@@ -92,6 +92,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
                 numbers = [*numbers[:stray], *numbers[stray + 1 :]]
             if separator == "\t" and (remedy := _find_remedy(head, rows[: len(head)], layout)):
                 report.advice = f"The quotation marks around cells of {path.name} are read as text; to remove them, {remedy}."
+        rows, numbers = skip_headers(rows, numbers, layout.header, report)
         sizes = set(map(len, rows))
         if sizes and (min(sizes) < layout.least or max(sizes) > layout.width):
             rows, numbers = _fitting(rows, numbers, layout, wanted, report)
@@ -144,7 +145,7 @@ def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[
         rows = _without_first(rows, layout.above, report)
     commas = report.form == _SEPARATED[","]
     while chunk := _take(rows, CHUNK_ROWS):
-        given = [row for _, row in chunk], [number for number, _ in chunk]
+        given = skip_headers([row for _, row in chunk], [number for number, _ in chunk], layout.header, report)
         rows_kept, numbers = _fitting(*given, layout, wanted, report, commas=commas)
         yield [[row[place] for row in rows_kept] for place in layout.places], numbers
 
@@ -192,6 +193,23 @@ def _without_first(rows: Iterable[NumberedRow], reasons: Sequence[str], report: 
             report.skip(waiting.pop(0), number)
         else:
             yield number, row
+
+
+def skip_headers(
+    rows: list[list[str]], numbers: Sequence[int], header: tuple[str, ...], report: ReadingReport
+) -> tuple[list[list[str]], Sequence[int]]:
+    """Return the rows and their line numbers without rows that equal the header, which files that were joined repeat."""
+    place = max(range(len(header)), key=lambda place: len(header[place]), default=0)
+    again = {
+        number
+        for row, number in zip(rows, numbers, strict=True)
+        # Stripping all cells takes long, so the longest name is looked for first.
+        if header and len(row) > place and header[place] in row[place] and tuple(map(trim, row)) == header
+    }
+    for number in sorted(again):
+        report.skip(HEADER, number)
+    kept = [place for place, number in enumerate(numbers) if number not in again] if again else []
+    return ([rows[place] for place in kept], [numbers[place] for place in kept]) if again else (rows, numbers)
 
 
 def _sample_csv(path: Path, encoding: str) -> list[list[str]]:

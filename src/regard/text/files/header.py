@@ -24,7 +24,7 @@ from regard.text.files.columns import (
 from regard.text.files.content import MANY, is_code, is_extra, is_mark
 from regard.text.files.names import is_metadata, is_unspaced
 from regard.text.files.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER
-from regard.text.files.strings import is_unicode
+from regard.text.files.strings import is_unicode, trim
 
 _LONGEST_NAME = 60
 _MOST_WORDS = 6
@@ -50,6 +50,8 @@ class Layout:
     """Minimum number of columns of a line."""
     width: int
     """Number of columns; a line with text after them has too many."""
+    header: tuple[str, ...] = ()
+    """Cells of the header, stripped; empty if there is none. Files that were joined repeat it further down."""
     advice: str = ""
     """Advice about lines with too many columns; empty if there are hardly any."""
 
@@ -96,6 +98,7 @@ def _find_layout(
         )
     titles = 0 if wanted.header == "no" else _count_titles(filled, wanted)
     first, rest = filled[titles], filled[titles + 1 :]
+    below = [row for row in rest if row != first]
     given = [name for name in wanted.given() if name]
     named = any(not is_place(name) for name in given)
     if named and wanted.header == "no":
@@ -108,9 +111,9 @@ def _find_layout(
         "" if wanted.common_width else f", or further columns; to read them, give two columns by number with {wanted.settings}"
     )
     if wanted.header == "yes" or (wanted.header == "auto" and (named or is_header(first, rest, wanted))):
-        names = _fit_header(first, rest, wanted, path, numbered=numbered)
+        names = _fit_header(first, below, wanted, path, numbered=numbered)
         try:
-            judged = sample_rows(rest, len(names), wanted, lambda: _find_same(sample(), first, len(names)), names)
+            judged = sample_rows(below, len(names), wanted, lambda: _find_same(sample(), first, len(names)), names)
             places = choose_columns(names, judged, wanted, path)
         except MissingColumnError as error:
             if wanted.header == "yes" or not named or is_header(first, rest, wanted):
@@ -123,8 +126,8 @@ def _find_layout(
         shown = tuple(map(str, places)) if numbered and len(names) > len(first) else tuple(names[i] or str(i) for i in places)
         width = sys.maxsize if free else len(names)
         least = width if wanted.common_width else max(places) + 1
-        advice = _advise_on_width(rest, width, wanted, further)
-        return Layout(places, shown, (*[ABOVE_HEADER] * titles, HEADER), least, width, advice)
+        advice = _advise_on_width(below, width, wanted, further)
+        return Layout(places, shown, (*[ABOVE_HEADER] * titles, HEADER), least, width, tuple(first), advice)
     above = (COLUMN_NUMBERS,) if wanted.header == "auto" and _is_numbered(first, rest) else ()
     data = rest if above else [first, *rest]
     width = max(map(len, data), default=0) if free else _usual_width(data, wanted)
@@ -135,12 +138,12 @@ def _find_layout(
     least = width if wanted.common_width else max(places) + 1
     advice = _advise_on_width(data, width, wanted, further)
     width = sys.maxsize if free else width
-    return Layout(places, tuple(map(str, places)), above, least, width, advice)
+    return Layout(places, tuple(map(str, places)), above, least, width, advice=advice)
 
 
 def _strip(rows: Iterable[Sequence[str]]) -> list[list[str]]:
     """Return the rows that are not blank, with stripped cells."""
-    stripped = ([cell.strip() for cell in row] for row in rows)
+    stripped = (list(map(trim, row)) for row in rows)
     return [row for row in stripped if any(row)]
 
 
@@ -237,13 +240,14 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
     """Return True if the first row names the columns and is not an example.
 
     It is a header if at least two cells are filled, all filled cells could be names, no cell is repeated further down in its
-    column, at most one column with values has an empty cell in the first row, and one of these is true:
+    column (except in rows that equal the first one, as in files that were joined), at most one column with values has an empty
+    cell in the first row, and one of these is true:
 
     - The cells are names that columns usually have.
     - A column holds numbers, dates, addresses or codes below the first row, but not in it.
     - A cell is written like an identifier (`review_text`), and no cell below it is.
     - Every cell that can be compared differs from the cells below it: it is the only one that is not repeated, or it is much
-      shorter than the texts.
+      shorter than the texts. This does not count if rows equal the first one, because these may be duplicates of an example.
 
     Args:
         first: The first row that is not blank, stripped.
@@ -253,7 +257,8 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
     filled = [cell for cell in first if cell]
     if len(filled) < 2 or not all(map(_could_be_name, filled)):
         return False
-    below = [build_column(place, name, rest) for place, name in enumerate(first)]
+    others = [row for row in rest if row != first]
+    below = [build_column(place, name, others) for place, name in enumerate(first)]
     # Columns without values, which spreadsheets export too, need no name.
     if sum(not column.name and any(column.cells) for column in below) > 1:
         return False
@@ -264,7 +269,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
         or any(column.name and column.content.kind in ("numbers", "dates", "addresses") for column in below)
         or any(column.name and column.content.kind == "codes" and not is_code(column.name) for column in below)
         or any(map(_is_identifier, below))
-        or _differs(below)
+        or (len(others) == len(rest) and _differs(below))
     )
 
 

@@ -249,7 +249,7 @@ def line_blocks(path: str | Path, encoding: str = "auto", *, any_line_ends: bool
     """Read the lines of a file in small blocks.
 
     Bytes that cannot be decoded become lone surrogates (`surrogateescape`), which the readers find and report. A byte order
-    mark at the start is removed.
+    mark at the start of a line is removed.
 
     Args:
         path: The file.
@@ -301,6 +301,8 @@ def _check_line_ends(begin: bytes, path: str | Path) -> None:
 
 
 def _decode(data: bytes) -> str:
+    # Files that were joined have a byte order mark at the beginning of each.
+    data = data.removeprefix(codecs.BOM_UTF8).replace(b"\n" + codecs.BOM_UTF8, b"\n")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -12,8 +12,14 @@ INVISIBLE = "\u00ad\u061c\u180e\ufeff" + "".join(
     map(chr, (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070)))
 )
 """Characters that are not shown: joiners, marks of direction, the byte order mark, the zero-width space, the soft hyphen."""
+_EDGES = INVISIBLE + "".join(filter(str.isspace, map(chr, range(0x3001))))
 _MANY_MARKS = re.compile(r"(?<=[^\w\0-\x7f]{8})([^\w\0-\x7f]{32})")
 """A part of a long run of characters outside ASCII that are not letters or digits, and so may be combining marks."""
+
+
+def trim(text: str) -> str:
+    """Strip white space and invisible characters."""
+    return text.strip(_EDGES)
 
 
 def quoted(text: str, most: int = 60, mark: str = "'") -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
+from regard.text.files.content import read_list
 from regard.text.files.delimited import RawChunk, read_csv, read_tsv
 from regard.text.files.formats import FORMS
 from regard.text.files.json_rows import read_jsonl
@@ -27,7 +28,7 @@ from regard.text.files.report import (
     ReadingReport,
     SkipLimit,
 )
-from regard.text.files.strings import is_unicode, normalise, quoted
+from regard.text.files.strings import is_unicode, normalise, quoted, trim
 from regard.text.labelled.columns import LabelledColumns
 from regard.text.labelled.files import WHAT, LabelFile, find_files
 
@@ -76,8 +77,9 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
     Texts and labels are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. Numeric
     and boolean labels in JSON or Parquet are written as `1`, `0.5`, `true`; `1.0` is `1` in every format. A cell such as `NaN`
-    or `null` means that the label is missing. If `data.label_separator` is set, or JSON or Parquet has lists, a text may have
-    several labels or none; otherwise a text without a label is skipped. Only the first 65,536 characters of a text are read.
+    or `null` means that the label is missing. If `data.label_separator` is set, JSON or Parquet has lists, or all labels are
+    written as lists (`['film', 'good']`), a text may have several labels or none; otherwise a text without a label is skipped.
+    Only the first 65,536 characters of a text are read.
 
     Args:
         paths: One table, one text file for each label, a folder of such files, or a folder for each label, with one
@@ -125,6 +127,7 @@ class _Cleaner:
         self.data, self.report = data, report
         self.typed, self.given = typed, given  # whether values have types; whether labels are names of files
         self.multiple = bool(data.label_separator)
+        self.listed: bool | None = None  # whether all labels are written as lists; None if none was read
         self._known: dict[str, tuple[str, ...] | None] = {}
 
     def clean(
@@ -143,7 +146,9 @@ class _Cleaner:
         if max(map(len, texts), default=0) > LONGEST_SIDE:
             texts = [text[:LONGEST_SIDE] for text in texts]
         texts = normalise(texts, self.data.normalization)
-        self.multiple = self.multiple or any(isinstance(cell, list) for cell in cells)
+        if not self.given:
+            self._check_lists(cells, lines)
+        self.multiple = self.multiple or bool(self.listed) or any(isinstance(cell, list) for cell in cells)
         labels = [self._labels(cell) for cell in cells]
         faults = not all(texts) or None in labels or (not self.multiple and () in labels) or any(over_long)
         if not faults and texts:
@@ -165,6 +170,26 @@ class _Cleaner:
                 shown = ", ".join(quoted(label, mark='"') for label in chosen[0][:5]) or "none"
                 self.report.first = f"{quoted(texts[kept[0]], mark=_MARK)} with the label{'s' * self.multiple} {shown}"
             yield LabelledChunk([texts[place] for place in kept], chosen, [lines[place] for place in kept], self.multiple)
+
+    def _check_lists(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
+        """Find whether labels are written as lists, such as `['film', 'good']` in a table that pandas wrote.
+
+        Raises:
+            DataError: If only some labels are.
+        """
+        filled = [
+            (cell, line, read_list(cell))
+            for cell, line in zip(cells, lines, strict=True)
+            if isinstance(cell, str) and trim(cell) and not is_missing(trim(cell), typed=self.typed)
+        ]
+        if self.listed is None and filled:
+            self.listed = all(items is not None for *_, items in filled) and any({*"'\","} & {*cell} for cell, *_ in filled)
+        for cell, line, items in filled:
+            if items is None if self.listed else items is not None and {*"'\""} & {*cell}:
+                raise DataError(
+                    f"{self.report.files[0]}, line {line}: the label is {quoted(cell, mark=_MARK)}, but only some labels are "
+                    "lists; write all as lists such as ['film', 'good'], or all as plain text with data.label_separator"
+                )
 
     def _find_fault(self, text: str, labels: tuple[str, ...] | None, cell: Any) -> str | None:
         if not text:
@@ -188,21 +213,30 @@ class _Cleaner:
             if len(known) > _MOST_KNOWN:
                 known.clear()
             separator = self.data.label_separator
-            known[cell] = self._clean_labels(cell.split(separator) if separator else [cell])
+            items = (read_list(cell) or []) if self.listed else cell.split(separator) if separator else [cell]
+            known[cell] = self._clean_labels(items)
         return known[cell]
 
     def _clean_labels(self, labels: Sequence[str]) -> tuple[str, ...] | None:
         found = normalise(labels, self.data.normalization)
         if not self.given:
             found = [label for label in found if not is_missing(label, typed=self.typed)]
-        cleaned = dict.fromkeys(_whole(label) for label in found if label)
+        if len(found) > 2 and found.count("0") + found.count("1") == len(found):
+            raise DataError(
+                f"{self.report.files[0]}: labels are lists of 0 and 1, expected the names of labels, as in ['film', 'good']"
+            )
+        cleaned = dict.fromkeys(_whole(label) for label in found if trim(label))
         if any(len(label) > LONGEST_LABEL for label in cleaned):
             return None
         return tuple(cleaned)
 
 
 def _whole(label: str) -> str:
-    """Return a label without the decimals of a whole number, so that `1.0` from CSV and 1 from JSON are the same label."""
+    """Return a label without invisible characters at its ends, which would make a second label that looks the same.
+
+    A whole number loses its decimals, so that `1.0` from CSV and 1 from JSON are the same label.
+    """
+    label = trim(label)
     return label[:-2] if label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() else label
 
 

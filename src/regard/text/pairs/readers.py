@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.config import DataConfig
 from regard.errors import DataError
 from regard.text.files.content import guess_language
-from regard.text.files.delimited import RawChunk, read_csv, read_fast_align, read_tsv
+from regard.text.files.delimited import RawChunk, read_csv, read_fast_align, read_tsv, skip_headers
 from regard.text.files.formats import ENDINGS, FORMS, detect_table, ending, read_start
 from regard.text.files.json_rows import read_jsonl
 from regard.text.files.names import find_language
@@ -17,14 +17,13 @@ from regard.text.files.report import (
     EMPTY_LINE,
     EMPTY_SOURCE,
     EMPTY_TARGET,
-    HEADER,
     NOT_UNICODE,
     NUL,
     OVER_LONG,
     ReadingReport,
     SkipLimit,
 )
-from regard.text.files.strings import is_unicode, normalise, quoted
+from regard.text.files.strings import is_unicode, normalise, quoted, trim
 from regard.text.pairs.columns import PairColumns
 
 
@@ -45,6 +44,7 @@ def read_parallel(source: Path, target: Path, wanted: PairColumns, report: Readi
     blocks = [line_blocks(source, wanted.encoding), line_blocks(target, wanted.encoding)]
     waiting: list[list[str]] = [[], []]
     counts, over = [0, 0], [False, False]
+    header: tuple[str, ...] = ()
     done = 0
     while True:
         for side in (0, 1):
@@ -57,10 +57,11 @@ def read_parallel(source: Path, target: Path, wanted: PairColumns, report: Readi
         if not size:
             break
         report.read += size
-        skip = 1 if headed and not done else 0
-        if skip:
-            report.skip(HEADER, 1)
-        yield [waiting[0][skip:size], waiting[1][skip:size]], range(done + 1 + skip, done + size + 1)
+        pairs = list(map(list, zip(waiting[0][:size], waiting[1][:size], strict=True)))
+        if headed and not done:
+            header = tuple(map(trim, pairs[0]))
+        pairs, numbers = skip_headers(pairs, range(done + 1, done + size + 1), header, report)
+        yield [[pair[side] for pair in pairs] for side in (0, 1)], numbers
         done += size
         waiting = [lines[size:] for lines in waiting]
     for side in (0, 1):
