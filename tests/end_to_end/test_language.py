@@ -117,7 +117,7 @@ def test_bad_input(teller, stories, tmp_path, capsys):
     fails(capsys, "nowhere.txt: there is no such file", *train, tmp_path / "nowhere.txt")
     fails(capsys, "empty.txt: is empty, expected text", *train, tmp_path / "empty.txt")
     fails(capsys, "no usable text in .*blank.txt", *train, tmp_path / "blank.txt")
-    fails(capsys, "data.unit is 'page', expected one of: line, paragraph", *train, stories, "--data.unit=page")
+    fails(capsys, "data.unit is 'page', expected one of: auto, line, paragraph, block", *train, stories, "--data.unit=page")
     fails(capsys, "model.num_heads is 3, expected a divisor of model.hidden_size", *train, stories, "--model.num_heads=3")
     fails(capsys, "preset 'luong' is for translation", *train, stories, "--preset", "luong")
     assert not (tmp_path / "new").exists()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import AutoConfig, CharactersConfig, TextDataConfig, WordsConfig
+from regard.config import AutoConfig, BPEConfig, CharactersConfig, TextDataConfig, UnigramConfig, WordsConfig
 from regard.errors import DataError
 from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.files import opening as lines_module
@@ -17,7 +17,8 @@ from regard.text.files.report import ReadingReport
 from regard.text.mapped import MappedWriter
 from regard.text.plain import prepare_texts, read_texts
 from regard.text.report import TextReport
-from regard.text.symbols import END, START
+from regard.text.symbols import END, START, restore_space, show_space
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 
 def read(path, **settings) -> tuple[list[tuple[str, int]], ReadingReport]:
@@ -151,3 +152,74 @@ def test_spaces_come_back(tmp_path):
     data = prepared(tmp_path, LINES, CharactersConfig(), dev_size=0)
     [row] = data.train.batch([0]).target_out.tolist()
     assert data.tokenizer.decode(row) == "number 0 ."
+
+
+CODE = "def {name}(x):\n    y = x + 1  # two\n    if y:\n\ty  +=  2\n\n    return y\n\n\n"
+
+
+def blocks(count: int) -> list[str]:
+    return [CODE.format(name=f"f{number}").rstrip("\n") for number in range(count)]
+
+
+def code(tmp_path, count: int = 12, end: str = "\n"):
+    path = tmp_path / "a.py"
+    path.write_text("\n\n".join(blocks(count)).replace("\n", end) + end, encoding="utf-8", newline="")
+    return path
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_source_code_keeps_its_white_space(tmp_path, end):
+    found, report = read(code(tmp_path, end=end))
+    assert [restore_space(text) for text, _ in found] == blocks(12)
+    assert found[1][1] == 8
+    assert (report.read, report.kept, report.unit) == (12, 12, "blocks")
+    assert "many lines are indented, so white space is kept (data.unit)" in report.render()
+
+
+@pytest.mark.parametrize("unit", ["line", "paragraph"])
+def test_the_report_warns_of_lost_indentation(tmp_path, unit):
+    report = read(code(tmp_path), unit=unit)[1]
+    assert (
+        f"warning: read as {unit}s without indentation; to keep line breaks and spaces, set data.unit to block"
+        in report.render()
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a plain line\n" * 40,
+        "    an indented paragraph\n" * 40,
+        ("    the first line of a paragraph\n" + "and another line of it\n" * 5) * 10,
+        "Title\n" + "\u3000\u3000一个段落。\n" * 40,
+    ],
+    ids=["plain", "indented", "first lines", "Chinese"],
+)
+def test_prose_is_read_line_by_line(tmp_path, text):
+    found, report = read(write(tmp_path / "a.txt", text))
+    assert (len(found), report.unit, report.advice) == (len(text.splitlines()), "lines", "")
+
+
+def test_blocks_of_verse_keep_their_lines_if_the_setting_says_so(tmp_path):
+    found, _ = read(write(tmp_path / "a.txt", "First Citizen:\nSpeak, speak.\n\n\nAll:\nResolved.  Resolved.\n"), unit="block")
+    assert found == [("First Citizen:␊Speak, speak.", 1), ("All:␊Resolved.␠␠Resolved.", 5)]
+
+
+@pytest.mark.parametrize("config", [CharactersConfig(), BPEConfig(size=200), UnigramConfig(size=200)], ids=lambda one: one.kind)
+def test_tokenizers_of_blocks_return_them_exactly(tmp_path, config):
+    path = code(tmp_path, count=30)
+    data = TextDataConfig(train=(str(path),), dev_size=2, cache=str(tmp_path / "cache"))
+    prepared = prepare_texts(data, config, seed=1, progress=False)
+    assert (prepared.report.train_texts, prepared.report.dev_texts) == (28, 2)
+    tokenizer = prepared.tokenizer
+    for text in [*blocks(3), "if x:\n\t\n  return", "\n\n\tx  =  1", "    x"]:
+        assert tokenizer.decode(tokenizer.encode(text).ids) == text
+        assert tokenizer.encode_batch([text])[0].tolist() == tokenizer.encode(text).ids
+        assert tokenizer.decode(tokenizer.encode(show_space(text)).ids) == text
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json").decode(tokenizer.encode("if x:\n  y").ids) == "if x:\n  y"
+
+
+def test_tokenizers_of_prose_drop_white_space_as_before():
+    tokenizer = build_tokenizer([["a plain text"]], CharactersConfig())
+    assert tokenizer.decode(tokenizer.encode("  a\n plain\t text ").ids) == "a plain text"

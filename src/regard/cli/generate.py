@@ -30,7 +30,7 @@ _AT_ONCE = 256
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Generate texts, and print one line for each sample."""
+    """Generate texts, and print them."""
     parser = _parser()
     options = parser.read(arguments)
     if options.prompts and options.input:
@@ -75,7 +75,8 @@ def _parser() -> Parser:
     parser = Parser(
         "generate",
         "Continue the given prompts or each line of --input FILE, or generate texts without a prompt.\n"
-        "One line is printed for each sample. The same command gives the same texts; another --seed gives others.",
+        "One line is printed for each sample; an empty line follows texts with line breaks.\n"
+        "The same command gives the same texts; another --seed gives others.",
         '  regard generate runs/stories "once upon a time" --samples 3\n'
         '  regard generate runs/stories "once upon a time" --temperature 0\n'
         "  regard generate runs/stories --samples 10 --temperature 0.8 --top-k 50 --seed 7",
@@ -115,7 +116,7 @@ def _is_piped() -> bool:
 
 def _render(found: "Generation", options: argparse.Namespace) -> str:
     if not options.json:
-        return found.text
+        return found.text + "\n" * ("\n" in found.text)  # an empty line separates texts of several lines
     plain = {
         "prompt": found.prompt,
         "text": found.text,

@@ -137,9 +137,10 @@ class TextDataConfig(FileSettings):
     """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Held-out texts do not occur in
     training. If there are more than `max_texts` texts, texts after this limit are held out.
     """
-    unit: Literal["line", "paragraph"] = "line"
-    """Unit that counts as one text: a line, or a paragraph (the lines up to an empty line, joined with spaces), for prose with
-    line breaks.
+    unit: Literal["auto", "line", "paragraph", "block"] = "auto"
+    """Unit that counts as one text: a line; a paragraph (the lines up to an empty line, joined with spaces), for prose with
+    line breaks; or a block, for source code and verse: the lines up to an empty line that no indented line follows, with their
+    line breaks and spaces. `auto`: blocks if many lines are indented, otherwise lines.
     """
     language: str = ""
     """Language code of the texts (`en`), for spaCy's tokenizer, and for the rules that join tokens to a text."""

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ from regard.text.report import REPEATED, TextReport
 from regard.text.single import SingleTextData, SingleTextSchema
 from regard.text.split import Indices
 from regard.text.spool import Spool, Texts, spool_texts
+from regard.text.symbols import show_space
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 WHAT = "text"
@@ -47,7 +50,8 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
     """Read texts, chunk by chunk, so that memory does not grow with the file.
 
     Texts are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. If `data.unit` is
-    `paragraph`, the stripped lines of a paragraph are joined with spaces.
+    `paragraph`, the stripped lines of a paragraph are joined with spaces. If it is `block`, symbols replace all white space
+    that tokenizers would drop (`symbols.show_space`).
 
     Args:
         paths: Text files, which are read one after another.
@@ -62,13 +66,17 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
     if packed := next((file for file in files if detect_table(file, data.encoding) == "parquet"), None):
         raise DataError(f"{packed}: is a Parquet file, expected text; write its texts to a text file, one text per line")
     report.files, report.form, report.kind = [str(file) for file in files], "text", "texts"
-    paragraphs = data.unit == "paragraph"
-    report.unit = "paragraphs" if paragraphs else "lines"
+    found = find_unit(files[0], data.encoding)
+    unit = found if data.unit == "auto" else data.unit
+    report.unit = f"{unit}s"
+    if found == "block":
+        lost = f"read as {unit}s without indentation; to keep line breaks and spaces, set data.unit to block"
+        report.advice = "many lines are indented, so white space is kept (data.unit)" if unit == found else f"warning: {lost}"
     report.encoding = show_encoding(files[0], data.encoding)
     limit = SkipLimit(data.allow_skipped, data.encoding, report)
     for file in files:
         blocks = ((lines, range(first, first + len(lines))) for first, lines in line_blocks(file, data.encoding))
-        for texts, numbers in _paragraphs(blocks) if paragraphs else blocks:
+        for texts, numbers in blocks if unit == "line" else _paragraphs(blocks, whole=unit == "block"):
             chunk = _clean(texts, numbers, data.normalization, report)
             if chunk.text:
                 report.first = report.first or quoted(chunk.text[0], mark='"')
@@ -83,19 +91,33 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
         raise DataError(f"no usable text in {' + '.join(report.files)}; the report on its {report.unit}:\n{report.render()}")
 
 
-def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[list[str], list[int]]]:
+def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "block"]:
+    """Return `block` if a quarter of the first lines of a file is indented, not all alike, as in source code; else `line`."""
+    _, lines = next(line_blocks(path, encoding), (1, []))
+    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+    changes = sum(one != other for one, other in pairwise(indents))
+    return "block" if len(indents) >= 20 and 4 * sum(map(bool, indents)) >= len(indents) <= 10 * changes else "line"
+
+
+def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> Iterator[tuple[list[str], list[int]]]:
     """Join the lines of each paragraph, up to an empty line, and yield paragraphs with the number of their first line.
 
-    A line that is too long becomes a separate paragraph.
+    A line that is too long becomes a separate paragraph. If `whole` is True, white space is kept, and a paragraph goes on
+    after an empty line if the next line is indented.
     """
     waiting: list[str] = []
-    size = begin = 0
+    size = begin = empty = 0
+
+    def joined() -> str:
+        return show_space("\n".join(waiting)) if whole else " ".join(waiting)
+
     for lines, numbers in blocks:
         texts, begins = [], []
         for line, number in zip(lines, numbers, strict=True):
             stripped, alone = line.strip(), line is OVER_LONG_LINE
-            if waiting and (not stripped or alone or size > _LONGEST_PARAGRAPH):
-                texts.append(" ".join(waiting))
+            ends = bool(stripped and empty and not line[0].isspace()) if whole else not stripped
+            if waiting and (ends or alone or size > _LONGEST_PARAGRAPH):
+                texts.append(joined())
                 begins.append(begin)
                 waiting, size = [], 0
             if alone:
@@ -103,11 +125,12 @@ def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[lis
                 begins.append(number)
             elif stripped:
                 begin = begin if waiting else number
-                waiting.append(stripped)
-                size += len(stripped)
+                waiting += [*[""] * (empty if whole and waiting else 0), line.rstrip("\r") if whole else stripped]
+                size += len(line)
+            empty = 0 if stripped else empty + 1
         yield texts, begins
     if waiting:
-        yield [" ".join(waiting)], [begin]
+        yield [joined()], [begin]
 
 
 def _clean(texts: Sequence[str], numbers: Sequence[int], form: str, report: ReadingReport) -> TextChunk:

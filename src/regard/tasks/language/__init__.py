@@ -26,7 +26,7 @@ _WORDS = TaskWords(
   regard train language --data.train train.txt --data.dev valid.txt --out runs/language
   regard train language --from runs/language --data.train letters.txt --out runs/letters
 """,
-    data="text files (each also .gz) with one text per line, or in paragraphs (data.unit)",
+    data="text files (each also .gz) with one text per line, or in paragraphs or blocks (data.unit)",
     missing="a text file",
     command="regard generate",
     use=('regard generate DIR "the beginning"', 'regard look DIR "the beginning"'),

@@ -300,6 +300,8 @@ class LanguageModel:
         But if the added tokens change the spelling of the decoded prompt, the whole text is decoded.
         """
         known, whole = self.tokenizer.decode(row.tolist()), self.tokenizer.decode(tokens)
+        if whole.startswith(prompt):  # with the white space at the end of the prompt
+            return whole
         return prompt.rstrip() + whole[len(known) :] if whole.startswith(known) else whole
 
     def _scored(self, text: str, row: np.ndarray, blocks: list[Hypothesis]) -> ScoredText:

@@ -18,7 +18,8 @@ from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import mean_nll, objective, own_model
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.corpora import TextCorpus
-from regard.text.plain import TextData, prepare_texts
+from regard.text.files.opening import check_file
+from regard.text.plain import WHAT, TextData, find_unit, prepare_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.contexts import evaluating, fitting_into_memory
 from regard.training.starting import check_vocabulary, custom_part
@@ -149,6 +150,9 @@ class LanguageTraining(Training[LanguageConfig, Tokenizer, LanguageBundle]):
         if teachers:
             config = replace(config, tokenizer=teachers.bundles[0].config.tokenizer)
             learned = learned or teachers.bundles[0].tokenizer
+        if config.data.unit == "auto":  # so that the model reads other files in the same way
+            unit = find_unit(check_file(config.data.train[0], WHAT), config.data.encoding)
+            config = replace(config, data=replace(config.data, unit=unit))
         data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
         config = replace(config, tokenizer=data.tokenizer_config)
         seed_step(config.seed, 0)

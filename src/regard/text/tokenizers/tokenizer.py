@@ -19,7 +19,7 @@ from jaxtyping import Int32, Int64
 from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
 from regard.text.files.strings import to_form
-from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
+from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN, WHITE_SPACE, restore_space, show_space
 from regard.text.tokenizers.file import TokenizerFile, read_tokenizer, write_tokenizer
 from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.schemes import CharactersScheme, Scheme, build_scheme
@@ -61,6 +61,7 @@ class Tokenizer:
         self.normalization = normalization
         self._model = symbols.model()
         self._id_of = {token: number for number, token in enumerate(symbols.tokens) if number >= _NUM_SPECIAL}
+        self.keeps_space = not set(WHITE_SPACE).isdisjoint("".join(symbols.tokens))
         self._whole_units = symbols.merges is None and symbols.scores is None
         self._cache = _ChunkCache(self)
 
@@ -120,7 +121,8 @@ class Tokenizer:
         """
         replace = replace or {}
         kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
-        return self.scheme.join([self._spelled(replace.get(position), number) for position, number in kept])
+        text = self.scheme.join([self._spelled(replace.get(position), number) for position, number in kept])
+        return restore_space(text) if self.keeps_space else text
 
     def describe(self, ids: Sequence[int]) -> Encoding:
         """Return the symbols and the words of a model's output. An unknown symbol is a word `<unk>`, or part of a word."""
@@ -135,7 +137,8 @@ class Tokenizer:
 
     def detokenize(self, words: Sequence[str]) -> str:
         """Join words, such as `Encoding.words`, to a text by rules. If spaces are symbols, `decode` restores them exactly."""
-        return self.scheme.join_words(words)
+        text = self.scheme.join_words(words)
+        return restore_space(text) if self.keeps_space else text
 
     def save(self, path: str | Path) -> None:
         """Write one JSON file. Equal tokenizers give equal bytes."""
@@ -159,7 +162,7 @@ class Tokenizer:
         return cls(file.symbols, scheme=scheme, lowercase=file.lowercase, normalization=file.normalization)
 
     def _clean(self, text: str) -> str:
-        return _clean(text, self.normalization)
+        return _clean(show_space(text) if self.keeps_space else text, self.normalization)
 
     def _chunk_words(self, chunk: str, *, at_start: bool) -> Iterable[tuple[str, list[int]]]:
         """Return the words of a chunk and their ids; `at_start` is True for the first chunk of a text."""
@@ -181,6 +184,8 @@ class Tokenizer:
         import pyarrow as pa  # the import takes a quarter of a second, and predictions do not need it
         import pyarrow.compute as pc
 
+        if self.keeps_space:
+            texts = list(map(show_space, texts))
         try:
             strings = pa.array(texts, pa.large_string())
         except UnicodeEncodeError:  # half of a surrogate pair

@@ -97,6 +97,7 @@ export class Tokenizer {
   constructor(saved) {
     Object.assign(this, saved);
     this.scheme = schemeOf(saved);
+    this.keepsSpace = saved.tokens.some((token) => /[␊␉␠]/u.test(token)); // else, runs of white space are one space
     this.idOf = new Map(saved.tokens.map((token, id) => [token, id]));
     if (saved.merges) this.rankOf = new Map(saved.merges.map(([left, right], rank) => [`${left}\0${right}`, rank]));
     if (saved.scores) {
@@ -136,7 +137,8 @@ export class Tokenizer {
       const mark = other && this.scheme.leadingSpace ? this.scheme.space : "";
       spelled.push(other === undefined ? this.tokens[id] : mark + other);
     });
-    return this.scheme.join(spelled);
+    const text = this.scheme.join(spelled);
+    return this.keepsSpace ? text.replaceAll("␊", "\n").replaceAll("␉", "\t").replaceAll("␠", " ") : text;
   }
 
   /** Return the words of an output, and the index of each id's word, −1 for special symbols. */
@@ -149,7 +151,9 @@ export class Tokenizer {
   }
 
   #clean(text) {
-    const whole = text.replace(/\p{Surrogate}/gu, "?");
+    const shown = (own) =>
+      own.replaceAll("\r\n", "\n").replace(/(?<!\S) | (?=\s)/gu, "␠").replaceAll("\n", "␊").replaceAll("\t", "␉");
+    const whole = (this.keepsSpace ? shown(text) : text).replace(/\p{Surrogate}/gu, "?");
     return this.normalization === "none" ? whole : whole.normalize(this.normalization.toUpperCase());
   }
 
