@@ -121,7 +121,7 @@ def _labelled(form: str, name: str) -> Callable[[Path], Callable[[bytes], object
 def _plain(folder: Path) -> Callable[[bytes], object]:
     def run(data: bytes) -> None:
         bits, content = _settings(data)
-        config = TextDataConfig(unit="paragraph" if bits & 1 else "line")
+        config = TextDataConfig(unit=("line", "paragraph", "block", "auto")[bits & 3])
         report = ReadingReport()
 
         def read(paths: list[Path]) -> Iterator[Any]:

@@ -107,17 +107,14 @@ def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> It
     """
     waiting: list[str] = []
     size = begin = empty = 0
-
-    def joined() -> str:
-        return show_space("\n".join(waiting)) if whole else " ".join(waiting)
-
+    join = (lambda lines: show_space("\n".join(lines))) if whole else " ".join
     for lines, numbers in blocks:
         texts, begins = [], []
         for line, number in zip(lines, numbers, strict=True):
             stripped, alone = line.strip(), line is OVER_LONG_LINE
             ends = bool(stripped and empty and not line[0].isspace()) if whole else not stripped
             if waiting and (ends or alone or size > _LONGEST_PARAGRAPH):
-                texts.append(joined())
+                texts.append(join(waiting))
                 begins.append(begin)
                 waiting, size = [], 0
             if alone:
@@ -130,7 +127,7 @@ def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> It
             empty = 0 if stripped else empty + 1
         yield texts, begins
     if waiting:
-        yield [joined()], [begin]
+        yield [join(waiting)], [begin]
 
 
 def _clean(texts: Sequence[str], numbers: Sequence[int], form: str, report: ReadingReport) -> TextChunk:

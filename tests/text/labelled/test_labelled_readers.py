@@ -313,7 +313,7 @@ def test_escapes_in_lists_of_labels_are_read(tmp_path):
 @pytest.mark.parametrize("labels", [["['film', 'good']", "film"], ["film", "['film', 'good']"]])
 def test_labels_of_which_only_some_are_lists_are_refused(tmp_path, labels):
     path = write(tmp_path, f"text\tlabels\na\t{labels[0]}\nb\t{labels[1]}\n")
-    with pytest.raises(DataError, match=r"line [23]: the label is .*, but only some labels are lists; write all as lists"):
+    with pytest.raises(DataError, match=r"line [23]: the label is .*, but only some are lists; write all labels as lists"):
         read(path)
 
 

@@ -208,8 +208,8 @@ def skip_headers(
     }
     for number in sorted(again):
         report.skip(HEADER, number)
-    kept = [place for place, number in enumerate(numbers) if number not in again] if again else []
-    return ([rows[place] for place in kept], [numbers[place] for place in kept]) if again else (rows, numbers)
+    kept = [(row, number) for row, number in zip(rows, numbers, strict=True) if number not in again] if again else []
+    return ([row for row, _ in kept], [number for _, number in kept]) if again else (rows, numbers)
 
 
 def _sample_csv(path: Path, encoding: str) -> list[list[str]]:

@@ -177,19 +177,16 @@ class _Cleaner:
         Raises:
             DataError: If only some labels are.
         """
-        filled = [
-            (cell, line, read_list(cell))
-            for cell, line in zip(cells, lines, strict=True)
-            if isinstance(cell, str) and trim(cell) and not is_missing(trim(cell), typed=self.typed)
-        ]
-        if self.listed is None and filled:
-            self.listed = all(items is not None for *_, items in filled) and any({*"'\","} & {*cell} for cell, *_ in filled)
-        for cell, line, items in filled:
-            if items is None if self.listed else items is not None and {*"'\""} & {*cell}:
-                raise DataError(
-                    f"{self.report.files[0]}, line {line}: the label is {quoted(cell, mark=_MARK)}, but only some labels are "
-                    "lists; write all as lists such as ['film', 'good'], or all as plain text with data.label_separator"
-                )
+        first = {cell: line for cell, line in reversed(list(zip(cells, lines, strict=True))) if isinstance(cell, str)}
+        lists = {cell: read_list(cell) for cell in first if (label := trim(cell)) and not is_missing(label, typed=self.typed)}
+        if self.listed is None and lists:
+            self.listed = None not in lists.values() and any({*"'\","} & {*cell} for cell in lists)
+        odd = [cell for cell, items in lists.items() if (items is None if self.listed else items and {*"'\""} & {*cell})]
+        if odd:
+            raise DataError(
+                f"{self.report.files[0]}, line {first[odd[-1]]}: the label is {quoted(odd[-1], mark=_MARK)}, but only some are "
+                "lists; write all labels as lists such as ['film', 'good'], or all as plain text with data.label_separator"
+            )
 
     def _find_fault(self, text: str, labels: tuple[str, ...] | None, cell: Any) -> str | None:
         if not text:
