@@ -1,13 +1,22 @@
 """A language model's predictor: scores, texts that continue a prompt, records, and what is refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from regard.bundle import load_bundle, save_bundle
-from regard.config import BPEConfig, GenerationConfig, LanguageModelConfig, TextDataConfig, UnigramConfig, WordsConfig
+from regard.config import (
+    BPEConfig,
+    CharactersConfig,
+    GenerationConfig,
+    LanguageModelConfig,
+    TextDataConfig,
+    UnigramConfig,
+    WordsConfig,
+)
 from regard.errors import BundleError, RequestError
 from regard.models.build import build_language_model
 from regard.reweight import at_step, attend_to, flatten
@@ -269,3 +278,13 @@ def test_other_attention(model):
         RequestError, match=r"^reweight names the attention 'cross'; this model has: decoder.0, decoder.1, decoder"
     ):
         model.score(TEXTS, reweight={"cross": flatten})
+
+
+def test_generated_texts_go_on_after_the_white_space_of_their_prompts():
+    code = ["if x:␊␠␠y␊␉z", "x = y␊z"]
+    learned = build_tokenizer([code], CharactersConfig(), progress=False)
+    bundle = replace(make(), tokenizer=learned, model=build_language_model(MODEL, vocabulary_size=learned.size))
+    for prompt in ("if x:\n  ", "\tz\n", "z\n\n"):
+        [[generation]] = LanguageModel(bundle).generate([prompt], temperature=0)
+        assert generation.text.startswith(prompt)
+        assert not set("␊␉␠") & set(generation.text)
