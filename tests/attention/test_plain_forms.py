@@ -156,8 +156,8 @@ def location(m, q, k):
     key = m.key_projection(k)
 
     def row(query, previous):
-        features = location_features(previous, m.convolution.weight)
-        scores = location_scores(m.query_projection(query), key, features, m.feature_projection.weight, m.score_weight)
+        features = location_features(previous, m.convolution)
+        scores = location_scores(m.query_projection(query), key, features, m.feature_projection, m.score_weight)
         return masked_softmax(scores)
 
     return one_by_one(row, q, lambda _, weights: weights)
@@ -304,7 +304,7 @@ MECHANISMS = {
 POOLINGS = {
     AttentionPooling: Plain(
         lambda: AttentionPooling(D),
-        lambda m, h: masked_softmax(linear_scores(h, m.projection.weight, m.projection.bias)),
+        lambda m, h: masked_softmax(linear_scores(h, m.projection)),
         (linear_scores,),
     ),
     AdditivePooling: Plain(

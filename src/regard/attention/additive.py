@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_size
 from regard.attention.base import AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability
+from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability, is_plain
 from regard.attention.kernels.additive import fast_additive_scores, is_fast, ready_exponential
 from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
 from regard.attention.masks import combine_masks, zero_masked
@@ -219,9 +219,9 @@ class AdditiveBase(ScoredAttention):
         """Return scale · v; if the scale is 1, return the parameter v itself."""
         return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
-    def _linear_score(self, query_weight: Tensor) -> LinearScore | None:
-        plain = is_softmax(self.normalizer) and not self.drops()
-        return LinearScore(query_weight, self.score_vector()) if plain else None
+    def _linear_score(self, linear: nn.Linear) -> LinearScore | None:
+        plain = is_plain(linear) and is_softmax(self.normalizer) and not self.drops()
+        return LinearScore(linear.weight[:, : self.query_size], self.score_vector()) if plain else None
 
 
 class Additive(AdditiveBase):
@@ -289,7 +289,7 @@ class Additive(AdditiveBase):
     @capability
     def linear_score(self) -> LinearScore | None:
         """Return W_q and scale · v; None without a softmax or with active dropout; see `Attention.linear_score`."""
-        return self._linear_score(self.query_projection.weight)
+        return self._linear_score(self.query_projection)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """Return W_k k (+ bias)."""

@@ -8,7 +8,8 @@
 Fast paths ask for these capabilities instead of checking the class of a mechanism, so that your own mechanism can have them
 too. A fast path computes a formula from a module's parameters without calling the module, so it must not be used if a call of
 the module would compute something else. `capability` and `Unchanged` ensure that: a subclass that overrides a method of the
-formula loses the capabilities of its parent, unless it declares its own.
+formula loses the capabilities of its parent, unless it declares its own. `is_plain` answers the same question for a linear
+map, which may have an adapter, hooks or quantised weights.
 """
 
 from collections.abc import Callable, Iterator
@@ -81,18 +82,20 @@ class Unchanged:
 
     Args:
         methods: Names of the methods.
+        linear: Name of a linear map that must be plain too, for the attribute to be True on an instance; empty for none.
     """
 
     owner: type
 
-    def __init__(self, *methods: str) -> None:
-        self.methods = methods
+    def __init__(self, *methods: str, linear: str = "") -> None:
+        self.methods, self.linear = methods, linear
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.owner = owner
 
     def __get__(self, module: object, cls: type) -> bool:
-        return all(getattr(cls, name) is getattr(self.owner, name) for name in self.methods)
+        plain = module is None or not self.linear or is_plain(getattr(module, self.linear))
+        return plain and all(getattr(cls, name) is getattr(self.owner, name) for name in self.methods)
 
 
 def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
@@ -104,7 +107,22 @@ def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
     """
     methods = _methods(cls)  # type: ignore[arg-type]  # mypy mistakes the hash of modules for that of their classes
     same = all(getattr(type(module), name, None) is method for name, method in methods.items())
-    return same and vars(module).keys().isdisjoint(methods) and not (module._forward_hooks or module._forward_pre_hooks)
+    return same and vars(module).keys().isdisjoint(methods) and not _has_hooks(module)
+
+
+def is_plain(linear: nn.Module) -> bool:
+    """Return whether a call of the module computes x Wᵀ + b from its `weight` and `bias`, and nothing more.
+
+    If not, because of an adapter, hooks, or quantised weights, only a call of the module gives its result. Forward passes call
+    this function, so `torch.compile` must be able to trace it.
+    """
+    plain = type(linear).forward is nn.Linear.forward and "forward" not in linear.__dict__ and not _has_hooks(linear)
+    return plain and not hasattr(linear.weight, "__tensor_flatten__")  # tensor subclasses have their own products
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    return any(len(each) > 0 for each in hooks)
 
 
 @cache

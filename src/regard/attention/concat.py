@@ -7,13 +7,17 @@ Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is 
 `query_part(q, W)` and `key_part(k, W)`.
 """
 
+from abc import abstractmethod
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.attention.additive import AdditiveBase
-from regard.attention.capabilities import LinearScore, capability
+from regard.attention.base import Memory
+from regard.attention.capabilities import LinearScore, Unchanged, capability, is_plain
+from regard.attention.linear import pairs
 
 
 def query_part(query: Float[Tensor, "B Q Dq"], weight: Float[Tensor, "Da D"]) -> Float[Tensor, "B Q Da"]:
@@ -27,22 +31,36 @@ def key_part(key: Float[Tensor, "B K Dk"], weight: Float[Tensor, "Da D"]) -> Flo
 
 
 class _ConcatBase(AdditiveBase):
-    """An additive score with a single matrix W."""
+    """An additive score with a single matrix W.
+
+    If the map is not plain, it is called with `pairs` of queries and keys, and the memory holds the keys themselves.
+    """
 
     projection: nn.Linear
+    supports_fused = Unchanged("scores", "normalized_scores", "mix", linear="projection")
+
+    @abstractmethod
+    def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
+        """Return the input of the linear map for each query and key."""
+
+    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """Return scale · v·tanh(W x), where x is the pair of a query and a key."""
+        if is_plain(self.projection):
+            return super().scores(query, memory)
+        return self.projection(self.pairs(query, memory.key)).tanh() @ self.score_vector()
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """Return W_q q."""
         return query_part(query, self.projection.weight)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """Return W_k k."""
-        return key_part(key, self.projection.weight)
+        """Return W_k k; k itself if the map is not plain."""
+        return key_part(key, self.projection.weight) if is_plain(self.projection) else key
 
     @capability
     def linear_score(self) -> LinearScore | None:
         """Return W_q and scale · v; None without a softmax or with active dropout; see `Attention.linear_score`."""
-        return self._linear_score(self.projection.weight[:, : self.query_size])
+        return self._linear_score(self.projection)
 
 
 class Concat(_ConcatBase):
@@ -99,6 +117,10 @@ class Concat(_ConcatBase):
         )
         self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False, device=device, dtype=dtype)
 
+    def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
+        """Return [q; k]."""
+        return pairs(query, key)
+
 
 class SumConcat(_ConcatBase):
     """Luong's concat as a well-known tutorial writes it.
@@ -150,3 +172,7 @@ class SumConcat(_ConcatBase):
             dtype=dtype,
         )
         self.projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
+
+    def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
+        """Return q + k."""
+        return query[:, :, None] + key[:, None]

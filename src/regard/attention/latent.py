@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_size
+from regard.attention.capabilities import is_plain
 from regard.attention.masks import add_bias
 from regard.attention.multihead import head_scores, join_heads, split_heads
 from regard.attention.normalizers import masked_softmax
@@ -132,15 +133,19 @@ class LatentAttention(ProjectedHeads):
         """Build nothing: the constructor builds the maps, because their widths differ from those of the base class."""
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return [U_hᵀ q_h; rotated(p_h)] for every query; without positions, U_hᵀ q_h alone."""
+        """Return [U_hᵀ q_h; rotated(p_h)] for every query; without positions, U_hᵀ q_h alone.
+
+        If `key_expansion` is not plain, return q_h instead of U_hᵀ q_h; `weights` then computes the keys U_h c.
+        """
         if self.query_latent_size is not None:
             query = normed(self.query_compression(query), self.query_norm)
         heads = split_heads(self.query_projection(query), self.num_heads)
         content, rotary = heads.split([self.head_size, self.rotary_size], -1)
-        latents = into_latents(content, self._maps(self.key_expansion))
+        if is_plain(self.key_expansion):
+            content = into_latents(content, self._maps(self.key_expansion))
         if self.positions is None:
-            return latents
-        return torch.cat([latents, self.positions.rotate(rotary, position)], -1)
+            return content
+        return torch.cat([content, self.positions.rotate(rotary, position)], -1)
 
     def project(
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
@@ -179,16 +184,28 @@ class LatentAttention(ProjectedHeads):
         bias: Float[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
         """Return softmax_j(score_hj) for each head h and each query."""
-        scores = head_scores(query, memory.key, (self.head_size + self.rotary_size) ** -0.5)
+        key = memory.key
+        if not is_plain(self.key_expansion):
+            expanded = split_heads(self.key_expansion(key[:, 0, :, : self.latent_size]), self.num_heads)
+            rotary = key[..., self.latent_size :].expand(-1, self.num_heads, -1, -1)
+            key = torch.cat([expanded, rotary], -1)
+        scores = head_scores(query, key, (self.head_size + self.rotary_size) ** -0.5)
         return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.key.dtype)
 
-    def values(self, memory: GatedMemory) -> Float[Tensor, "B 1 K R"]:
-        """Return c of the values; if the keys are the values, this is the first part of the prepared keys [c; r]."""
-        return memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
+    def values(self, memory: GatedMemory) -> Float[Tensor, "B G K Ev"]:
+        """Return c of the values, or V_h c if `value_expansion` is not plain.
+
+        If the keys are the values, c is the first part of the prepared keys [c; r].
+        """
+        latents = memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
+        plain = is_plain(self.value_expansion)
+        return latents if plain else split_heads(self.value_expansion(latents[:, 0]), self.num_heads)
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-        """Return W_o [V_1 x_1; …; V_H x_H] + b_o, where `heads` are the weighted sums x_h = Σ_j weight_hj c_j."""
-        return self.output_projection(join_heads(from_latents(heads, self._maps(self.value_expansion))))
+        """Return W_o [V_1 x_1; …; V_H x_H] + b_o, where `heads` are the weighted sums of `values`."""
+        if is_plain(self.value_expansion):
+            heads = from_latents(heads, self._maps(self.value_expansion))
+        return self.output_projection(join_heads(heads))
 
     def _maps(self, expansion: nn.Linear) -> Float[Tensor, "H E R"]:
         """Split the weight of `key_expansion` into the matrices U_h, or the weight of `value_expansion` into V_h."""

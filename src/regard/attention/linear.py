@@ -10,12 +10,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.base import Memory
+from regard.attention.capabilities import is_plain
 from regard.attention.scored import ScoredAttention
 
 
 def linear_scores(query_term: Float[Tensor, "B Q 1"], key_term: Float[Tensor, "B K 1"]) -> Float[Tensor, "B Q K"]:
     """Return s_ij = (w_q·q_i) + (w_k·k_j + b), from the terms in parentheses."""
     return query_term + key_term.transpose(1, 2)
+
+
+def pairs(query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
+    """Return [q_i; k_j] for each query and key, for maps that can only be called because they are not plain."""
+    shape = *query.shape[:2], key.shape[1], -1
+    return torch.cat([query[:, :, None].expand(shape), key[:, None].expand(shape)], -1)
 
 
 class LinearConcat(ScoredAttention):
@@ -67,11 +74,16 @@ class LinearConcat(ScoredAttention):
         super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.projection = nn.Linear(query_size + self.key_size, 1, device=device, dtype=dtype)
 
-    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K 1"]:
-        """Return w_k·k + b; with a softmax, the weights depend on this term only."""
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K _"]:
+        """Return w_k·k + b; with a softmax, the weights depend on this term only. If the map is not plain, return k."""
+        if not is_plain(self.projection):
+            return key
         return nn.functional.linear(key, self.projection.weight[:, self.query_size :], self.projection.bias)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return w_q·q + (w_k·k + b)."""
-        scores = linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)
+        if is_plain(self.projection):
+            scores = linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)
+        else:
+            scores = self.projection(pairs(query, memory.key))[..., 0]
         return scores if self.scale == 1 else self.scale * scores

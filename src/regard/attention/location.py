@@ -6,6 +6,8 @@
 `location_scores` with the features `location_features`.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -17,21 +19,20 @@ from regard.attention.history import HistoryAttention
 from regard.errors import ConfigError
 
 
-def location_features(previous: Float[Tensor, "B K"], filters: Float[Tensor, "C 1 R"]) -> Float[Tensor, "B K C"]:
-    """Return f = F ∗ α, a convolution of the previous weights α with C filters of width R (`filters`) and zero padding."""
-    features = nn.functional.conv1d(previous[:, None].to(filters.dtype), filters, padding=filters.shape[2] // 2)
-    return features.transpose(1, 2)
+def location_features(previous: Float[Tensor, "B K"], convolution: Callable[[Tensor], Tensor]) -> Float[Tensor, "B K C"]:
+    """Return f = F ∗ α, a convolution of the previous weights α with C filters F."""
+    return convolution(previous[:, None]).transpose(1, 2)
 
 
 def location_scores(
     query: Float[Tensor, "B Q Da"],
     key: Float[Tensor, "B K Da"],
     features: Float[Tensor, "B K C"],
-    feature_weight: Float[Tensor, "Da C"],
+    feature_projection: Callable[[Tensor], Tensor],
     score_weight: Float[Tensor, " Da"],
 ) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = v · tanh(q_i + k_j + U f_j) for projected queries and keys; U: `feature_weight`, v: `score_weight`."""
-    return additive_scores(query, key + nn.functional.linear(features, feature_weight), score_weight)
+    """Return s_ij = v · tanh(q_i + k_j + U f_j) for projected queries and keys; U: `feature_projection`, v: `score_weight`."""
+    return additive_scores(query, key + feature_projection(features), score_weight)
 
 
 class LocationSensitive(HistoryAttention):
@@ -122,8 +123,8 @@ class LocationSensitive(HistoryAttention):
         projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
         if not previous.shape[1]:  # a convolution raises an error for an empty input
             return additive_scores(projected, memory.key, self.score_vector())
-        features = location_features(previous, self.convolution.weight)
-        return location_scores(projected, memory.key, features, self.feature_projection.weight, self.score_vector())
+        features = location_features(previous.to(memory.key.dtype), self.convolution)
+        return location_scores(projected, memory.key, features, self.feature_projection, self.score_vector())
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the new weights, which replace the previous ones."""

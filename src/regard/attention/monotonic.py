@@ -139,7 +139,7 @@ class WeightNormAdditive(Additive):
 
         See `Attention.linear_score`.
         """
-        return self._linear_score(self.query_projection.weight)
+        return self._linear_score(self.query_projection)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
         """Return scale · g v/‖v‖."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_flag, check_heads, check_instance, check_scale, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
-from regard.attention.capabilities import Reweight, capability, is_unchanged, reweighted
+from regard.attention.capabilities import Reweight, capability, is_plain, is_unchanged, reweighted
 from regard.attention.conversion import build_from_torch, build_torch, rename_from_torch
 from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
@@ -275,14 +275,14 @@ class MultiHead(Attention):
 
         The result is None if heads share keys, a window hides keys, positions add a bias, the scale, the total width of the
         heads or the output size is not the default, there are modifiers, the normalizer is not a plain softmax, a subclass
-        overrides a method, or there are hooks around `forward`.
+        overrides a method, or there are hooks around `forward`, or a map is not plain (see `capabilities.is_plain`).
         """
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
+        if not all(map(is_plain, linears)) or not is_unchanged(self.normalizer, Softmax):
+            return None
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
         other = self.num_kv_heads < self.num_heads or self.window is not None or self.scale is not None or len(self.modifiers)
         if other or biased or self.num_heads * self.head_size != self.size or self.output_size != self.size:
-            return None
-        if not is_unchanged(self.normalizer, Softmax):
             return None
         return HeadMaps(*linears, self.num_heads, self.positions)
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability
+from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability, is_plain
 from regard.attention.kernels.heads import is_products_fast
 from regard.attention.masks import fused_mask, match_axes
 from regard.attention.normalizers import is_softmax
@@ -223,6 +223,6 @@ class General(ProductBase):
     @capability
     def linear_score(self) -> LinearScore | None:
         """Return scale · W; see `Attention.linear_score`."""
-        if not is_softmax(self.normalizer) or self.drops():
+        if not is_plain(self.projection) or not is_softmax(self.normalizer) or self.drops():
             return None
         return LinearScore(self.projection.weight if self.scale == 1 else self.scale * self.projection.weight)

@@ -8,6 +8,8 @@
 `pooling_base` contains their base class, which implements the call, masks and the average.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -17,11 +19,9 @@ from regard.attention.normalizers import build_normalizer
 from regard.attention.pooling_base import Pooling, exactly
 
 
-def linear_scores(
-    values: Float[Tensor, "B K D"], weight: Float[Tensor, "1 D"], bias: Float[Tensor, " 1"] | None
-) -> Float[Tensor, "B K"]:
-    """Return e_k = w·h_k + b."""
-    return nn.functional.linear(values, weight, bias)[..., 0]
+def linear_scores(values: Float[Tensor, "B K D"], projection: Callable[[Tensor], Tensor]) -> Float[Tensor, "B K"]:
+    """Return e_k = w·h_k + b, where `projection` is the linear map."""
+    return projection(values)[..., 0]
 
 
 def tanh_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Tensor, " Da"]) -> Float[Tensor, "B K"]:
@@ -83,7 +83,7 @@ class AttentionPooling(Pooling):
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
         """Return normalizer(w·h + b)."""
         with exactly(values):
-            weights: Tensor = self.normalizer(linear_scores(values, self.projection.weight, self.projection.bias), key_mask)
+            weights: Tensor = self.normalizer(linear_scores(values, self.projection), key_mask)
         return weights
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int8
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.capabilities import is_unchanged
+from regard.attention.capabilities import is_plain
 from regard.layers.cross_entropy import pad_vocabulary
 from regard.layers.recurrent import compute_dtype
 from regard.private_torch import can_pack, int8_product, pack_weight, packed_linear
@@ -172,11 +172,6 @@ def pack_matrix(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, 
 def join(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenate the tensors; a single one is not copied."""
     return torch.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
-
-
-def is_plain(linear: nn.Module) -> bool:
-    """Return whether a call of the module computes x Wᵀ + b and nothing more."""
-    return is_unchanged(linear, nn.Linear)
 
 
 def is_packing_fast(weight: Tensor, rows: int) -> bool:

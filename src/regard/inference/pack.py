@@ -126,8 +126,9 @@ def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
 
 def _pack_decoder(parts: StepParts, sentences: int) -> Packed | None:
     """Return the packed decoder; None if it is not on a CPU, or cannot be packed."""
-    if parts.decoder is None or parts.output.weight.device.type != "cpu":
+    decoder = parts.decoder
+    if isinstance(decoder, RecurrentParts):
+        return pack_recurrent(decoder, sentences) if decoder.layers[0].state_weight.device.type == "cpu" else None
+    if decoder is None or decoder.layers[0].own.output.weight.device.type != "cpu":
         return None
-    if isinstance(parts.decoder, RecurrentParts):
-        return pack_recurrent(parts.decoder, sentences)
-    return pack_decoder(parts.decoder, sentences)
+    return pack_decoder(decoder, sentences)

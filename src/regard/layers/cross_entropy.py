@@ -107,7 +107,7 @@ def linear_cross_entropy(
 
 def plain_linear_cross_entropy(
     features: Tensor,
-    weight: Tensor,
+    weight: Tensor | None,
     bias: Tensor | None,
     target: Tensor,
     *,
@@ -115,8 +115,9 @@ def plain_linear_cross_entropy(
     soft: SoftTargets | None = None,
     ignore_index: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the result of `linear_cross_entropy` with all logits at once, as a reference for it."""
-    log_probability = functional.log_softmax(functional.linear(features, weight, bias), dim=-1)
+    """Compute the result of `linear_cross_entropy` with all logits at once; without a weight, `features` are the logits."""
+    logits = features if weight is None else functional.linear(features, weight, bias)
+    log_probability = functional.log_softmax(logits, dim=-1)
     nll = -log_probability.gather(1, target[:, None])[:, 0]
     loss = (1 - label_smoothing) * nll - label_smoothing * log_probability.mean(dim=-1)
     if soft is not None:

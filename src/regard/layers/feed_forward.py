@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
-from regard.attention.capabilities import capability, is_unchanged
+from regard.attention.capabilities import capability, is_plain, is_unchanged
 from regard.layers.dropout import Dropout
 
 
@@ -58,7 +58,7 @@ class FeedForward(PositionWise):
 
     @capability
     def maps(self) -> FeedForwardMaps | None:
-        if not is_unchanged(self.dropout, Dropout):
+        if not is_unchanged(self.dropout, Dropout) or not all(map(is_plain, (self.inner, self.outer))):
             return None
         return FeedForwardMaps(None, self.inner, self.activation, self.outer)
 
@@ -89,7 +89,7 @@ class GatedFeedForward(PositionWise):
 
     @capability
     def maps(self) -> FeedForwardMaps | None:
-        if not is_unchanged(self.dropout, Dropout):
+        if not is_unchanged(self.dropout, Dropout) or not all(map(is_plain, (self.gate, self.inner, self.outer))):
             return None
         return FeedForwardMaps(self.gate, self.inner, self.activation, self.outer)
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.capabilities import capability
+from regard.attention.capabilities import capability, is_plain
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ class AttentionalReadout(Readout):
 
     @capability
     def maps(self) -> ReadoutMaps | None:
-        return ReadoutMaps(self.context_map, self.output_map)
+        return (
+            ReadoutMaps(self.context_map, self.output_map) if is_plain(self.context_map) and is_plain(self.output_map) else None
+        )
 
 
 class DeepReadout(Readout):

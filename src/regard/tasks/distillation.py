@@ -25,7 +25,6 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from regard.bundle import load_bundle, read_start
 from regard.bundle.bundle import WEIGHTS
@@ -268,10 +267,12 @@ def _most_probable(models: Sequence[Seq2Seq], batch: Batch, count: int) -> tuple
     outputs = []
     for model in models:
         features, _ = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
-        outputs.append((features.flatten(0, 1).index_select(0, real), *model.output_weight()))
+        outputs.append((model, features.flatten(0, 1).index_select(0, real)))
     found = []
-    for rows in torch.arange(len(real), device=real.device).split(max(1, CHUNK_ELEMENTS // outputs[0][1].shape[0])):
-        logits = [functional.linear(features[rows], weight, bias) for features, weight, bias in outputs]
+    for rows in torch.arange(len(real), device=real.device).split(
+        max(1, CHUNK_ELEMENTS // models[0].output_weight()[0].shape[0])
+    ):
+        logits = [model.logits(features[rows]) for model, features in outputs]
         found.append(torch.stack([one.softmax(-1, torch.float32) for one in logits]).mean(0).topk(count))
     return torch.cat([one.values for one in found]), torch.cat([one.indices for one in found])
 

@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.capabilities import is_plain
 from regard.errors import ConfigError
-from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy
+from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy, plain_linear_cross_entropy
 from regard.machine import Machine
-from regard.models.seq2seq import MapsWithLoss, Seq2Seq
+from regard.models.seq2seq import LinearOutputModel, MapsWithLoss, Seq2Seq
 from regard.task import Corpus
 from regard.text.batching import Batch
 from regard.text.pairs.gold import GuidedBatch
@@ -51,14 +52,18 @@ def objective(
     guided = isinstance(batch, GuidedBatch) and alignment_weight > 0
     state = model.encode(batch.source, batch.source_mask)
     features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if guided else ())
-    weight, bias = model.output_weight()
     words, gold = features.flatten(0, 1), batch.target_out.flatten()
     if words.device.type == "cpu":
         real = batch.target_mask.flatten().nonzero().squeeze(1)
         words, gold = words.index_select(0, real), gold.index_select(0, real)
         if soft is not None:
             soft = SoftTargets(soft.words.index_select(0, real), soft.probabilities.index_select(0, real), soft.weight)
-    loss, nll = linear_cross_entropy(words, weight, bias, gold, label_smoothing=label_smoothing, soft=soft)
+    if isinstance(model, LinearOutputModel) and not is_plain(model.output):
+        logits = model.logits(words)
+        loss, nll = plain_linear_cross_entropy(logits, None, None, gold, label_smoothing=label_smoothing, soft=soft)
+    else:
+        weight, bias = model.output_weight()
+        loss, nll = linear_cross_entropy(words, weight, bias, gold, label_smoothing=label_smoothing, soft=soft)
     if guided:
         assert isinstance(batch, GuidedBatch)
         loss = loss + alignment_weight * alignment_loss(_one_head(attention["cross"]), batch.gold, model.alignment_step)

@@ -418,7 +418,8 @@ class InputFeedingDecoder(RecurrentDecoder):
     ) -> Decoded:
         readout = self.readout
         scores = self._loop_scores(state, reweight)
-        if scores is None or not isinstance(readout, AttentionalReadout) or state.feed is not None:
+        plain = scores is not None and state.feed is None and readout.maps() is not None  # the loop reads the maps' weights
+        if scores is None or not plain or not isinstance(readout, AttentionalReadout):
             return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
         memory = state.memory
         features, weights = cell_first(

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.capabilities import is_plain
 from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 
@@ -27,8 +28,15 @@ def norm_weights(attention: MultiHead, memory: HeadMemory, weights: Float[Tensor
     """
     weights, value = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x for x in (weights, memory.value))
     value = value.repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=1)
-    maps = attention.output_projection.weight.to(value.dtype).unflatten(1, (attention.num_heads, -1))  # (D,H,Da)
-    taken = torch.einsum("bhka,dha->bhkd", value, maps)
+    output = attention.output_projection
+    if is_plain(output):
+        maps = output.weight.to(value.dtype).unflatten(1, (attention.num_heads, -1))  # (D,H,Da)
+        taken = torch.einsum("bhka,dha->bhkd", value, maps)
+    else:  # the map is called with the values of one head, and zeros for the other heads
+        alone = (
+            torch.einsum("bhka,hg->bhkga", value, torch.eye(attention.num_heads).to(value)).flatten(-2).to(memory.value.dtype)
+        )
+        taken = (output(alone) - output(torch.zeros_like(alone[:1, :1, :1]))).to(value.dtype)
     # ‖Σ_h α_h f_h‖² = Σ_hg α_h α_g f_h·f_g needs no vector for each pair of query and key.
     products = torch.einsum("bhkd,bgkd->bhgk", taken, taken)
     squares = (torch.einsum("bhqk,bhgk->bgqk", weights, products) * weights).sum(1)
