@@ -57,7 +57,7 @@ audit: $(DEVELOP)
 lock: $(DEVELOP)
 	$(PIP) uv
 	$(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11.9 --generate-hashes --no-annotate \
-		--custom-compile-command 'make lock' --default-index https://pypi.org/simple \
+		--custom-compile-command 'make lock' \
 		--extra spacy --extra onnx --extra serve --extra sklearn --constraint constraints.txt --output-file requirements.lock pyproject.toml
 
 check: $(DEVELOP)

@@ -20,7 +20,7 @@ which is used for both ratios.
 `same` is the share of sentences that both programs translate equally. CTranslate2 has another length penalty (a power of the
 length), so its share is measured without a length penalty; it shows that weights and search are the same. JoeyNMT limits the
 length to 1.5 times the source, and its layer norm has another constant. JoeyNMT is installed if it is missing; CTranslate2
-comes with `pip install regard[bench]`.
+comes with `pip install '.[bench]'`.
 
 Progress goes to standard error, one JSON line to standard output.
 """
@@ -231,7 +231,7 @@ class Bench:
                 write_ctranslate2(model, self.out / "ctranslate2", source_tokens=source, target_tokens=target)
             except ModuleNotFoundError as error:
                 raise RegardError(
-                    "CTranslate2 is not installed: pip install regard[bench], or leave it out of --rivals"
+                    "CTranslate2 is not installed: pip install '.[bench]', or leave it out of --rivals"
                 ) from error
         if "joeynmt" in rivals:
             self.python = rival.set_up(options.env.expanduser().absolute())

@@ -18,7 +18,7 @@ runs in a process of its own on the same core with one thread, and the programs 
 rounds. Target tokens are counted with the end symbol and without padding. Each program counts its own seconds of training,
 without start-up, validation and writing.
 
-JoeyNMT is installed if it is missing; MarianMT comes with `pip install regard[bench]`. Progress goes to standard error, and one
+JoeyNMT is installed if it is missing; MarianMT comes with `pip install '.[bench]'`. Progress goes to standard error, and one
 JSON line goes to standard output.
 """
 

@@ -19,7 +19,10 @@ _DROPDOWN = re.compile(r"^:::\{dropdown\} (.*?)\n(.*?)^:::\n?", re.M | re.S)
 _ADMONITION = re.compile(r"^:::\{admonition\} (.*?)\n(.*?)^:::\n?", re.M | re.S)
 _IMAGE = re.compile(r"^```\{image\} \S+\n:alt: (.*?)\n.*?^```\n", re.M | re.S)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\([^)\s]+\.md[^)]*\)")
-_INSTALL = "To run this notebook, install regard in the environment of its kernel: `pip install regard`."
+_INSTALL = (
+    "To run this notebook, install regard in the environment of its kernel: "
+    "`pip install git+https://github.com/regard-attention/regard`."
+)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -103,6 +103,12 @@ def out_of_memory(error: BaseException) -> bool:
     return error.__context__ is not None and out_of_memory(error.__context__)
 
 
+def install_command(extra: str = "") -> str:
+    """Return the command that installs regard from its repository, with an extra if one is named."""
+    name = f"regard[{extra}]" if extra else "regard"
+    return f"pip install '{name} @ git+https://github.com/regard-attention/regard'"
+
+
 def missing_package(error: ModuleNotFoundError) -> str:
     """Describe which package to install after an import has failed.
 
@@ -116,7 +122,7 @@ def missing_package(error: ModuleNotFoundError) -> str:
     package = {"yaml": "pyyaml", "charset_normalizer": "charset-normalizer"}.get(package, package)
     return (
         f"needs the package '{package}', which is not installed (without dependencies, only `regard.attention` works); "
-        "install the rest: pip install regard"
+        f"install the rest: {install_command()}"
     )
 
 

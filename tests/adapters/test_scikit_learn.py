@@ -155,4 +155,7 @@ def test_the_extra_is_named():
 
     program = "import sys; sys.modules['sklearn'] = None; import regard; regard.RegardClassifier"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "regard.RegardClassifier needs scikit-learn; install the extra with: pip install 'regard[sklearn]'" in done.stderr
+    assert (
+        "regard.RegardClassifier needs scikit-learn; install the extra with: pip install 'regard[sklearn] @ git+https://github.com/regard-attention/regard'"
+        in done.stderr
+    )

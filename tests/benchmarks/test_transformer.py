@@ -44,7 +44,7 @@ def test_joeynmt_and_marian_are_refused_what_they_have_not(tmp_path, changes):
         RegardError, match=f"the model has {name}: {value}, which JoeyNMT 2.3 does not support; it supports norm: layer, "
     ):
         transformer_config(model, data={}, vocabulary=tmp_path, model_dir=tmp_path)
-    pytest.importorskip("transformers", reason="MarianMT is not installed: pip install regard[bench]")
+    pytest.importorskip("transformers", reason="MarianMT is not installed: pip install '.[bench]'")
     with pytest.raises(
         RegardError, match=f"{name}: {value}.*, which MarianMT does not support; it supports .*norm_order: post"
     ):
@@ -75,7 +75,7 @@ def test_what_not_all_have_is_replaced_for_all():
 
 @pytest.mark.parametrize("forward", ["relu", "gelu"])
 def test_marian_trains_as_many_weights(forward):
-    pytest.importorskip("transformers", reason="MarianMT is not installed: pip install regard[bench]")
+    pytest.importorskip("transformers", reason="MarianMT is not installed: pip install '.[bench]'")
     sizes = {"hidden_size": 8, "num_heads": 2, "feed_forward_size": 12, "encoder_layers": 2, "decoder_layers": 1}
     model = shared(TransformerConfig(feed_forward=forward, positions="rotary", **sizes))
     ours = build_translator(model, source_size=23, target_size=23)

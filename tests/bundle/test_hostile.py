@@ -109,7 +109,7 @@ def test_a_newer_format(saved):
     resign(saved, format_version=3, versions={"regard": "3.0"})
     refuse(
         saved,
-        r"the model has format 3, written by regard 3\.0; this regard, .* reads up to format 2: upgrade with `pip install",
+        r"the model has format 3, written by regard 3\.0; this regard, .* reads up to format 2: upgrade with: pip install",
     )
 
 

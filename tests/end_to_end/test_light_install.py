@@ -54,14 +54,14 @@ def test_everything_else_names_the_missing_package():
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ModuleNotFoundError: regard.load needs the package '")
-    assert last.endswith("install the rest: pip install regard")
+    assert last.endswith("install the rest: pip install 'regard @ git+https://github.com/regard-attention/regard'")
 
 
 def test_a_command_names_the_missing_package_without_a_traceback(tmp_path):
     done = run_light(f"from regard.cli.main import main; sys.exit(main(['demo', '--out', r'{tmp_path / 'demo'}']))")
     assert done.returncode == 2
     assert done.stderr.startswith("regard: demo needs the package '")
-    assert done.stderr.endswith("install the rest: pip install regard\n")
+    assert done.stderr.endswith("install the rest: pip install 'regard @ git+https://github.com/regard-attention/regard'\n")
 
 
 def test_a_module_of_regard_that_does_not_exist_is_no_missing_package():

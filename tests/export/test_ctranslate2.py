@@ -31,7 +31,7 @@ def scores_of(model, source, targets):
 
 @pytest.mark.parametrize(("norm", "norm_order", "feed_forward", "positions"), CONVERTED)
 def test_ctranslate2_finds_the_same_translations_with_the_same_scores(tmp_path, norm, norm_order, feed_forward, positions):
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install regard[ctranslate2]")
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install '.[ctranslate2]'")
     sources = draw_sources()
     ids = pad([[*source, END] for source in sources])
     model = draw_model(ids, norm=norm, norm_order=norm_order, feed_forward=feed_forward, positions=positions)
@@ -117,7 +117,7 @@ def test_parts_of_ones_own_are_refused_by_their_names():
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    pytest.importorskip("ctranslate2", reason="pip install regard[ctranslate2]")
+    pytest.importorskip("ctranslate2", reason="pip install '.[ctranslate2]'")
     folder = tmp_path_factory.mktemp("ctranslate2")
     run = make_translator(folder / "run", TRANSFORMER, kind="bpe", noise=0.2)
     return regard.load(run, device="cpu"), export_ctranslate2(run, folder / "exported")

@@ -52,7 +52,7 @@ def test_exported_graphs_write_the_same_words_with_the_same_attention(trained, t
 
 
 def test_ctranslate2_translates_alike(trained, tmp_path):
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install regard[ctranslate2]")
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install '.[ctranslate2]'")
     if "Transformer" not in type(trained.model).__name__:
         pytest.skip("CTranslate2 has Transformers only")
     done = export_ctranslate2(trained, tmp_path / "ctranslate2")

@@ -14,7 +14,7 @@ from serve.conftest import SLOW, Service, serving
 import regard
 from regard.bundle import save_bundle
 from regard.cli.main import main
-from regard.errors import RequestError
+from regard.errors import RequestError, install_command
 from regard.serve.models import named_folders
 from regard.serve.waiting import new_part
 
@@ -215,4 +215,4 @@ def test_a_port_in_use(runs, capsys):
 def test_the_extra_is_named(runs, capsys, monkeypatch):
     monkeypatch.setattr("regard.cli.serve.find_spec", lambda name: None if name == "uvicorn" else name)
     assert main(["serve", str(runs / "deu")]) == 2
-    assert "serve: uvicorn not installed; install the extra with: pip install 'regard[serve]'" in capsys.readouterr().err
+    assert f"serve: uvicorn not installed; install the extra with: {install_command('serve')}" in capsys.readouterr().err

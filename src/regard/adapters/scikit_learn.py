@@ -8,13 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from regard.errors import install_command
+
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils import Tags, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as error:
-    message = "regard.RegardClassifier needs scikit-learn; install the extra with: pip install 'regard[sklearn]'"
+    message = f"regard.RegardClassifier needs scikit-learn; install the extra with: {install_command('sklearn')}"
     raise ModuleNotFoundError(message, name="regard") from error
 
 from regard import disk

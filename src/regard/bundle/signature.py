@@ -14,7 +14,7 @@ from regard.bundle.bundle import CONFIG, FORMAT_VERSION, REPORT, SIGNATURE, WEIG
 from regard.bundle.folder import find, read, read_unsigned
 from regard.bundle.forms import misfit_in
 from regard.config.tasks import is_task, task_names
-from regard.errors import BundleError
+from regard.errors import BundleError, install_command
 from regard.task import Bundle, BundleFiles, find_task
 from regard.version import PACKAGE, __version__
 
@@ -137,7 +137,7 @@ def _check_signature(signature: Any, path: Path) -> None:
         maker = versions.get("regard", "(a newer version)") if isinstance(versions, dict) else "(a newer version)"
         raise BundleError(
             f"{path}: the model has format {newer}, written by regard {maker}; this regard, {__version__}, reads "
-            f"up to format {FORMAT_VERSION}: upgrade with `pip install --upgrade regard`"
+            f"up to format {FORMAT_VERSION}: upgrade with: {install_command()}"
         )
     task, files = signature.get("task"), signature.get("files")
     if not isinstance(task, str) or not is_task(task):

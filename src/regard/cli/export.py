@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, model_folder
-from regard.errors import RequestError
+from regard.errors import RequestError, install_command
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def _parser() -> Parser:
         "Write a trained model as ONNX graphs, for onnxruntime in Python, C++, Java, C#, JavaScript and browsers, with\n"
         "attention among the outputs; or write a Transformer translator in CTranslate2's format. The export is compared\n"
         "with the model before anything is written. The folder also holds the tokenizers and a short example.\n"
-        "Requires: pip install 'regard[onnx]' or 'regard[ctranslate2]'",
+        f"Requires: {install_command('onnx')}\n"
+        "For CTranslate2, the extra is ctranslate2.",
         "  regard export runs/mine --to exported/mine\n"
         "  python exported/mine/example.py she kissed him .\n"
         "  regard export runs/mine --to exported/mine --overridable --overwrite\n"

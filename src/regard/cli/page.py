@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, model_folder
+from regard.errors import install_command
 from regard.terminal import show
 
 _MOST_EXAMPLES = 20
@@ -16,7 +17,7 @@ def main(arguments: Sequence[str]) -> None:
         "without server, installation or network: type a sentence, and see the output and the attention; step through the\n"
         "decoding and choose other words; drag attention to other words, and see what changes. With several models of one\n"
         "task, the page compares them. The size of the file is about 5 MB plus 1.3 times the size of the model.\n"
-        "Requires: pip install 'regard[onnx]'",
+        f"Requires: {install_command('onnx')}",
         "  regard page runs/mine --to playground.html\n"
         '  regard page runs/mine --to playground.html --example "she kissed him ." --example "he kissed her ."\n'
         "  regard page runs/bahdanau runs/luong --to compare.html\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.cli.options import Parser, add_machine_options, any_number, model_folder, set_threads, whole_number
-from regard.errors import ConfigError, RequestError
+from regard.errors import ConfigError, RequestError, install_command
 
 _TOKEN = "REGARD_TOKEN"
 _LARGEST_TOKEN, _LARGEST_PAGE = 4096, 1 << 29  # bytes
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
-        raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: pip install 'regard[serve]'")
+        raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: {install_command('serve')}")
     from regard.serve.app import build_app
     from regard.serve.models import named_folders
     from regard.serve.server import listen, run
@@ -57,7 +57,7 @@ def _parser() -> Parser:
         "Requests that arrive together share a batch. The service accepts connections from this machine only, unless\n"
         "--host is set. A newer model in a folder is loaded while the service runs. After SIGTERM, the service answers all\n"
         "accepted requests and ends.\n"
-        "Requires: pip install 'regard[serve]'",
+        f"Requires: {install_command('serve')}",
         "  regard serve runs/deu runs/reviews\n"
         "  regard serve de=runs/deu --port 9000 --threads 2\n"
         '  curl --json \'{"texts": ["she kissed him ."]}\' http://127.0.0.1:8000/v1/translate',

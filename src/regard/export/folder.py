@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from regard import disk
-from regard.errors import RequestError
+from regard.errors import RequestError, install_command
 from regard.export.quantization import Quality
 from regard.tasks.loading import load
 from regard.text.symbols import END, PAD, START, UNKNOWN
@@ -69,7 +69,7 @@ def check_packages(*names: str, extra: str) -> None:
     """
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise RequestError(f"{', '.join(missing)} not installed; install the extra with: pip install 'regard[{extra}]'")
+        raise RequestError(f"{', '.join(missing)} not installed; install the extra with: {install_command(extra)}")
 
 
 @contextlib.contextmanager

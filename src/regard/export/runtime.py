@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import RequestError
+from regard.errors import RequestError, install_command
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import Reweight, ReweightBySite
@@ -38,7 +38,7 @@ class Session:
         try:
             import onnxruntime
         except ModuleNotFoundError as error:
-            raise RequestError("onnxruntime is not installed; install it with: pip install 'regard[onnx]'") from error
+            raise RequestError(f"onnxruntime is not installed; install it with: {install_command('onnx')}") from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3

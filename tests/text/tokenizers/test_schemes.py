@@ -66,7 +66,7 @@ def test_spacy_that_is_missing_is_named(monkeypatch):
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without_spacy)
-    with pytest.raises(ConfigError, match=re.escape("pip install 'regard[spacy]', or set the tokenizer's kind to words")):
+    with pytest.raises(ConfigError, match=re.escape("/regard', or set the tokenizer's kind to words")):
         SpacyScheme("en")
 
 

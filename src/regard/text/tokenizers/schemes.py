@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from tokenizers import Regex, pre_tokenizers
 
-from regard.errors import ConfigError, nearest
+from regard.errors import ConfigError, install_command, nearest
 from regard.text.tokenizers.detokenizer import detokenize
 
 SPACE_MARK = "▁"
@@ -234,7 +234,7 @@ def _spacy_tokenizer(language: str) -> Any:
     except ImportError as error:
         raise ConfigError(
             f"the spacy tokenizer for {language!r} needs spaCy, which cannot be imported ({error}): "
-            "pip install 'regard[spacy]', or set the tokenizer's kind to words"
+            f"{install_command('spacy')}, or set the tokenizer's kind to words"
         ) from error
     known = _spacy_languages()
     if language not in known:
