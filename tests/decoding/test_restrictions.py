@@ -201,3 +201,10 @@ def test_combinations_that_make_no_sense(tiny, sources):
     phrases = Guidance([[]] * len(source), [[[5]]] * len(source))
     with pytest.raises(RequestError, match="leave one of the two out"):
         beam_search(model, source, mask, guidance=phrases, restrictions=Restrictions(min_length=2))
+
+
+@pytest.mark.parametrize("suppressed", [((5, 4),), [[5, 4]], ("the",), (5, -1), (True, 2.0), 5, "54"])
+def test_only_ids_of_words_can_be_suppressed(suppressed):
+    """A phrase would forbid each of its words everywhere, and a negative id a word counted from the end."""
+    with pytest.raises(RequestError, match=r"^suppressed is .*, expected the ids of words .*; phrases cannot be suppressed$"):
+        Restrictions(suppressed=suppressed)

@@ -199,3 +199,9 @@ def test_refusals(tmp_path):
 
 def test_a_notebook_gets_a_png():
     assert made(2, 2).plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_darkest_colour_is_a_round_number_that_no_weight_exceeds():
+    for weights, darkest in (([[0.31, 0.29, 0.4]], 0.5), ([[1.0, 0.0, 0.0]], 1.0), ([[0.04, 0.03, 0.02]], 0.05)):
+        [mesh] = heatmap.draw(record(np.array(weights), ["a", "b", "c"], ["x"])).axes[0].collections
+        assert mesh.get_clim() == (0, darkest)

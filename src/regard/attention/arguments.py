@@ -17,7 +17,7 @@ from regard.errors import ArgumentError, ConfigError, nearest
 
 _CAUSAL = "build MultiHead(512, 8, causal=True), or give attn_mask=causal_mask(Q, K) to each call"
 _DROPOUT = "give dropout, as in MultiHead(512, 8, dropout=0.1)"
-_GROUPS = "give num_kv_heads, as in MultiHead(512, 8, num_kv_heads=2)"
+_GROUPS = "give num_kv_heads, as in MultiHead(512, 8, num_kv_heads=2), in which consecutive query heads share keys"
 _BATCH_FIRST = "leave it out: tensors are always batch first, (B, Q, D); transpose other tensors with x.transpose(0, 1)"
 
 _AT_CONSTRUCTION = {
@@ -41,7 +41,7 @@ _AT_CONSTRUCTION = {
         "give modifiers=[AddedKeys(8, 64, learned=True, zero=True)], with the number of heads and the width of a head"
     ),
     ("batch_first",): _BATCH_FIRST,
-    ("rotary_pos_emb",): "give positions=Rotary()",
+    ("rotary_pos_emb",): "give positions=Rotary(), which rotates all features of each head",
     ("alibi_pos_bias",): "give positions=ALiBi(num_heads)",
     ("flash",): "leave it out: need_weights=False takes the fastest path",
 }

@@ -121,8 +121,8 @@ def is_plain(linear: nn.Module) -> bool:
 
 
 def _has_hooks(module: nn.Module) -> bool:
-    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
-    return any(len(each) > 0 for each in hooks)
+    backward = module._backward_hooks or module._backward_pre_hooks
+    return bool(module._forward_hooks or module._forward_pre_hooks or backward)
 
 
 @cache

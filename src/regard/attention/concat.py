@@ -31,10 +31,7 @@ def key_part(key: Float[Tensor, "B K Dk"], weight: Float[Tensor, "Da D"]) -> Flo
 
 
 class _ConcatBase(AdditiveBase):
-    """An additive score with a single matrix W.
-
-    If the map is not plain, it is called with `pairs` of queries and keys, and the memory holds the keys themselves.
-    """
+    """An additive score with one matrix W; a map that is not plain is called with `pairs`, so the memory holds the keys."""
 
     projection: nn.Linear
     supports_fused = Unchanged("scores", "normalized_scores", "mix", linear="projection")

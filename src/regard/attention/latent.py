@@ -133,10 +133,7 @@ class LatentAttention(ProjectedHeads):
         """Build nothing: the constructor builds the maps, because their widths differ from those of the base class."""
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return [U_hᵀ q_h; rotated(p_h)] for every query; without positions, U_hᵀ q_h alone.
-
-        If `key_expansion` is not plain, return q_h instead of U_hᵀ q_h; `weights` then computes the keys U_h c.
-        """
+        """Return [U_hᵀ q_h; rotated(p_h)] for every query, with q_h instead of U_hᵀ q_h if `key_expansion` is not plain."""
         if self.query_latent_size is not None:
             query = normed(self.query_compression(query), self.query_norm)
         heads = split_heads(self.query_projection(query), self.num_heads)
@@ -187,16 +184,12 @@ class LatentAttention(ProjectedHeads):
         key = memory.key
         if not is_plain(self.key_expansion):
             expanded = split_heads(self.key_expansion(key[:, 0, :, : self.latent_size]), self.num_heads)
-            rotary = key[..., self.latent_size :].expand(-1, self.num_heads, -1, -1)
-            key = torch.cat([expanded, rotary], -1)
+            key = torch.cat([expanded, key[..., self.latent_size :].expand(-1, self.num_heads, -1, -1)], -1)
         scores = head_scores(query, key, (self.head_size + self.rotary_size) ** -0.5)
         return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.key.dtype)
 
     def values(self, memory: GatedMemory) -> Float[Tensor, "B G K Ev"]:
-        """Return c of the values, or V_h c if `value_expansion` is not plain.
-
-        If the keys are the values, c is the first part of the prepared keys [c; r].
-        """
+        """Return c of the values, or V_h c if `value_expansion` is not plain; [c; r] are the keys if they are the values."""
         latents = memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
         plain = is_plain(self.value_expansion)
         return latents if plain else split_heads(self.value_expansion(latents[:, 0]), self.num_heads)

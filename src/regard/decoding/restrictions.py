@@ -4,7 +4,9 @@
 those of the model: a restriction only changes how the beam compares continuations.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -39,7 +41,7 @@ class Restrictions:
     (Keskar et al. 2019, section 4.1, applied to log probabilities); 1 for no penalty.
     """
     suppressed: tuple[int, ...] = ()
-    """Words that are never produced, such as the unknown symbol."""
+    """Ids of words that are never produced, such as the unknown symbol."""
     groups: int = 1
     """Number of groups in a diverse beam search; 1 for an ordinary beam."""
     diversity: float = 0.5
@@ -55,6 +57,11 @@ class Restrictions:
         if not 1 <= self.repetition_penalty <= _STRONGEST:
             raise RequestError(
                 f"repetition_penalty is {self.repetition_penalty}, expected 1 (no penalty) to {_STRONGEST:g}; 1.2 is usual"
+            )
+        if not isinstance(self.suppressed, Collection) or not all(isinstance(n, Integral) and n >= 0 for n in self.suppressed):
+            raise RequestError(
+                f"suppressed is {self.suppressed!r}, expected the ids of words that are never produced, such as (5, 4); "
+                "phrases cannot be suppressed"
             )
         if END in self.suppressed:
             raise RequestError("suppressed contains the end symbol, without which no target ends; set max_length instead")
