@@ -9,18 +9,17 @@ NAMES = ("bad", "good", "so-so")
 
 
 def test_the_most_frequent_label_or_set_of_labels():
-    assert most_frequent(np.array([1, 0, 1, 2]), NAMES) == Share("good", 0.5)
+    assert most_frequent(np.array([1, 0, 1, 2]), NAMES) == Share("good", 0.5, 0.25)
     several = np.array([[1, 1, 0], [0, 0, 0], [1, 1, 0], [0, 0, 1]])
-    assert most_frequent(several, NAMES) == Share("bad, good", 0.5)
-    assert most_frequent(np.zeros((2, 3)), NAMES) == Share("nothing", 1.0)
+    assert most_frequent(several, NAMES) == Share("bad, good", 0.5, 0.25)
+    assert most_frequent(np.zeros((2, 3)), NAMES) == Share("nothing", 1.0, 0.0)
 
 
-def warn(predicted, majority, *, texts=1000, num_labels=2, balanced=False):
+def warn(predicted, majority, *, second=None, texts=1000, balanced=False):
     return warn_of_one_answer(
         Share("bad", predicted),
-        Share("bad", majority),
+        Share("bad", majority, 1 - majority if second is None else second),
         texts=texts,
-        num_labels=num_labels,
         balanced=balanced,
         name="dev texts",
     )
@@ -33,7 +32,7 @@ def test_unbalanced_labels_want_weights():
     )
 
 
-@pytest.mark.parametrize("settings", [{"majority": 0.5}, {"majority": 0.9, "balanced": True}])
+@pytest.mark.parametrize("settings", [{"majority": 0.54}, {"majority": 0.54, "second": 0.45}, {"majority": 0.9, "balanced": True}])
 def test_where_weights_would_not_help_something_else_is_advised(settings):
     shown = warn(0.995, **settings)
     assert "class_weights" not in shown

@@ -8,7 +8,9 @@ from jaxtyping import Shaped
 
 _ALMOST_ALL = 0.99
 _FEWEST_TEXTS = 10
-_UNBALANCED = 1.5
+_UNBALANCED = 3
+"""Minimum ratio of the frequencies of the two most frequent answers for labels to count as unbalanced. Rarer labels do not
+count, because they do not make a model answer the same label for every text."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class Share:
     """Name of the label; several names, separated by commas, for a set of labels; `nothing` for the empty set."""
     share: float
     """Share of the texts that have this answer, from 0 to 1."""
+    second: float = 0.0
+    """Share of the texts that have the second most frequent answer."""
 
 
 def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Share:
@@ -30,22 +34,21 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
     """
     if labels.ndim == 1:
         counts = np.bincount(labels, minlength=len(names))
-        return Share(names[int(counts.argmax())], int(counts.max()) / len(labels))
-    rows, sizes = np.unique(labels.astype(bool), axis=0, return_counts=True)
-    chosen = rows[int(sizes.argmax())]
-    return Share(
-        ", ".join(names[place] for place in np.flatnonzero(chosen).tolist()) or "nothing", int(sizes.max()) / len(labels)
-    )
+        label = names[int(counts.argmax())]
+    else:
+        rows, counts = np.unique(labels.astype(bool), axis=0, return_counts=True)
+        label = ", ".join(names[place] for place in np.flatnonzero(rows[int(counts.argmax())]).tolist()) or "nothing"
+    second, first = np.sort([0, *counts])[-2:] / len(labels)
+    return Share(label, float(first), float(second))
 
 
-def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_labels: int, balanced: bool, name: str) -> str:
+def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, balanced: bool, name: str) -> str:
     """Return a warning if a model gives almost all texts the same answer.
 
     Args:
         predicted: The model's most frequent answer.
         majority: The most frequent right answer.
         texts: Number of texts.
-        num_labels: Number of labels.
         balanced: Whether the model was trained with `training.class_weights balanced`.
         name: Name of the texts in the warning, such as `dev texts`.
 
@@ -56,7 +59,7 @@ def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_lab
     few = predicted.share < _ALMOST_ALL or 1 - predicted.share >= (1 - majority.share) / 2
     if few or texts < _FEWEST_TEXTS:
         return ""
-    if majority.share * num_labels >= _UNBALANCED and not balanced:
+    if majority.share >= _UNBALANCED * majority.second and not balanced:
         advice = "the labels are unbalanced: train with training.class_weights balanced"
     else:
         advice = "train longer (training.max_epochs), change training.learning_rate, or try another preset (`regard presets`)"

@@ -60,7 +60,7 @@ class LabelledEvaluation:
         return {
             **self.scores.to_dict(),
             "loss": self.loss,
-            "majority": asdict(self.majority),
+            "majority": {"label": self.majority.label, "share": self.majority.share},
             "warning": self.warning,
             "calibration": self.calibration.to_dict(),
             "mistakes": [asdict(mistake) for mistake in self.mistakes],
@@ -128,7 +128,6 @@ def evaluate_labels(
         most_frequent(predicted, names),
         majority,
         texts=len(texts),
-        num_labels=len(names),
         balanced=balanced,
         name="texts",
     )

@@ -109,6 +109,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
             "macro_f1": float(np.mean([fold["macro_f1"] for fold in scores])),
             "majority_label": majority.label,
             "majority_share": majority.share,
+            "second_share": majority.second,
             "predicted_label": predicted,
             "predicted_share": answers[predicted],
             "texts": int(sizes.sum()),
@@ -144,9 +145,8 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
             return ""
         return warn_of_one_answer(
             Share(scores["predicted_label"], scores["predicted_share"]),
-            Share(scores["majority_label"], scores["majority_share"]),
+            Share(scores["majority_label"], scores["majority_share"], scores.get("second_share", 0.0)),
             texts=scores["texts"],
-            num_labels=len(self.data.labels.names),
             balanced=self.config.training.class_weights == "balanced",
             name="held-out texts" if "folds" in scores else "dev texts",
         )

@@ -67,6 +67,7 @@ class ClassificationScores(LikelihoodScores):
             "macro_f1": self.macro_f1,
             "majority_label": self.majority.label,
             "majority_share": self.majority.share,
+            "second_share": self.majority.second,
             "predicted_label": self.predicted.label,
             "predicted_share": self.predicted.share,
             "texts": self.num_texts,
