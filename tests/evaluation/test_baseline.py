@@ -32,7 +32,9 @@ def test_unbalanced_labels_want_weights():
     )
 
 
-@pytest.mark.parametrize("settings", [{"majority": 0.54}, {"majority": 0.54, "second": 0.45}, {"majority": 0.9, "balanced": True}])
+@pytest.mark.parametrize(
+    "settings", [{"majority": 0.54}, {"majority": 0.54, "second": 0.45}, {"majority": 0.9, "balanced": True}]
+)
 def test_where_weights_would_not_help_something_else_is_advised(settings):
     shown = warn(0.995, **settings)
     assert "class_weights" not in shown

@@ -129,6 +129,31 @@ def test_a_row_number_is_no_sentence(tmp_path):
     assert pairs(write(tmp_path, "id,Anglais", NUMBERS, ENGLISH), columns=("id", "Anglais"))[3] == ("3", ENGLISH[3])
 
 
+@pytest.mark.parametrize("header", [None, "text,value", "date,iso", "words,number"])
+@pytest.mark.parametrize("target", [[f"19{i % 10}2-01-{i + 1:02d}" for i in range(24)], [f"{i * 37 % 100}" for i in range(24)]])
+def test_the_only_two_columns_may_be_text_and_dates_or_numbers(tmp_path, header, target):
+    assert pairs(write(tmp_path, header, ENGLISH, target, name="x.tsv")) == list(zip(ENGLISH, target, strict=True))
+    ids = [f"{i * 37 % 100}" for i in range(24)]
+    assert "cannot tell which columns" in refused(pairs, write(tmp_path, header, ids, ENGLISH, name="x.tsv"))
+
+
+def test_dates_are_a_source_too(tmp_path):
+    days = [f"1982-01-{i + 1:02d}" for i in range(24)]
+    assert pairs(write(tmp_path, None, days, GERMAN, name="x.tsv")) == list(zip(days, GERMAN, strict=True))
+
+
+@pytest.mark.parametrize(("header", "numbers"), [("text,id", [f"{i * 37 % 100}" for i in range(24)]), (None, NUMBERS)])
+def test_a_row_number_is_no_translation(tmp_path, header, numbers):
+    message = refused(pairs, write(tmp_path, header, ENGLISH, numbers, name="x.tsv"))
+    assert "no column looks like the target" in message
+    assert "holds numbers" in message
+
+
+def test_letters_and_phones_have_a_header(tmp_path):
+    words, phones = [f"w{'a' * i}" for i in range(24)], [f"W{' AE1' * i}" for i in range(24)]
+    assert len(pairs(write(tmp_path, "word,phones", words, phones, name="x.tsv"))) == 24
+
+
 def test_doubt_shows_the_columns_and_the_setting(tmp_path):
     message = refused(pairs, write(tmp_path, "alpha,beta,gamma", ENGLISH, FRENCH, GERMAN))
     for name, sample in (("alpha", ENGLISH[0]), ("beta", FRENCH[0]), ("gamma", GERMAN[0])):

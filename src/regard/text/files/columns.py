@@ -8,12 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TypeVar
 
 from regard.errors import DataError, nearest
 from regard.plurals import counted
 from regard.text.files.content import NOT_TEXT_SCORE, TEXT_SCORE, Content, describe_cells, guess_language
+from regard.text.files.names import is_key
 from regard.text.files.strings import is_unicode, quoted, trim
 
 MARGIN = 2
@@ -98,7 +99,8 @@ class TwoColumns(ABC):
     encoding: str = "auto"
     """Encoding of the file."""
     alike: bool = False
-    """Whether a table with only two columns is accepted if both have the same kind of content, such as codes."""
+    """Whether a table with only two columns is accepted if both have the same kind of content, such as codes, or if one of them
+    holds dates, or the second one numbers that are not row numbers."""
 
     @abstractmethod
     def given(self) -> tuple[str, str]:
@@ -233,13 +235,29 @@ def _choose(
         raise DataError(_refuse(columns, doubt, best, wanted, path))
     if None in given and (doubt := wanted.find_doubt(columns, best)):
         raise DataError(_refuse(columns, doubt, best, wanted, path))
-    alike = wanted.alike and len(columns) == 2 and columns[0].content.kind == columns[1].content.kind
+    alone = wanted.alike and len(columns) == 2
     for side in (0, 1):
-        column = columns[best[side]]
-        if given[side] is None and scores[column.place][side] < 0 and not (alike and column.content.distinct > 1):
+        column, other = columns[best[side]], columns[best[1 - side]]
+        if given[side] is None and scores[column.place][side] < 0 and not (alone and _may_translate(column, other, side)):
             doubt = f"no column looks like {wanted.sides[side]} (column {column} holds {column.content.describe()})"
             raise DataError(_refuse(columns, doubt, best, wanted, path))
     return best
+
+
+def _may_translate(column: Column, other: Column, side: int) -> bool:
+    """Return whether a column can be a side of pairs if the table has no other column, although it does not look like text."""
+    content = column.content
+    if content.distinct < 2 or content.kind == other.content.kind:
+        return content.distinct > 1
+    if content.kind == "numbers":
+        return side == 1 and not is_key(column.name or "") and not _counts(column)
+    return content.kind in ("words", "dates")
+
+
+def _counts(column: Column) -> bool:
+    """Return whether each number is larger than the one before, as in a column of row numbers."""
+    texts = [str(cell).strip() for cell in column.cells]
+    return all(map(str.isdecimal, texts)) and all(int(last) < int(text) for last, text in pairwise(texts))
 
 
 def _order(

@@ -122,7 +122,7 @@ LABEL = Names(
 SOURCE = Names(
     _words("source src quelle origen origine исходный kaynak 源文 原文 源语言 원문"),
     _words("input original"),
-    _words("sentence1 question front"),
+    _words("sentence1 question front word graphemes"),
 )
 TARGET = Names(
     _words("target tgt trg ziel destino cible destinazione целевой hedef 译文 譯文 目标 訳文 번역문"),
@@ -130,7 +130,7 @@ TARGET = Names(
         "translation reference output übersetzung traduction traducción traduccion tradução traduzione перевод çeviri "
         "vertaling tłumaczenie 翻译 翻譯 翻訳 번역"
     ),
-    _words("answer response back"),
+    _words("answer response back phones phonemes"),
 )
 _BESIDE_LANGUAGE = (
     TEXT.certain
@@ -138,8 +138,9 @@ _BESIDE_LANGUAGE = (
     | _words("word words term terms translation wort wörter satz sätze übersetzung mot mots palabra parola")
 )
 """Words that may follow or precede a language in the name of a column, such as `word` in `English word`."""
-METADATA = _words(
-    "id ids idx index uid uuid guid key no nr num number row rowid line count length len date datum fecha time timestamp "
+_KEYS = _words("id ids idx index uid uuid guid key row rowid line")
+METADATA = _KEYS | _words(
+    "no nr num number count length len date datum fecha time timestamp "
     "datetime created year url uri link href user username userid author autor auteur language lang langue sprache idioma "
     "lingua split fold set partition file filename path license licence lizenz attribution credit page position rank "
     "confidence probability weight version location city country note notes remark remarque bemerkung unnamed numero número "
@@ -153,6 +154,11 @@ def is_metadata(name: str) -> bool:
     """Return True if a column's name is empty, or has a word which says that the column is neither a text nor a label."""
     folded = fold(name)
     return not folded or any(word in METADATA for word in folded.split())
+
+
+def is_key(name: str) -> bool:
+    """Return True if a column's name says that it identifies the rows."""
+    return any(word in _KEYS for word in fold(name).split())
 
 
 @cache
