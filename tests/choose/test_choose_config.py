@@ -118,6 +118,50 @@ def test_characters_where_words_are_not_separated(pairs):
     assert "the target has no spaces between words" in config.chosen
 
 
+ROWS = [f"{1 + n % 28:02d}" for n in range(300)]
+SPELLED = {
+    "phones": ([f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(300)], [f"W {'AEIO'[n % 4]}1 K" for n in range(300)]),
+    "letters": ([f"w {chr(97 + n % 26)} k" for n in range(300)], [f"W {'AEIO'[n % 4]}1 K" for n in range(300)]),
+    "plurals": ([f"cat{n}" for n in range(300)], [f"cat{n}s" for n in range(300)]),
+    "dates": ([f"{day} mai {1900 + n}" for n, day in enumerate(ROWS)], [f"{1900 + n}-05-{d}" for n, d in enumerate(ROWS)]),
+    "names": ([f"John Smith{n}" for n in range(300)], [f"Джон Смит{n}" for n in range(300)]),
+    "numbers": ([f"nine hundred thousand and {'one' if n % 2 else 'two'} hundred" for n in range(300)], ["9"] * 299 + ["10"]),
+}
+
+
+@pytest.mark.parametrize("kind", SPELLED)
+def test_short_strings_are_spelled(tmp_path, kind):
+    path = tmp_path / "strings.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*SPELLED[kind], strict=True)), "utf-8")
+    config = choose_config("translation", {"data.train": [str(path)]})
+    assert isinstance(config.model, RecurrentConfig)
+    kinds = [tokenizer.kind for tokenizer in (config.tokenizers.source, config.tokenizers.target)]
+    symbols = {"phones": ["characters", "whitespace"], "letters": ["whitespace", "whitespace"]}
+    assert kinds == symbols.get(kind, ["characters", "characters"])
+    assert config.decoding.length_penalty == 0
+    assert not config.tokenizers.joint
+    assert config.model.tie_embeddings == "target"
+    assert any("short strings" in line for line in config.chosen)
+    transformer = choose_config("translation", {"data.train": [str(path)], "model.kind": "transformer"})
+    assert transformer.tokenizers == config.tokenizers
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("go away", "geh weg"),  # sentences, although they are short
+        ("she kissed him on the cheek and left", "sie küsste ihn auf die Wange und ging"),
+        ("we have two red apples", "我们有两个红色的苹果"),
+    ],
+)
+def test_sentences_are_not_spelled(tmp_path, source, target):
+    path = tmp_path / "sentences.tsv"
+    path.write_text("".join(f"{source} {n}.\t{target} {n}.\n" for n in range(300)), "utf-8")
+    config = choose_config("translation", {"data.train": [str(path)]})
+    assert config.tokenizers.source.kind == "bpe"
+    assert not any("short strings" in line for line in config.chosen)
+
+
 def test_other_letters_get_vocabularies_of_their_own(pairs):
     config = choose_config("translation", pairs(60, target="она поцеловала его"))
     assert config.tokenizers.source.kind == config.tokenizers.target.kind == "bpe"

@@ -11,7 +11,7 @@ def describe_tokenizer(config: TokenizerConfig) -> str:
     size: Any = getattr(config, "size", None)
     if size is not None:
         return f"{size:,} subwords ({config.kind})"
-    return {"characters": "characters", "auto": "words"}.get(config.kind, config.kind)
+    return {"characters": "characters", "auto": "words", "whitespace": "tokens between spaces"}.get(config.kind, config.kind)
 
 
 def describe_training(config: RunConfig) -> str:

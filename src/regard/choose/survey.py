@@ -18,12 +18,16 @@ from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
 from regard.text.split import Hashes, hash_pairs, hash_texts
-from regard.text.tokenizers.resolve import is_tokenised
+from regard.text.tokenizers.resolve import ENDS, is_tokenised
 
 SAMPLE_SIZE = 20_000
 """Maximum number of texts in the sample whose letters and words are examined; mean lengths are computed from all texts."""
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """First words of the Unicode names of letters in writing systems that put no spaces between words, such as Chinese."""
+_FEW_WORDS, _FEW_TIMES = 200, 5
+"""Maximum number of different words for a closed set of words, and minimum number of times that they occur on average."""
+_LONGEST_SYMBOL, _LONGEST_NAME, _LONGEST_STRING = 2.5, 2.5, 40
+"""Maximum mean length of symbols in characters, of words and names in words, and of strings in characters; see `strings`."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,26 @@ class TextSurvey:
     """The most frequent letters, in lower case, which together make up 99% of all letters of the sample."""
     num_characters: int
     """Number of different characters in the sample."""
+    sentences: bool = False
+    """Whether most texts end with a mark that ends a sentence."""
+    closed: bool = False
+    """Whether the texts consist of few different words, all of which occur often."""
 
     @property
     def units(self) -> float:
         """Mean number of words in a text; if words are not separated by spaces, two characters count as a word."""
         return self.characters / 2 if self.unspaced else self.words
+
+    @property
+    def symbols(self) -> bool:
+        """Whether the texts are sequences of symbols from a small set with spaces between them, such as phonemes."""
+        longest = (1 + _LONGEST_SYMBOL) * self.words - 1  # with a space between two symbols
+        return self.closed and not self.unspaced and self.words > 1.5 and self.characters <= longest
+
+    @property
+    def symbol_count(self) -> float:
+        """Mean number of symbols in a text: of `symbols` if it is a sequence of them, or of characters."""
+        return self.words if self.symbols else self.characters
 
 
 STAND_IN = TextSurvey(words=10, characters=50, unspaced=False, tokenised=False, alphabet=frozenset("ae"), num_characters=60)
@@ -65,6 +84,14 @@ class PairSurvey:
     def sides(self) -> dict[str, TextSurvey]:
         """The measurements by side, `source` and `target`."""
         return {"source": self.source, "target": self.target}
+
+    @property
+    def strings(self) -> bool:
+        """Whether pairs are short strings, at least one of them a word or name: pronunciations, dates, transliterations."""
+        if all(text.sentences for text in self.sides.values()):
+            return False
+        names = any(text.symbols or text.units <= _LONGEST_NAME for text in self.sides.values())
+        return names and all(text.closed or text.characters <= _LONGEST_STRING for text in self.sides.values())
 
     @property
     def related(self) -> bool:
@@ -123,6 +150,7 @@ class _Sample:
             if character.isalpha():
                 letters[character.lower()[0]] += number  # in lower case, İ becomes two characters: i and a dot
         total = sum(letters.values())
+        words = Counter(word for text in self.texts for word in text.split())
         unspaced = sum(number for letter, number in letters.items() if _is_unspaced(letter))
         return TextSurvey(
             words=1 + self.spaces / self.count,
@@ -131,6 +159,8 @@ class _Sample:
             tokenised=is_tokenised(self.texts),
             alphabet=_cover(letters, 0.99 * total),
             num_characters=len(counts),
+            sentences=2 * sum(text.endswith(tuple(ENDS)) for text in self.texts) > len(self.texts),
+            closed=len(words) <= min(_FEW_WORDS, words.total() / _FEW_TIMES),
         )
 
 

@@ -1,7 +1,8 @@
 """Settings for a translator, chosen from the sentence pairs.
 
 The number of target words decides the kind of model, unless the user's settings do: a recurrent model within
-`_RECURRENT_BETWEEN`, otherwise a Transformer with the sizes of a row of `_ROWS`. With more words, a larger model can learn more
+`_RECURRENT_BETWEEN`, otherwise a Transformer with the sizes of a row of `_ROWS`. Short strings, such as words and their
+pronunciations, get a recurrent model that reads and writes characters. With more words, a larger model can learn more
 before it memorises its examples. `docs/explanation/choosing.md` has the measurements behind the rows.
 """
 
@@ -59,6 +60,14 @@ _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
+_STRING_TOKENS = 2_600_000
+"""Number of target tokens to train on for short strings, in all epochs together. This takes about 4 minutes on two cores."""
+_STRING_EPOCHS = (6, 100)
+"""Minimum and maximum number of epochs for short strings."""
+_STRING_DROPOUT = 0.2
+"""Dropout for short strings, lower than in the preset, because a character is less specific than a word."""
+_DROPOUTS = ("encoder.embedding_dropout", "encoder.output_dropout", "decoder.embedding_dropout", "decoder.readout_dropout")
+
 _CHARACTERS_BELOW = 2_000_000
 """Number of target words below which text without spaces between words is split into characters. With more words, there are
 enough examples to learn subwords."""
@@ -66,14 +75,16 @@ enough examples to learn subwords."""
 
 def choose_for_pairs(survey: PairSurvey, given: UserSettings) -> Choice:
     """Choose the settings of a translator from a survey of its pairs and from the settings that the user set."""
-    words = survey.pairs * survey.target.units
+    strings = survey.strings
+    words = survey.pairs * (survey.target.symbol_count if strings else survey.target.units)
     held_out = {"data.dev_size": max(min(survey.pairs // 20, 1000), 1)}
     found = (
         f"{count(survey.pairs, 'pair')}, with {survey.source.units:.1f} words per source and {survey.target.units:.1f} per "
         "target on average",
         *(f"the {side} has no spaces between words" for side, text in survey.sides.items() if text.unspaced),
+        *(["the texts are short strings such as words, names or dates, which are spelled by their characters"] * strings),
     )
-    preferred = "recurrent" if _RECURRENT_BETWEEN[0] < words <= _RECURRENT_BETWEEN[1] else "transformer"
+    preferred = "recurrent" if strings or _RECURRENT_BETWEEN[0] < words <= _RECURRENT_BETWEEN[1] else "transformer"
     kind = given.kind("model", _MODELS, preferred)
     if kind == "recurrent":
         preset = given.kind("model.decoder", _DECODERS, "luong")
@@ -99,11 +110,17 @@ def _transformer(row: _Row, pairs: int, words: float, given: UserSettings) -> di
 
 
 def _recurrent(survey: PairSurvey, words: float, given: UserSettings) -> dict[str, Any]:
-    epochs = round(interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS))
-    settings = length_settings(given, epochs=epochs, epoch_updates=words * _TOKENS_PER_WORD / _RECURRENT_BATCH)
-    if words > _RECURRENT_BETWEEN[1]:
+    epochs, tokens = interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS), words * _TOKENS_PER_WORD
+    if survey.strings:
+        fewest, most = _STRING_EPOCHS
+        epochs = min(max(_STRING_TOKENS / max(words + survey.pairs, 1), fewest), most)  # each target has an end symbol
+        tokens = survey.pairs * max(text.symbol_count for text in survey.sides.values())
+    settings = length_settings(given, epochs=round(epochs), epoch_updates=tokens / _RECURRENT_BATCH)
+    if words > _RECURRENT_BETWEEN[1] and not survey.strings:
         return settings | _characters(survey, given)
     search = {"decoding.length_penalty": 0, "decoding.replace_unknown": False}
+    if survey.strings:
+        settings |= {f"model.{name}": _STRING_DROPOUT for name in _DROPOUTS}
     kinds = {f"tokenizers.{side}.kind": "bpe" for side in survey.sides if given.find("tokenizers") is None}
     return settings | search | kinds | _tokenizers(survey, _RECURRENT_PIECES, words, given)
 
@@ -128,6 +145,9 @@ def _tokenizers(survey: PairSurvey, pieces: int, words: float, given: UserSettin
     """Choose the tokenizers, unless the user set them, and whether both sides share one vocabulary."""
     if given.find("tokenizers") is not None:
         return _joint(str(given.find("tokenizers.joint")).lower() == "true")
+    if survey.strings:
+        kinds = {side: "whitespace" if text.symbols else "characters" for side, text in survey.sides.items()}
+        return {f"tokenizers.{side}.kind": kind for side, kind in kinds.items()} | _joint(False) | {"data.max_tokens": 500}
     if survey.related and not any(text.unspaced for text in survey.sides.values()):
         sizes = {f"tokenizers.{side}.size": _size(pieces, *survey.sides.values()) for side in survey.sides}
         return sizes | _joint(True)

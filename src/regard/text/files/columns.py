@@ -14,7 +14,7 @@ from typing import TypeVar
 from regard.errors import DataError, nearest
 from regard.plurals import counted
 from regard.text.files.content import NOT_TEXT_SCORE, TEXT_SCORE, Content, describe_cells, guess_language
-from regard.text.files.names import is_key
+from regard.text.files.names import KEYS, fold
 from regard.text.files.strings import is_unicode, quoted, trim
 
 MARGIN = 2
@@ -246,18 +246,14 @@ def _choose(
 
 def _may_translate(column: Column, other: Column, side: int) -> bool:
     """Return whether a column can be a side of pairs if the table has no other column, although it does not look like text."""
-    content = column.content
+    content, texts = column.content, [str(cell).strip() for cell in column.cells]
     if content.distinct < 2 or content.kind == other.content.kind:
         return content.distinct > 1
     if content.kind == "numbers":
-        return side == 1 and not is_key(column.name or "") and not _counts(column)
+        # Numbers that identify the rows have such a name, or count the rows.
+        counting = all(map(str.isdecimal, texts)) and all(int(last) < int(text) for last, text in pairwise(texts))
+        return side == 1 and not counting and KEYS.isdisjoint(fold(column.name or "").split())
     return content.kind in ("words", "dates")
-
-
-def _counts(column: Column) -> bool:
-    """Return whether each number is larger than the one before, as in a column of row numbers."""
-    texts = [str(cell).strip() for cell in column.cells]
-    return all(map(str.isdecimal, texts)) and all(int(last) < int(text) for last, text in pairwise(texts))
 
 
 def _order(

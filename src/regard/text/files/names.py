@@ -138,8 +138,9 @@ _BESIDE_LANGUAGE = (
     | _words("word words term terms translation wort wörter satz sätze übersetzung mot mots palabra parola")
 )
 """Words that may follow or precede a language in the name of a column, such as `word` in `English word`."""
-_KEYS = _words("id ids idx index uid uuid guid key row rowid line")
-METADATA = _KEYS | _words(
+KEYS = _words("id ids idx index uid uuid guid key row rowid line")
+"""Names of columns that identify the rows."""
+METADATA = KEYS | _words(
     "no nr num number count length len date datum fecha time timestamp "
     "datetime created year url uri link href user username userid author autor auteur language lang langue sprache idioma "
     "lingua split fold set partition file filename path license licence lizenz attribution credit page position rank "
@@ -154,11 +155,6 @@ def is_metadata(name: str) -> bool:
     """Return True if a column's name is empty, or has a word which says that the column is neither a text nor a label."""
     folded = fold(name)
     return not folded or any(word in METADATA for word in folded.split())
-
-
-def is_key(name: str) -> bool:
-    """Return True if a column's name says that it identifies the rows."""
-    return any(word in _KEYS for word in fold(name).split())
 
 
 @cache
