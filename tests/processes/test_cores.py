@@ -1,9 +1,13 @@
 """Processors that this process may use: its affinity and its quotas."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
+import regard
+from regard.cli.main import main
 from regard.processes.cores import count_cores
 
 
@@ -40,13 +44,52 @@ def test_quotas(tmp_path, files, expected):
         path = tmp_path / "cgroup" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content + "\n")
-    assert count_cores(cgroups=tmp_path / "cgroup", own=own) == expected
-    assert count_cores(3, cgroups=tmp_path / "cgroup", own=own) == max(1, expected // 3)
+    assert count_cores(cgroups=tmp_path / "cgroup", own=own, environment={}) == expected
+    assert count_cores(3, cgroups=tmp_path / "cgroup", own=own, environment={}) == max(1, expected // 3)
 
 
 @pytest.mark.usefixtures("allowed")
 def test_without_cgroups(tmp_path):
-    assert count_cores(cgroups=tmp_path / "none", own=tmp_path / "none") == 8
+    assert count_cores(cgroups=tmp_path / "none", own=tmp_path / "none", environment={}) == 8
+
+
+@pytest.mark.usefixtures("allowed")
+@pytest.mark.parametrize(
+    ("environment", "alone", "of_two"),
+    [
+        ({"OMP_NUM_THREADS": "3"}, 3, 3),
+        ({"OMP_NUM_THREADS": "5,2"}, 5, 4),
+        ({"MKL_NUM_THREADS": "2"}, 2, 2),
+        ({"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "2"}, 2, 2),
+        ({"OMP_NUM_THREADS": "1"}, 1, 4),  # torchrun sets 1 for each of several processes
+        ({"OMP_NUM_THREADS": "64"}, 8, 4),
+        ({"OMP_NUM_THREADS": "0", "MKL_NUM_THREADS": "many"}, 8, 4),
+        ({"OMP_NUM_THREADS": ""}, 8, 4),
+    ],
+)
+def test_threads_of_the_environment(tmp_path, environment, alone, of_two):
+    where = {"cgroups": tmp_path, "own": tmp_path / "none", "environment": environment}
+    assert (count_cores(**where), count_cores(2, **where)) == (alone, of_two)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "passive"), ("active", "active")])
+@pytest.mark.parametrize("use", [lambda: main(["--version"]), lambda: regard.load_config])
+def test_threads_wait_passively_unless_told_otherwise(monkeypatch, use, before, after):
+    monkeypatch.setenv("OMP_WAIT_POLICY", before or "")
+    if before is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    use()
+    assert os.environ["OMP_WAIT_POLICY"] == after
+
+
+def test_the_command_line_sets_the_waiting_before_torch_is_imported():
+    script = (
+        "import os, sys; from regard.cli.main import main; main(['--version']); "
+        "assert 'torch' not in sys.modules; print(os.environ['OMP_WAIT_POLICY'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    shown = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "passive"
 
 
 def test_of_this_process():

@@ -131,6 +131,13 @@ def test_device_that_is_not_there():
         resolve_machine(TranslationConfig(device="cuda:3"))
 
 
+def test_the_environment_limits_the_threads_and_a_setting_wins(monkeypatch):
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert resolve_machine(TranslationConfig(device="cpu")).threads == 1
+    assert resolve_machine(TranslationConfig(device="cpu", threads=3)).threads == 3
+
+
 def test_auto_precision_asks_the_processor(monkeypatch):
     processors = {
         "without": (False, False, True, False),

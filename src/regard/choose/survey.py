@@ -24,10 +24,8 @@ SAMPLE_SIZE = 20_000
 """Maximum number of texts in the sample whose letters and words are examined; mean lengths are computed from all texts."""
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """First words of the Unicode names of letters in writing systems that put no spaces between words, such as Chinese."""
-_FEW_WORDS, _FEW_TIMES = 200, 5
-"""Maximum number of different words for a closed set of words, and minimum number of times that they occur on average."""
-_LONGEST_SYMBOL, _LONGEST_NAME, _LONGEST_STRING = 2.5, 2.5, 40
-"""Maximum mean length of symbols in characters, of words and names in words, and of strings in characters; see `strings`."""
+_MOST_SYMBOLS, _LONGEST_SYMBOL, _LONGEST_NAME, _LONGEST_STRING = 200, 2.5, 2.5, 50
+"""Maximum number of symbols, and maximum mean lengths: of symbols in characters, names in words, strings in characters."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +46,13 @@ class TextSurvey:
     """Number of different characters in the sample."""
     sentences: bool = False
     """Whether most texts end with a mark that ends a sentence."""
-    closed: bool = False
-    """Whether the texts consist of few different words, all of which occur often."""
+    symbols: bool = False
+    """Whether the texts are sequences of symbols from a small set with spaces between them, such as phonemes."""
 
     @property
     def units(self) -> float:
         """Mean number of words in a text; if words are not separated by spaces, two characters count as a word."""
         return self.characters / 2 if self.unspaced else self.words
-
-    @property
-    def symbols(self) -> bool:
-        """Whether the texts are sequences of symbols from a small set with spaces between them, such as phonemes."""
-        longest = (1 + _LONGEST_SYMBOL) * self.words - 1  # with a space between two symbols
-        return self.closed and not self.unspaced and self.words > 1.5 and self.characters <= longest
 
     @property
     def symbol_count(self) -> float:
@@ -91,7 +83,7 @@ class PairSurvey:
         if all(text.sentences for text in self.sides.values()):
             return False
         names = any(text.symbols or text.units <= _LONGEST_NAME for text in self.sides.values())
-        return names and all(text.closed or text.characters <= _LONGEST_STRING for text in self.sides.values())
+        return names and all(text.symbols or text.characters <= _LONGEST_STRING for text in self.sides.values())
 
     @property
     def related(self) -> bool:
@@ -151,6 +143,8 @@ class _Sample:
                 letters[character.lower()[0]] += number  # in lower case, İ becomes two characters: i and a dot
         total = sum(letters.values())
         words = Counter(word for text in self.texts for word in text.split())
+        few = 5 * len(words) <= min(5 * _MOST_SYMBOLS, words.total())  # each occurs five times or more on average
+        short = sum(map(len, words.elements())) <= _LONGEST_SYMBOL * words.total()
         unspaced = sum(number for letter, number in letters.items() if _is_unspaced(letter))
         return TextSurvey(
             words=1 + self.spaces / self.count,
@@ -160,7 +154,7 @@ class _Sample:
             alphabet=_cover(letters, 0.99 * total),
             num_characters=len(counts),
             sentences=2 * sum(text.endswith(tuple(ENDS)) for text in self.texts) > len(self.texts),
-            closed=len(words) <= min(_FEW_WORDS, words.total() / _FEW_TIMES),
+            symbols=2 * self.spaces > self.count and 2 * unspaced <= total and few and short,
         )
 
 

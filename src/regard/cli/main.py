@@ -84,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         that reads the output has closed the pipe.
     """
     replace_unwritable(sys.stdout)
+    # OpenMP reads this when torch is imported: waiting threads sleep, so that other programs can run.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         with printable_warnings():
             code = _run(sys.argv[1:] if arguments is None else list(arguments))

@@ -90,7 +90,7 @@ def model_folder(name: str) -> str:
     return str(local_folder(name))
 
 
-def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all cores") -> None:
+def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all cores that this process may use") -> None:
     """Add `--device` and `--threads`.
 
     Args:

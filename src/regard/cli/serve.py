@@ -20,9 +20,6 @@ _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 def main(arguments: Sequence[str]) -> None:
     """Serve models until SIGTERM or Ctrl-C."""
     options = _parser().read(arguments)
-    # By default, PyTorch's threads keep their cores busy while they wait for each other, and on a busy machine too few cores
-    # are left for the requests. With "passive", waiting threads sleep. OpenMP reads this variable when torch is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: {install_command('serve')}")

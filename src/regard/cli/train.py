@@ -262,7 +262,7 @@ def _parser(task: str) -> Parser:
         ("data.train", about.data),
         ("out", "folder of the run (default: runs/ and the names of data and preset)"),
         ("device", "auto, cpu, cuda, or cuda:N (default: auto)"),
-        ("threads", "CPU threads (default: all cores)"),
+        ("threads", "CPU threads (default: all cores that this process may use, at most OMP_NUM_THREADS)"),
         ("any.setting", "any of the settings below"),
     ]
     shown[1:1] = about.options

@@ -38,7 +38,7 @@ class RunConfig(_Parts):
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, or `cuda:N`."""
     threads: int = 0
-    """Number of CPU threads; 0 for all cores that the process may use."""
+    """Number of CPU threads; 0 for all cores that the process may use, at most `OMP_NUM_THREADS` if it is set."""
     chosen: tuple[str, ...] = ()
     """Explanations of the settings that regard chose from the data. This field is written by regard; do not set it."""
 

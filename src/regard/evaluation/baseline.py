@@ -9,8 +9,7 @@ from jaxtyping import Shaped
 _ALMOST_ALL = 0.99
 _FEWEST_TEXTS = 10
 _UNBALANCED = 3
-"""Minimum ratio of the frequencies of the two most frequent answers for labels to count as unbalanced. Rarer labels do not
-count, because they do not make a model answer the same label for every text."""
+"""Minimum ratio of the frequencies of the two most frequent answers for labels to count as unbalanced."""
 
 
 @dataclass(frozen=True)

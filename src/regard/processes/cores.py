@@ -1,26 +1,33 @@
 """Count the processors that this process may use; in containers and cluster jobs, the machine can have more."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
-def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
-    """Count the processors that this process may use, according to its CPU affinity and its quota of processor time.
+def count_cores(
+    processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OWN, environment: Mapping[str, str] = os.environ
+) -> int:
+    """Count the processors that this process may use, by its CPU affinity, quota of processor time, and environment.
 
-    More threads than the quota make programs slower, because waiting threads spin and use up the quota.
+    More threads than the quota make programs slower. The machine's load does not count, because results must repeat.
 
     Args:
         processes: Number of processes on this host that share the processors. The result is the share of one process, at least
             1.
         cgroups: Folder in which Linux shows quotas.
         own: File that names the control groups of this process.
+        environment: Variables, of which OMP_NUM_THREADS and MKL_NUM_THREADS are upper limits. For several processes, 1 does
+            not count, because torchrun sets it.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min([allowed, *map(int, _quotas(cgroups, own))]) // processes)
+    share = min([allowed, *map(int, _quotas(cgroups, own))]) // processes
+    variables = (environment.get(name, "").split(",")[0].strip() for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
+    threads = (int(value) for value in variables if value.isdecimal())  # of `4,2`, the 2 is for nested regions
+    return max(1, min([share, *(number for number in threads if number > (processes > 1))]))
 
 
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:

@@ -353,3 +353,40 @@ def test_no_bytes_break_the_readers(tmp_path, content, name):
         return
     assert found
     assert all(text and text == text.strip() for text, _ in found)
+
+
+def test_lines_of_fasttext_have_labels_after_a_prefix(tmp_path):
+    one = "__label__good a fine film\n\n__label__bad\ta dull , long one\nno label here\n"
+    found, report, numbers = read(write(tmp_path, one, "x.train"))
+    assert found == [("a fine film", ("good",)), ("a dull , long one", ("bad",))]
+    assert (numbers, report.form) == ([1, 3], "fastText's lines")
+    assert reasons(report) == {EMPTY_LINE: [2], EMPTY_LABEL: [4]}
+    several = "__label__a __label__b-c how much ?\n__label__a x__label__y\n"
+    assert read(write(tmp_path, several, "x.txt"))[0] == [("how much ?", ("a", "b-c")), ("x__label__y", ("a",))]
+    zipped = write(tmp_path, gzip.compress(b"\xef\xbb\xbf__label__1 text\n"), "x.txt.gz")
+    assert read(zipped)[0] == [("text", ("1",))]
+    assert read(write(tmp_path, "text,label\n__label__,x\nb,y\n", "x.csv"))[0] == [("__label__", ("x",)), ("b", ("y",))]
+
+
+def class_labels(names: list[str]) -> dict[str, object]:
+    return {"names": names, "_type": "ClassLabel"}
+
+
+@pytest.mark.parametrize(
+    ("values", "feature", "expected"),
+    [
+        ([1, 0, -1], class_labels(["neg", "pos"]), [("pos",), ("neg",)]),
+        ([[0, 1], [1], []], {"feature": class_labels(["a", "b"]), "_type": "List"}, [("a", "b"), ("b",), ()]),
+        ([[0], [1], [1]], [class_labels(["a", "b"])], [("a",), ("b",), ("b",)]),
+        ([1, 0, 2], class_labels(["neg", "pos"]), [("pos",), ("neg",), ("2",)]),
+        ([1, 0, 1], {"dtype": "int64", "_type": "Value"}, [("1",), ("0",), ("1",)]),
+        ([1, 0, 1], None, [("1",), ("0",), ("1",)]),
+    ],
+)
+def test_names_of_labels_in_the_metadata_of_datasets(tmp_path, values, feature, expected):
+    table = pa.table({"text": ["a b", "c d", "e f"], "label": values})
+    info = json.dumps({"info": {"features": {"text": {"dtype": "string", "_type": "Value"}, "label": feature}}})
+    pq.write_table(table.replace_schema_metadata({"huggingface": info}), tmp_path / "x.parquet")
+    assert [labels for _, labels in read(tmp_path / "x.parquet")[0]] == expected
+    pq.write_table(table.replace_schema_metadata({"huggingface": "{" * 9}), tmp_path / "y.parquet")
+    assert read(tmp_path / "y.parquet")[0][0][0] == "a b"

@@ -14,7 +14,7 @@ from typing import TypeVar
 from regard.errors import DataError, nearest
 from regard.plurals import counted
 from regard.text.files.content import NOT_TEXT_SCORE, TEXT_SCORE, Content, describe_cells, guess_language
-from regard.text.files.names import KEYS, fold
+from regard.text.files.names import fold
 from regard.text.files.strings import is_unicode, quoted, trim
 
 MARGIN = 2
@@ -28,6 +28,8 @@ _LEFT_OUT = -1000.0
 _LONGEST_CELL = 2000
 """Maximum number of characters of a value from which a column is judged."""
 _COLUMNS_SHOWN = 12
+_KEYS = frozenset(["id", "ids", "idx", "index", "uid", "uuid", "guid", "key", "row", "rowid", "line"])
+"""Words in the names of columns that identify the rows."""
 COLUMNS_JUDGED = 100
 """Maximum number of columns that are scored; a column after these can only be chosen in the settings."""
 
@@ -246,14 +248,12 @@ def _choose(
 
 def _may_translate(column: Column, other: Column, side: int) -> bool:
     """Return whether a column can be a side of pairs if the table has no other column, although it does not look like text."""
-    content, texts = column.content, [str(cell).strip() for cell in column.cells]
-    if content.distinct < 2 or content.kind == other.content.kind:
-        return content.distinct > 1
-    if content.kind == "numbers":
-        # Numbers that identify the rows have such a name, or count the rows.
+    kind = column.content.kind
+    if kind == "numbers" != other.content.kind:
+        texts = [str(cell).strip() for cell in column.cells]
         counting = all(map(str.isdecimal, texts)) and all(int(last) < int(text) for last, text in pairwise(texts))
-        return side == 1 and not counting and KEYS.isdisjoint(fold(column.name or "").split())
-    return content.kind in ("words", "dates")
+        return side == 1 and not counting and _KEYS.isdisjoint(fold(column.name or "").split())
+    return column.content.distinct > 1 and kind in (other.content.kind, "words", "dates")
 
 
 def _order(

@@ -138,10 +138,8 @@ _BESIDE_LANGUAGE = (
     | _words("word words term terms translation wort wörter satz sätze übersetzung mot mots palabra parola")
 )
 """Words that may follow or precede a language in the name of a column, such as `word` in `English word`."""
-KEYS = _words("id ids idx index uid uuid guid key row rowid line")
-"""Names of columns that identify the rows."""
-METADATA = KEYS | _words(
-    "no nr num number count length len date datum fecha time timestamp "
+METADATA = _words(
+    "id ids idx index uid uuid guid key no nr num number row rowid line count length len date datum fecha time timestamp "
     "datetime created year url uri link href user username userid author autor auteur language lang langue sprache idioma "
     "lingua split fold set partition file filename path license licence lizenz attribution credit page position rank "
     "confidence probability weight version location city country note notes remark remarque bemerkung unnamed numero número "

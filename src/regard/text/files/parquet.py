@@ -1,6 +1,7 @@
 """Columns of Parquet files."""
 
 import gzip
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -66,7 +67,7 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: Readi
     table = pq.ParquetFile(file, read_dictionary=shared)
     for batch in table.iter_batches(CHUNK_ROWS, columns=report.columns):
         report.read += batch.num_rows
-        values = [_values(batch, keys) for keys in chosen]
+        values = [_name_labels(_values(batch, keys), schema, keys) for keys in chosen]
         for begin, end in _parts(values):
             yield [column[begin:end] for column in values], range(number + begin, number + end)
         number += batch.num_rows
@@ -149,6 +150,19 @@ def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
         values = _plain(column.dictionary)
         return ["" if place is None else values[place] for place in column.indices.to_pylist()]
     return _plain(column)
+
+
+def _name_labels(values: Sequence[Any], schema: pa.Schema, keys: Keys) -> Sequence[Any]:
+    """Replace the numbers of labels by their names, if metadata of Hugging Face's datasets has them; -1 is a missing label."""
+    try:
+        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        for key in keys:
+            feature = feature[key]
+        feature = feature[0] if isinstance(feature, list) else feature.get("feature", feature)
+        named = dict(enumerate(map(str, feature["names"]))) | {-1: ""}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # no such metadata, or no labels
+        return values
+    return [[named.get(one, one) for one in value] if isinstance(value, list) else named.get(value, value) for value in values]
 
 
 def _plain(column: pa.Array) -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files.formats import ENDINGS, detect_table, ending, without_gz
+from regard.text.files.formats import ENDINGS, detect_table, ending, read_start, without_gz
 from regard.text.files.opening import check_file
 
 WHAT = "labelled texts"
@@ -49,7 +49,8 @@ class LabelFiles:
     files: list[LabelFile]
     """One table; or the files or folders, in order of their labels."""
     form: str
-    """Format of a table, `text` for one text file for each label, or `folders` for one folder for each label."""
+    """Format of a table, `text` for one text file for each label, `folders` for one folder for each label, or
+    `fasttext` for lines that begin with labels."""
     ignored: list[str]
     """Paths of files and folders in the given folders that are not read."""
 
@@ -80,7 +81,9 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
         return LabelFiles([LabelFile(files[0])], data.format, ignored)
     if data.format == "auto":
         if len(files) == 1:
-            return LabelFiles([LabelFile(files[0])], detect_table(files[0], data.encoding), ignored)
+            form = detect_table(files[0], data.encoding)
+            prefixed = form == "tsv" and read_start(files[0], data.encoding).lstrip().startswith(b"__label__")
+            return LabelFiles([LabelFile(files[0])], "fasttext" if prefixed else form, ignored)
         if table := _find_table(files):
             raise DataError(
                 f"{len(files)} files were given, and {table.name} is named like a table; expected one table, or one text "

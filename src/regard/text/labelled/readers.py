@@ -1,6 +1,7 @@
 """Read labelled texts from files of any format, with a report on every skipped line."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -34,12 +35,13 @@ from regard.text.labelled.files import WHAT, LabelFile, find_files
 
 LONGEST_LABEL = 200
 """Maximum number of characters of a label; texts with a longer label are skipped."""
-_FORMS = FORMS | {"text": "a text file for each label", "folders": "a folder for each label"}
+_FORMS = FORMS | {"text": "a text file for each label", "folders": "a folder for each label", "fasttext": "fastText's lines"}
 _MOST_KNOWN = 50_000
 _IGNORED_SHOWN = 8
 _MARK = '"'
 _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>", "null", "NULL", "Null"))
 _NONE = "None"
+_PREFIXED = re.compile(r"(?<!\S)__label__(\S+)\s*")
 
 
 def is_missing(label: str, *, typed: bool) -> bool:
@@ -108,7 +110,13 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
             yield from read(file, cleaner, report)
             limit.check(file.texts, name=str(file.path), whole=False)
     else:
-        reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
+        reader: Any = {
+            "fasttext": _read_fasttext,
+            "tsv": read_tsv,
+            "csv": read_csv,
+            "jsonl": read_jsonl,
+            "parquet": read_parquet,
+        }[form]
         cleaner = _Cleaner(data, report, typed=form in ("jsonl", "parquet"))
         for (texts, cells), lines in reader(files[0].path, LabelledColumns(data), report):
             yield from cleaner.clean(texts, cells, lines)
@@ -253,6 +261,15 @@ def spell(value: Any) -> str:
 def _is_missing_cell(cell: Any) -> bool:
     """Return True if a cell without a usable label is not empty, so that it holds a word for a missing value."""
     return cell is not None and not isinstance(cell, list) and bool(str(cell).strip())
+
+
+def _read_fasttext(path: Path, wanted: LabelledColumns, report: ReadingReport) -> Iterator[RawChunk]:
+    """Read lines with labels after a prefix, such as `__label__good __label__short a text`."""
+    for first, lines in line_blocks(path, wanted.encoding):
+        report.read += len(lines)
+        labels = [_PREFIXED.findall(line) for line in lines]
+        cells = [own if len(own) > 1 else "".join(own) for own in labels]
+        yield [[_PREFIXED.sub("", line) for line in lines], cells], range(first, first + len(lines))
 
 
 def _read_label_file(file: LabelFile, cleaner: _Cleaner, report: ReadingReport) -> Iterator[LabelledChunk]:
