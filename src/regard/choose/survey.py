@@ -54,11 +54,6 @@ class TextSurvey:
         """Mean number of words in a text; if words are not separated by spaces, two characters count as a word."""
         return self.characters / 2 if self.unspaced else self.words
 
-    @property
-    def symbol_count(self) -> float:
-        """Mean number of symbols in a text: of `symbols` if it is a sequence of them, or of characters."""
-        return self.words if self.symbols else self.characters
-
 
 STAND_IN = TextSurvey(words=10, characters=50, unspaced=False, tokenised=False, alphabet=frozenset("ae"), num_characters=60)
 """Typical measurements, used for texts that have not been read yet."""
@@ -80,10 +75,10 @@ class PairSurvey:
     @property
     def strings(self) -> bool:
         """Whether pairs are short strings, at least one of them a word or name: pronunciations, dates, transliterations."""
-        if all(text.sentences for text in self.sides.values()):
-            return False
-        names = any(text.symbols or text.units <= _LONGEST_NAME for text in self.sides.values())
-        return names and all(text.symbols or text.characters <= _LONGEST_STRING for text in self.sides.values())
+        texts = self.sides.values()
+        short = all(text.symbols or text.characters <= _LONGEST_STRING for text in texts)
+        names = any(text.symbols or text.units <= _LONGEST_NAME for text in texts)
+        return short and names and not all(text.sentences for text in texts)
 
     @property
     def related(self) -> bool:

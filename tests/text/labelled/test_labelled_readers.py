@@ -355,7 +355,7 @@ def test_no_bytes_break_the_readers(tmp_path, content, name):
     assert all(text and text == text.strip() for text, _ in found)
 
 
-def test_lines_of_fasttext_have_labels_after_a_prefix(tmp_path):
+def test_lines_of_fasttext_have_labels_after_a_prefix(tmp_path, monkeypatch):
     one = "__label__good a fine film\n\n__label__bad\ta dull , long one\nno label here\n"
     found, report, numbers = read(write(tmp_path, one, "x.train"))
     assert found == [("a fine film", ("good",)), ("a dull , long one", ("bad",))]
@@ -363,6 +363,10 @@ def test_lines_of_fasttext_have_labels_after_a_prefix(tmp_path):
     assert reasons(report) == {EMPTY_LINE: [2], EMPTY_LABEL: [4]}
     several = "__label__a __label__b-c how much ?\n__label__a x__label__y\n"
     assert read(write(tmp_path, several, "x.txt"))[0] == [("how much ?", ("a", "b-c")), ("x__label__y", ("a",))]
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 40)
+    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 10)
+    long = read(write(tmp_path, "__label__a short\n" + "x" * 100 + "\n", "x.txt"))
+    assert (long[0], list(reasons(long[1]))) == ([("short", ("a",))], [OVER_LONG])
     zipped = write(tmp_path, gzip.compress(b"\xef\xbb\xbf__label__1 text\n"), "x.txt.gz")
     assert read(zipped)[0] == [("text", ("1",))]
     assert read(write(tmp_path, "text,label\n__label__,x\nb,y\n", "x.csv"))[0] == [("__label__", ("x",)), ("b", ("y",))]

@@ -28,8 +28,7 @@ _LEFT_OUT = -1000.0
 _LONGEST_CELL = 2000
 """Maximum number of characters of a value from which a column is judged."""
 _COLUMNS_SHOWN = 12
-_KEYS = frozenset(["id", "ids", "idx", "index", "uid", "uuid", "guid", "key", "row", "rowid", "line"])
-"""Words in the names of columns that identify the rows."""
+_KEYS = frozenset(("id", "ids", "idx", "index", "uid", "uuid", "guid", "key", "row", "rowid", "line"))
 COLUMNS_JUDGED = 100
 """Maximum number of columns that are scored; a column after these can only be chosen in the settings."""
 

@@ -49,8 +49,7 @@ class LabelFiles:
     files: list[LabelFile]
     """One table; or the files or folders, in order of their labels."""
     form: str
-    """Format of a table, `text` for one text file for each label, `folders` for one folder for each label, or
-    `fasttext` for lines that begin with labels."""
+    """Format of a table, or `fasttext`; `text` for a text file for each label, or `folders` for a folder for each label."""
     ignored: list[str]
     """Paths of files and folders in the given folders that are not read."""
 

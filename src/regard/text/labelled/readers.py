@@ -110,13 +110,8 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
             yield from read(file, cleaner, report)
             limit.check(file.texts, name=str(file.path), whole=False)
     else:
-        reader: Any = {
-            "fasttext": _read_fasttext,
-            "tsv": read_tsv,
-            "csv": read_csv,
-            "jsonl": read_jsonl,
-            "parquet": read_parquet,
-        }[form]
+        readers: dict[str, Any] = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}
+        reader = readers.get(form, _read_fasttext)
         cleaner = _Cleaner(data, report, typed=form in ("jsonl", "parquet"))
         for (texts, cells), lines in reader(files[0].path, LabelledColumns(data), report):
             yield from cleaner.clean(texts, cells, lines)
