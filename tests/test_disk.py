@@ -152,14 +152,14 @@ def test_many_that_write_one_file_leave_one_whole_file(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_link_is_followed_and_a_device_written_straight(tmp_path):
+def test_a_link_that_the_user_names_is_followed_and_a_device_written_straight(tmp_path):
     (tmp_path / "there").mkdir()
     link, real = tmp_path / "link.txt", tmp_path / "there" / "real.txt"
     link.symlink_to(real)
-    disk.write(link, "text")
+    disk.save(link, "text")
     assert link.is_symlink()
     assert real.read_text() == "text"
-    disk.write(Path(os.devnull), "text")
+    disk.save(Path(os.devnull), "text")
     assert not Path(os.devnull).is_file()
 
 

@@ -39,7 +39,8 @@ def test_a_terminal_gets_its_cursor_back(shown, expected):
 
 def test_output_that_nobody_reads_is_discarded():
     code = (
-        "import sys\nfrom regard import terminal\nterminal.discard_output()\nprint('x' * 100_000)\nsys.stdout.flush()\n"
+        "import sys\nfrom regard import terminal\nterminal.discard_output(sys.stdout)\nprint('x' * 100_000)\n"
+        "sys.stdout.flush()\n"
         "print('done', file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

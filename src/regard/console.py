@@ -11,6 +11,10 @@ from regard.errors import printable
 class SafeConsole(Console):
     """A console that escapes control characters in all text (`regard.errors.printable`), but not the codes of `rich` itself."""
 
+    def on_broken_pipe(self) -> None:
+        """Let the command line end as it does when plain text is printed; `rich` would end the process with code 1."""
+        raise BrokenPipeError
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of an object to print, with control characters in their text escaped."""
         for segment in super().render(renderable, options):

@@ -8,6 +8,7 @@ Other libraries write a few files, such as the logs for TensorBoard, in their ow
 The module also has the lock files that keep two processes from writing the same folder.
 """
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -17,7 +18,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -35,11 +36,17 @@ except ImportError:  # every other system
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, an exhausted quota, and a file that exceeds the size limit."""
 
+_ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Flags for opening a file of a folder that is not trusted: a link is not followed, and a pipe does not block."""
+_LONGEST_NAME = 120
+"""Number of bytes of the longest name that `beside` extends. File systems allow 255, or 143 if they encrypt names."""
 _LOCKED_BYTE = 1 << 30
 """Offset of the byte that is locked on Windows. It is far after the file's content, because Windows does not let other
 processes read a locked byte.
 """
 
+_HERE, _EXCHANGE = -100, 2
+"""Linux's AT_FDCWD and RENAME_EXCHANGE."""
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
 _SEAL = b"\nsha256 %b\n"
 _SEAL_SIZE = len(_SEAL) - 2 + 64
@@ -57,6 +64,39 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
+def read(path: Path, largest: int = 1 << 36) -> bytes:
+    """Return the content of an ordinary file. It is not trusted: a link, a folder, a pipe or a device is refused.
+
+    Raises:
+        OSError: If the file is missing, is not an ordinary file, has more than `largest` bytes, or cannot be read.
+    """
+    with open_ordinary(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            what = f"it has {size:,} bytes, expected at most {largest:,}: regard did not write it"
+            raise OSError(errno.EFBIG, what, str(path))
+        return file.read(size)
+
+
+def open_ordinary(path: Path) -> BufferedReader:
+    """Open a file for reading, as `read` does.
+
+    Raises:
+        OSError: If the file is missing, is not an ordinary file, or cannot be read.
+    """
+    return open(_open_ordinary(path), "rb")
+
+
+def _open_ordinary(path: Path, flags: int = os.O_RDONLY) -> int:
+    handle = -1 if path.is_symlink() else os.open(path, flags | _ORDINARY, 0o666)
+    if handle < 0 or not stat.S_ISREG(os.fstat(handle).st_mode):
+        if handle >= 0:
+            os.close(handle)
+        what = "it is not an ordinary file (a link or a folder), expected the file itself: copy it there"
+        raise OSError(errno.ELOOP, what, str(path))
+    return handle
+
+
 def write(path: Path, *parts: str | bytes | memoryview) -> None:
     """Write a complete file; see `whole_file`. Text is written as UTF-8.
 
@@ -69,39 +109,44 @@ def write(path: Path, *parts: str | bytes | memoryview) -> None:
 
 
 def save(path: str | Path, content: str | bytes) -> None:
-    """Write a file to a path that the user gave.
+    """Write a file to a path that the user gave; a link is followed, and a pipe or a device is written directly.
 
     Raises:
         DataError: If the file cannot be written. No incomplete file remains.
     """
     path = Path(path)
     try:
-        write(path, content)
+        with whole_file(path, follow=True) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         missing = "" if path.parent.is_dir() else f": there is no folder {path.parent}, make it first"
         raise DataError(f"{path}: cannot be written: {error.strerror}{missing}") from error
 
 
-def beside(path: Path) -> Path:
+def beside(path: Path, ending: str = "new") -> Path:
     """Return the path of the temporary file in which `whole_file` writes the new content of `path`.
 
     A second process that writes `path` at the same time uses another temporary file, except on Windows and on file
-    systems without locks.
+    systems without locks. Its name begins with that of `path`, or with a hash of it if the name is long.
     """
-    return path.with_name(f"{path.name}.new")
+    name = os.fsencode(path.name)
+    return path.with_name(f"{path.name if len(name) <= _LONGEST_NAME else hashlib.sha256(name).hexdigest()[:32]}.{ending}")
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces the old one in a single step at the end; after an error, the old file is unchanged.
 
-    If `path` is a symbolic link, the file that the link points to is replaced. Pipes and devices are written directly.
+    Args:
+        path: The file. A link, a pipe or a device of this name is replaced, too.
+        follow: Whether the user named `path`: then the file that a link points to is replaced, and a pipe or a device is
+            written directly.
 
     Raises:
         OSError: If the file cannot be written. The error names `path`.
     """
-    path = Path(os.path.realpath(path)) if path.is_symlink() else path
-    if path.exists() and not path.is_file() and not path.is_dir():
+    path = Path(os.path.realpath(path)) if follow and path.is_symlink() else path
+    if follow and path.exists() and not path.is_file() and not path.is_dir():
         with open(path, "wb") as straight:
             yield straight
         return
@@ -128,13 +173,13 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def whole_text(path: Path) -> Iterator[TextIO]:
+def whole_text(path: Path, *, follow: bool = False) -> Iterator[TextIO]:
     """Open a text file for writing, as `whole_file` does, in UTF-8 and with line feeds as line ends.
 
     Raises:
         OSError: If the file cannot be written.
     """
-    with whole_file(path) as raw:
+    with whole_file(path, follow=follow) as raw:
         file = TextIOWrapper(raw, encoding="utf-8", newline="\n")
         try:
             yield file
@@ -152,6 +197,32 @@ def rename(old: Path, new: Path) -> None:
     """
     os.replace(old, new)
     flush(new.absolute().parent)
+
+
+def exchange(new: Path, old: Path) -> None:
+    """Exchange the names of two folders in one file system.
+
+    On Linux, this is a single step. Elsewhere it takes several, and `old` is missing between two of them; after an error, both
+    folders have their names again.
+
+    Raises:
+        OSError: If a folder cannot be renamed.
+    """
+    try:
+        failed = ctypes.CDLL(None).renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(old), _EXCHANGE)
+    except (AttributeError, TypeError):  # other systems
+        failed = True
+    if failed:
+        aside = beside(old, f"{secrets.token_hex(4)}.old")
+        try:
+            os.replace(old, aside)
+            os.replace(new, old)
+        except BaseException:
+            if not old.exists():
+                os.replace(aside, old)
+            raise
+        os.replace(aside, new)
+    flush(old.absolute().parent)
 
 
 def keep_as(path: Path, name: Path) -> None:
@@ -177,7 +248,7 @@ def append(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: If the file cannot be written.
     """
-    with open(path, "ab") as file:
+    with open(_open_ordinary(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -187,7 +258,7 @@ def open_log(path: Path) -> TextIO:
     Raises:
         OSError: If the file cannot be opened.
     """
-    return path.open("a", newline="", encoding="utf-8")
+    return open(_open_ordinary(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", newline="", encoding="utf-8")
 
 
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
@@ -201,12 +272,12 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
     handle, holder = _open_locked(draft, wait=False, mode=0o666)
     if holder:
         os.close(handle)
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+        draft = beside(path, f"{secrets.token_hex(4)}.new")
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        os.ftruncate(handle, 0)  # a killed process may have left content
         with suppress(OSError):
-            os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
+            if stat.S_ISREG(old := os.lstat(path).st_mode):
+                os.fchmod(handle, stat.S_IMODE(old))
         return draft, os.fdopen(handle, "wb")
     except BaseException:
         with suppress(OSError):  # if there is no memory for the file's buffer, fdopen has already closed the handle
@@ -251,7 +322,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
             with suppress(OSError):  # on a full disk, the lock file has no process number
                 os.lseek(handle, 0, os.SEEK_SET)
                 size = os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
-                os.ftruncate(handle, size)  # a killed process may have left a longer line
+                os.ftruncate(handle, size)  # on Windows, a killed process may have left a longer line
         yield holder
     finally:
         if not holder and fcntl is not None:
@@ -269,7 +340,7 @@ def holder_of(path: Path) -> str:
     The file is neither created nor changed.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        handle = _open_ordinary(path)
     except OSError:
         return ""
     try:
@@ -284,21 +355,33 @@ def holder_of(path: Path) -> str:
 
 
 def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
+    """Open and lock an empty file; return it, and its holder if another process has locked it.
+
+    Another file of this name is deleted and never written to: a killed process left it, or it is a second name of a file, a
+    link or a pipe, which an archive from a stranger can contain.
+    """
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), mode)
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | _ORDINARY, mode)
         try:
-            _lock(handle, wait=wait)
-        except (BlockingIOError, PermissionError):
-            return handle, _describe(_read_start(handle))
-        except OSError as error:
-            if error.errno in _NO_LOCKS:  # some network file systems
-                return handle, ""
+            try:
+                _lock(handle, wait=wait)
+            except (BlockingIOError, PermissionError):
+                return handle, _describe(_read_start(handle))
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:  # some network file systems
+                    raise
+            with suppress(FileNotFoundError):  # the previous holder deleted the file just before it released the lock
+                state = os.fstat(handle)
+                if os.path.samestat(state, os.lstat(path)):
+                    if fcntl is None or (stat.S_ISREG(state.st_mode) and not state.st_size and state.st_nlink == 1):
+                        return handle, ""
+                    path.unlink()
+        except BaseException:
             os.close(handle)
             raise
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
-                return handle, ""
-        os.close(handle)  # the previous holder deleted the file just before it released the lock
+        os.close(handle)
 
 
 def _lock(handle: int, *, shared: bool = False, wait: bool = False) -> None:

@@ -22,6 +22,8 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u20
 """Characters to escape: control characters (but not tab and line feed), line and paragraph separators, marks that change the
 writing direction, and halves of surrogate pairs.
 """
+_LINE_FEED = re.compile(r"\n(?!  )")
+"""A line feed that begins no indented line."""
 
 
 def printable(text: str) -> str:
@@ -31,6 +33,14 @@ def printable(text: str) -> str:
     function before a terminal shows it: `regard.terminal.show` and `regard.console.SafeConsole` call it.
     """
     return text if text.isprintable() else _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(text: str) -> str:
+    """Escape a text as `printable` does, and its line feeds too, unless two spaces follow.
+
+    So the name of a file cannot look like a message of its own. The further lines of a message are indented.
+    """
+    return _LINE_FEED.sub(r"\\n", printable(text))
 
 
 def shortened(text: str) -> str:
@@ -54,7 +64,7 @@ class RegardError(Exception):
         """
         text = super().__str__()
         # The text is shortened twice, because an escape is longer than its character.
-        return shortened(printable(shortened(text)))
+        return shortened(one_line(shortened(text)))
 
 
 class ConfigError(RegardError):

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from typing import Any, TextIO
 
 from regard.errors import printable
@@ -65,6 +65,15 @@ def write_now(text: str, *, show_cursor: bool = True) -> None:
     os.write(2, (cursor + printable(text)).encode())
 
 
-def discard_output() -> None:
-    """Discard standard output from now on; otherwise, Python prints an error at exit if the reader has closed the pipe."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def open_closed_streams() -> None:
+    """Open the null device in place of standard streams that are closed; otherwise, the next files get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            if handle == number and number:  # commands say if standard input is closed
+                setattr(sys, name, TextIOWrapper(FileIO(handle, "w"), encoding="utf-8"))
+
+
+def discard_output(file: TextIO) -> None:
+    """Discard what is printed to a file from now on; otherwise, Python prints an error at exit if the pipe is closed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())

@@ -300,7 +300,7 @@ def test_links_are_not_followed(saved, tmp_path, name):
     secret = tmp_path / "secret"
     (saved / name).rename(secret)
     (saved / name).symlink_to(secret)
-    refuse(saved, rf"{name} is not an ordinary file \(a link or a folder\)")
+    refuse(saved, rf"{name}: it is not an ordinary file \(a link or a folder\)")
 
 
 def test_a_link_to_a_folder_of_incoming_files_is_not_followed(saved, tmp_path):
@@ -314,7 +314,7 @@ def test_a_link_to_a_folder_of_incoming_files_is_not_followed(saved, tmp_path):
 def test_a_file_too_large_to_be_one(saved):
     with open(saved / "config.yaml", "r+b") as file:
         file.truncate(1 << 27)  # sparse
-    refuse(saved, r"config\.yaml has 134,217,728 bytes, expected at most")
+    refuse(saved, r"config\.yaml: it has 134,217,728 bytes, expected at most")
 
 
 def test_tokenizers_of_another_model(saved):

@@ -269,7 +269,7 @@ def test_pipes_and_devices_are_not_opened(saved, tmp_path, name):
     path.unlink()
     try:
         os.mkfifo(path)
-        with pytest.raises(BundleError, match="is not an ordinary file"):
+        with pytest.raises(BundleError, match="it is not an ordinary file"):
             load_bundle(saved["language"])
     finally:
         path.unlink()

@@ -3,9 +3,11 @@
 import csv
 import math
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.bundle.folder import read
 from regard.errors import BundleError, DataError, RequestError
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ def read_metrics(folder: str | Path) -> Columns:
         `dev_nll` and the task's scores. `bleu` and `chrf` are scores of greedy translations.
 
     Raises:
-        BundleError: If there is no such folder.
-        DataError: If the folder has no metrics, or they cannot be read.
+        BundleError: If there is no such folder, or the file is a link, has more than 256 MB, or cannot be read.
+        DataError: If the folder has no metrics, or they are damaged.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -46,10 +48,8 @@ def read_metrics(folder: str | Path) -> Columns:
     if not path.is_file():
         raise DataError(_no_metrics(folder, path))
     try:
-        if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST:,}; is it from a run?")
-        with path.open(newline="", encoding="utf-8") as file:
-            return _columns(path, csv.reader(file))
+        text = read(folder, "logs/metrics.csv", largest=_LARGEST).decode()
+        return _columns(path, csv.reader(StringIO(text, newline="")))
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is damaged: {error}; copy the run's logs again") from error
 

@@ -12,13 +12,14 @@ from regard.analysis import run_info_text
 from regard.analysis.history import Columns, metrics_path, read_metrics
 from regard.analysis.run_facts import ModelInfo, RunFacts, TrainingInfo, VocabularyInfo
 from regard.bundle.bundle import SIGNATURE
-from regard.bundle.folder import find
+from regard.bundle.folder import find, read, read_unsigned
 from regard.bundle.inspection import Inspection, inspect_bundle
+from regard.bundle.load import read_config_file
 from regard.config import RunConfig
-from regard.config.loading import dump_config, read_config
+from regard.config.loading import dump_config
 from regard.config.settings import changed_settings
 from regard.disk import holder_of
-from regard.errors import DataError
+from regard.errors import BundleError, DataError
 from regard.task import find_task
 from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -67,7 +68,7 @@ def info(folder: str | Path) -> RunInfo:
     if find(folder, SIGNATURE).exists() or not started.is_file():
         found = inspect_bundle(folder)
         return _of_bundle(folder, found, metrics, facts, holder)
-    config = read_config(started)
+    config = read_config_file(read(folder, "checkpoints/config.yaml", largest=_LARGEST_FACTS), started)
     return RunInfo(
         folder=str(folder),
         task=config.task,
@@ -196,18 +197,15 @@ def _metrics(folder: Path) -> Columns:
         return {}
     try:
         return read_metrics(folder)
-    except DataError:  # the files of the model can be described without the logs
+    except (BundleError, DataError):  # the files of the model can be described without the logs
         return {}
 
 
 def _facts(folder: Path) -> dict[str, Any]:
     """Return the facts that were recorded when the run started; empty if their file is missing or unreadable."""
-    path = folder / "checkpoints" / "run.json"
     try:
-        if path.stat().st_size > _LARGEST_FACTS:
-            return {}
-        facts = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        facts = json.loads(read_unsigned(folder, "checkpoints/run.json", _LARGEST_FACTS) or b"")
+    except (ValueError, RecursionError):
         return {}
     return facts if isinstance(facts, dict) else {}
 

@@ -1,5 +1,6 @@
 """The model card: facts and limits that a user of the model should know."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from regard.config.loading import dump_config
 from regard.errors import printable
 from regard.task import Bundle, Card, find_task
 
+_CODE_SPAN = re.compile(r"((?<!`)`[^`]+`(?!`))")
+_MARKDOWN = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)(?!lt;)|:(?=//)|(?<=\bwww)\.")
+"""Characters with a meaning in Markdown, also those that make links of plain addresses."""
 _COUNTS = (
     ("train_pairs", "training pairs"),
     ("dev_pairs", "held-out pairs"),
@@ -100,5 +104,6 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return a text on one line with `<` escaped, because names of labels and files may contain line breaks and HTML."""
-    return " ".join(text.split()).replace("<", "&lt;")
+    """Return a text on one line without HTML and links, which names of labels and files may contain; code spans stay."""
+    parts = _CODE_SPAN.split(" ".join(text.split()).replace("<", "&lt;"))
+    return "".join(part if number % 2 else _MARKDOWN.sub(r"\\\g<0>", part) for number, part in enumerate(parts))

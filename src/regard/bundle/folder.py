@@ -12,7 +12,6 @@ next writer completes it.
 
 import os
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,25 +70,23 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
     """Return the content of a file that is not trusted.
 
     Args:
-        folder: Folder of a trained model.
-        name: Name of the file. If the name comes from another file, check it first: it could lead out of the folder.
+        folder: Folder of a trained model or of a run.
+        name: Name of the file, such as `config.yaml` or `checkpoints/run.json`. If the name comes from another file, check it
+            first: it could lead out of the folder.
         largest: Maximum size in bytes.
 
     Raises:
-        BundleError: If the file is missing, is not an ordinary file (a link could lead out of the folder), is too large, or
-            cannot be read.
+        BundleError: If the file is missing, is not an ordinary file or is in a linked folder (a link could lead out of the
+            model's folder), is too large, or cannot be read.
     """
     path = find(folder, name)
     try:
-        state = path.lstat()
-        if not stat.S_ISREG(state.st_mode):
-            raise BundleError(f"{path} is not an ordinary file (a link or a folder), expected the file itself: copy it there")
-        if state.st_size > largest:
-            raise BundleError(f"{path} has {state.st_size:,} bytes, expected at most {largest:,}: regard did not write it")
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
-            return file.read(state.st_size)
+        for inner in (folder / part for part in path.relative_to(folder).parents[:-1]):
+            if inner.is_symlink():
+                raise BundleError(f"{inner} is a link, expected the folder itself: copy it there")
+        return disk.read(path, largest)
     except MemoryError as error:
-        raise BundleError(f"{path} has {state.st_size:,} bytes, more than this machine's memory can hold") from error
+        raise BundleError(f"{path} has {path.stat().st_size:,} bytes, more than this machine's memory can hold") from error
     except FileNotFoundError as error:
         raise BundleError(f"{path} is missing: the model's folder is incomplete; copy the whole folder again") from error
     except OSError as error:

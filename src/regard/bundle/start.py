@@ -38,10 +38,6 @@ class StartFiles:
     origin: Mapping[str, Any]
     """Plain data about the model, for the signature of the run that starts from it."""
 
-    def __reduce__(self) -> tuple[type["StartFiles"], tuple[Any, ...]]:
-        """Pickle only the four fields for another process, without `config` and `parts`, which are built from them."""
-        return StartFiles, (self.folder, self.files, self.custom, self.origin)
-
     @cached_property
     def config(self) -> RunConfig:
         """Settings of the run that trained the model."""

@@ -18,7 +18,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, Any, TextIO
 
-from regard.errors import BundleError, DataError, RequestError
+from regard.errors import BundleError, DataError, RequestError, one_line
 from regard.processes.parted_file import PartedFile
 from regard.processes.ranks import read_ranks
 from regard.terminal import replace_unwritable, show
@@ -61,8 +61,8 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
         )
     if form is not None:
         show(
-            f"regard: {path} is named like a table, but is read as a text file, and every line is one text; to {verb} one "
-            "column, write it to a text file with one text per line",
+            f"regard: {one_line(path)} is named like a table, but is read as a text file, and every line is one text; to "
+            f"{verb} one column, write it to a text file with one text per line",
             file=sys.stderr,
         )
     lines = _lines_in(path, kept)
@@ -125,7 +125,10 @@ class _Counter:
     def report(self, where: str, fault: str, effect: str) -> None:
         """Print a message on standard error if at least one line was counted."""
         if self.count:
-            show(f"regard: {where}: lines {fault}: {self.count:,} (the first: line {self.first:,}); {effect}", file=sys.stderr)
+            show(
+                f"regard: {one_line(where)}: lines {fault}: {self.count:,} (the first: line {self.first:,}); {effect}",
+                file=sys.stderr,
+            )
 
 
 @contextmanager

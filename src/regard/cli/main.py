@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from regard.errors import RegardError, RequestError, missing_package, nearest, out_of_memory, shortened
+from regard.errors import RegardError, RequestError, missing_package, nearest, one_line, out_of_memory, printable, shortened
 from regard.processes.ranks import own_name
-from regard.terminal import discard_output, printable_warnings, replace_unwritable, show
+from regard.terminal import discard_output, open_closed_streams, printable_warnings, replace_unwritable, show
 
 _HELP = """\
 regard: train a translator, a text classifier or a language model on your own file, use it, and inspect its attention.
@@ -83,22 +83,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 for success, 2 for an error that is reported in a message, 130 after Ctrl-C, 143 after SIGTERM, 141 if the program
         that reads the output has closed the pipe.
     """
+    open_closed_streams()
     replace_unwritable(sys.stdout)
     # OpenMP reads this when torch is imported: waiting threads sleep, so that other programs can run.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
+        return _explained(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:
+        return 141
+    finally:
+        _settle()
+
+
+def _explained(arguments: list[str]) -> int:
+    """Run a command, and print a message for each error that a user can cause."""
+    try:
         with printable_warnings():
-            code = _run(sys.argv[1:] if arguments is None else list(arguments))
+            code = _run(arguments)
         sys.stdout.flush()
     except RegardError as error:
         return error.exit_code if error.told else _fail(own_name() + str(error), error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BrokenPipeError:
-        discard_output()
-        return 141
+        raise
     except OSError as error:
-        return _fail(own_name() + shortened(_explain(error)))
+        return _fail(own_name() + shortened(one_line(_explain(error))))
+    except UnicodeEncodeError as error:
+        name = printable(error.object)[:200]
+        return _fail(own_name() + one_line(f"'{name}' is not UTF-8; rename the file or folder, or correct the text"))
     except BaseException as error:  # a panic of the tokenizers library is not a subclass of Exception
         if not out_of_memory(error):
             raise
@@ -132,6 +145,15 @@ def _run(arguments: list[str]) -> int:
         if advice := missing_package(error):
             raise RequestError(f"{name} {advice}") from error
         raise
+
+
+def _settle() -> None:
+    """Write what was printed, or discard it if nobody reads it."""
+    for file in (sys.stdout, sys.stderr):
+        try:
+            file.flush()
+        except OSError:
+            discard_output(file)
 
 
 def _fail(message: str, code: int = 2) -> int:

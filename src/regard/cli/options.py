@@ -27,6 +27,10 @@ PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
 """Endings of the files to which a command can write attention: pictures, web pages and data."""
 
 
+class _Operand(str):
+    """An argument after `--`, which is not an option whatever it begins with."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser that accepts no abbreviated options. Wrong arguments raise a `RequestError`.
 
@@ -46,6 +50,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             **settings,
         )
+        self.register("type", None, str)
 
     stray = ""
     """Advice at the end of the error for an unexpected argument that is not an option; empty for no advice."""
@@ -54,13 +59,19 @@ class Parser(argparse.ArgumentParser):
         """Raise an error with the message and the name of the command; argparse calls this instead of ending the process."""
         raise RequestError(f"{self.prog.removeprefix('regard ')}: {message} (`{self.prog} --help` explains)")
 
+    def _parse_optional(self, arg_string: str) -> Any:
+        return None if isinstance(arg_string, _Operand) else super()._parse_optional(arg_string)
+
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse a command line, in which options and other arguments may be mixed in any order.
+        """Parse a command line, in which options and other arguments may be mixed in any order; `--` ends the options.
 
         Raises:
             RequestError: If the arguments are wrong. For an unknown option, the message gives regard's name for another tool's
                 option, or the most similar option.
         """
+        if "--" in arguments:
+            end = arguments.index("--")
+            arguments = [*arguments[:end], *map(_Operand, arguments[end + 1 :])]
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]

@@ -433,7 +433,8 @@ class _Builder:
     def _scalar(self, hint: type, value: Any, path: str) -> Any:
         result = _PARSERS[hint](value)
         if result is None:
-            raise self._error(path, f"{path} is {_show(value)}, expected {_WANTED[hint]}")
+            advice = "; rename a file or folder whose name is not UTF-8" if hint is str and isinstance(value, str) else ""
+            raise self._error(path, f"{path} is {_show(value)}, expected {_WANTED[hint]}{advice}")
         return result
 
     def _unknown(self, cls: type, name: str, path: str, kinds: Mapping[str, type]) -> ConfigError:

@@ -223,7 +223,7 @@ def whole_file(path: Path) -> Iterator[TextIO]:
         DataError: If the file cannot be written.
     """
     try:
-        with disk.whole_text(path) as file:
+        with disk.whole_text(path, follow=True) as file:
             yield file
     except OSError as error:
         raise DataError(

@@ -5,6 +5,8 @@ An existing folder is replaced only if it is an export, and only on request.
 
 import contextlib
 import json
+import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,6 +27,11 @@ from regard.version import __version__
 FORMAT_VERSION = 1
 MANIFESTS = ("onnx.json", "ctranslate2.json")
 """Names of the files that describe an export, one for each format; a folder without such a file is not an export."""
+_WRITTEN = re.compile(
+    r"(onnx|ctranslate2|labels|config|tokenizer(\.\w+)?|\w+_vocabulary)\.(json|yaml|txt)"
+    r"|(encoder|step|classifier)\.onnx|model\.bin|README\.md|example\.py"
+)
+"""Names of the files of exports. A folder with other files is not replaced, because they would be lost."""
 _COPIED = ("config.yaml", "labels.json", "README.md")
 
 
@@ -51,12 +58,14 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
     """Check that the folder does not exist, or is an export that may be replaced.
 
     Raises:
-        RequestError: If the folder exists and is not an export, or must not be replaced.
+        RequestError: If the folder exists and is not an export, holds other files too, or must not be replaced.
     """
     if not folder.exists():
         return
     if not any((folder / name).is_file() for name in MANIFESTS):
         raise RequestError(f"{folder} exists and is not an export; name a folder that does not exist yet")
+    if others := sorted(path.name for path in folder.iterdir() if not _WRITTEN.fullmatch(path.name)):
+        raise RequestError(f"{folder} also holds '{others[0]}', which no export wrote; move it, or name another folder")
     if not overwrite:
         raise RequestError(f"{folder} already holds an export; replace it with overwrite (--overwrite), or name another folder")
 
@@ -75,8 +84,9 @@ def check_packages(*names: str, extra: str) -> None:
 @contextlib.contextmanager
 def writing(predictor: Any, folder: Path) -> Iterator[Path]:
     """Yield a temporary folder with the model's tokenizers, labels, settings and card; without errors, it becomes `folder`."""
+    folder = Path(os.path.realpath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as temporary:
         made = Path(temporary) / "export"
         predictor.save(made)
         for path in made.iterdir():
@@ -84,8 +94,9 @@ def writing(predictor: Any, folder: Path) -> Iterator[Path]:
                 path.unlink() if path.is_file() else shutil.rmtree(path)
         yield made
         if folder.exists():
-            disk.rename(folder, Path(temporary) / "replaced")  # deleted with the temporary folder
-        disk.rename(made, folder)
+            disk.exchange(made, folder)  # the old export is deleted with the temporary folder
+        else:
+            disk.rename(made, folder)
 
 
 def add_example(made: Path, name: str) -> None:

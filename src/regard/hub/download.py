@@ -69,8 +69,8 @@ def fetch(address: Address) -> Path:
 def _from_cache(address: Address, endpoint: str, home: Path, reference: Path, error: Exception) -> Path:
     """Return the folder of the commit that the revision named when the hub was last reached."""
     try:
-        commit = reference.read_text(encoding="utf-8")
-    except OSError:
+        commit = disk.read(reference, 100).decode()
+    except (OSError, ValueError):
         commit = ""
     if not _COMMIT.fullmatch(commit) or not (home / commit).is_dir():
         raise BundleError(

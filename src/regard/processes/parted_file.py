@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TextIO
 
-from regard.disk import append, beside, whole_file, whole_text
+from regard.disk import append, beside, open_ordinary, whole_file, whole_text
 from regard.errors import RequestError
 from regard.processes.ranks import Ranks
 
@@ -55,7 +55,7 @@ class PartedFile:
         self._path = Path(os.path.realpath(path))
         if self._path.is_symlink():
             raise RequestError(f"--output is '{path}', which is a link to itself; name a file")
-        self._folder = self._path.with_name(f"{self._path.name}.parts") / key
+        self._folder = beside(self._path, "parts") / key
         if self._path.is_dir() or not self._path.absolute().parent.is_dir():
             what = "is a folder" if self._path.is_dir() else f"is in '{self._path.parent}', which is not a folder"
             raise RequestError(f"--output is '{path}', which {what}; name a file in an existing folder")
@@ -85,7 +85,7 @@ class PartedFile:
             OSError: If the part cannot be written, for example on a full disk.
         """
         if self._straight:
-            with whole_text(self._path) as file:
+            with whole_text(self._path, follow=True) as file:
                 yield file
             return
         part = self._path if self._ranks.alone else self._part(self._ranks.rank)
@@ -106,7 +106,7 @@ class PartedFile:
         self._wait()
         with whole_file(self._path) as whole:
             for rank in range(self._ranks.world_size):
-                with open(self._part(rank), "rb") as part:
+                with open_ordinary(self._part(rank)) as part:
                     shutil.copyfileobj(part, whole, 1 << 20)
         self._wait_for_the_late()
         shutil.rmtree(self._folder.parent, ignore_errors=True)

@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -92,14 +93,30 @@ def _connect(ranks: Ranks) -> None:
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = host, str(port)
     try:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world_size)
-    except (RuntimeError, ValueError) as error:
+        store = _local_store(ranks, port) if ranks.local_size == ranks.world_size else None
+        dist.init_process_group(backend, store=store, rank=ranks.rank, world_size=ranks.world_size)
+    except (RuntimeError, ValueError, OSError) as error:
         why = str(error).splitlines()[0]
         raise ConfigError(
             f"process {ranks.rank} of {ranks.world_size} cannot reach the others at {host}:{port} ({why}); check "
             "that the hosts know each other's names, and that the port is free and open"
         ) from error
     atexit.register(disconnect)
+
+
+def _local_store(ranks: Ranks, port: int) -> dist.Store | None:
+    """Let the processes of one host talk over its loopback interface only, where other hosts cannot connect.
+
+    Returns:
+        The store that the first process offers to the others; None for that of torchrun, which listens on all interfaces.
+    """
+    loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
+    if loopback:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    listener = socket.create_server(("127.0.0.1", port)).detach() if ranks.first else None
+    return dist.TCPStore("127.0.0.1", port, ranks.world_size, ranks.first, master_listen_fd=listener)
 
 
 def disconnect() -> None:

@@ -5,15 +5,16 @@ DistributedDataParallel averages gradients (`training/updater.py`). The operatio
 wait for hours while the first process prepares data or validates; NCCL cannot.
 """
 
-import pickle
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
-from regard.errors import ConfigError
+from regard import errors
+from regard.errors import ConfigError, RegardError, out_of_memory
 from regard.processes.ranks import Ranks
 
 T = TypeVar("T")
@@ -41,20 +42,42 @@ class Team:
         return self.ranks.world_size
 
     def by_first(self, work: Callable[[], T]) -> T:
-        """Call `work` in the first process, and return its result or raise its exception in every process."""
+        """Call `work` in the first process, and return its result or raise its error in every process.
+
+        The processes exchange JSON and tensors, and no pickles, so that whoever can send to a process cannot run code in it.
+        The result consists of numbers, texts, None and tensors, in lists, tuples and dictionaries. An error that is not a
+        `RegardError` is a RuntimeError in the other processes.
+        """
         if self._group is None:
             return work()
-        outcome: list[Any] = [None, None]
-        if self.first:
+        tensors: list[Tensor] = []
+        if not self.first:
+            failure, plain = json.loads(self._send(b""))
+            if failure:
+                raise _error(*failure)
+            result: Any = _decode(plain, tensors)
+        else:
             try:
-                outcome[0] = work()
+                result = work()
+                message = json.dumps([None, _encode(result, tensors)])
             except Exception as error:
-                pickle.loads(pickle.dumps(error))  # an error that cannot be pickled ends this process, and thereby the others
-                outcome[1] = error
-        dist.broadcast_object_list(outcome, src=0, group=self._group, device=torch.device("cpu"))
-        if outcome[1] is not None:
-            raise outcome[1]
-        return outcome[0]
+                self._send(json.dumps([_describe(error), None]).encode())
+                raise
+            self._send(message.encode())
+        for tensor in tensors:
+            if tensor.numel():
+                dist.broadcast(tensor.view(-1).view(torch.uint8), 0, group=self._group)
+        return result
+
+    def _send(self, data: bytes) -> bytes:
+        """Return the first process's bytes in every process."""
+        size = torch.tensor([len(data)])
+        dist.broadcast(size, 0, group=self._group)
+        buffer = torch.zeros(int(size), dtype=torch.uint8)
+        if self.first:
+            buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        dist.broadcast(buffer, 0, group=self._group)
+        return buffer.numpy().tobytes()
 
     def in_turns(self, work: Callable[[], T]) -> T:
         """Call `work` in process 0, then in one process of each other host, then in all others, and return its result.
@@ -111,3 +134,48 @@ class Team:
         if self._group is not None:
             for value in model.state_dict().values():
                 dist.broadcast(value, 0, group=self._group)
+
+
+def _encode(value: Any, tensors: list[Tensor]) -> Any:
+    """Return a value as plain data for JSON, and collect its tensors, which are sent after it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Tensor):
+        tensors.append(value.detach().cpu().contiguous())
+        return ["tensor", str(value.dtype).removeprefix("torch."), *value.shape]
+    if isinstance(value, Mapping):
+        return ["dict", *([_encode(name, tensors), _encode(part, tensors)] for name, part in value.items())]
+    if isinstance(value, list | tuple):
+        return ["tuple" if isinstance(value, tuple) else "list", *(_encode(part, tensors) for part in value)]
+    raise TypeError(f"by_first: the result contains {type(value).__name__}, expected plain data and tensors")
+
+
+def _decode(plain: Any, tensors: list[Tensor]) -> Any:
+    """Return the value that `_encode` described, with empty tensors, which are also collected."""
+    if not isinstance(plain, list):
+        return plain
+    kind, *parts = plain
+    if kind == "tensor":
+        tensors.append(torch.empty(parts[1:], dtype=getattr(torch, parts[0])))
+        return tensors[-1]
+    if kind == "dict":
+        return {_decode(name, tensors): _decode(part, tensors) for name, part in parts}
+    values = [_decode(part, tensors) for part in parts]
+    return values if kind == "list" else tuple(values)
+
+
+def _describe(error: Exception) -> tuple[str, str, int]:
+    """Return the class, the message and the exit code of an error."""
+    if isinstance(error, RegardError):
+        name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+        return name, str(error), error.exit_code
+    return "", "out of memory" if out_of_memory(error) else f"{type(error).__name__}: {error}", 1
+
+
+def _error(name: str, message: str, exit_code: int) -> Exception:
+    kind = getattr(errors, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, RegardError):
+        return RuntimeError(message)
+    error = kind(message)
+    error.exit_code = exit_code
+    return error

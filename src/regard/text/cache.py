@@ -45,11 +45,18 @@ def cache_folder(data: FileSettings) -> Path:
 
     It is `data.cache`; if that is empty, the environment variable REGARD_CACHE; without both, `regard` in the user's cache
     folder (XDG_CACHE_HOME or ~/.cache).
+
+    Raises:
+        DataError: If the user has no home folder.
     """
     chosen = data.cache or os.environ.get("REGARD_CACHE", "")
-    if chosen:
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "regard"
+    try:
+        return Path(chosen or os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / ("" if chosen else "regard")
+    except RuntimeError as error:
+        raise DataError(
+            "prepared data and downloaded models cannot be stored, because this user has no home folder; name a folder with "
+            f"data.cache or REGARD_CACHE ({error})"
+        ) from error
 
 
 def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
@@ -166,7 +173,7 @@ def publish(work: Path, entry: Path) -> None:
 def is_whole(entry: Path) -> bool:
     """Return whether an entry exists and all its files are unchanged."""
     try:
-        files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
+        files = json.loads(disk.read(entry / MANIFEST, 1 << 20))
         sizes = all((entry / name).stat().st_size == size for name, (size, _) in files.items())
         return sizes and all(_hash(entry / name) == digest for name, (_, digest) in files.items())
     except (OSError, ValueError, TypeError, AttributeError):
@@ -174,7 +181,7 @@ def is_whole(entry: Path) -> bool:
 
 
 def _hash(path: Path) -> str:
-    with path.open("rb") as file:
+    with disk.open_ordinary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -73,6 +73,10 @@ class MappedFile:
                 raise DataError(f"{path}: is an Arrow file with other columns; delete it, and regard writes it again")
             self.metadata: Mapping[bytes, bytes] = reader.schema.metadata or {}
             self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+            for batch in self._batches:
+                batch.validate(full=True)  # Arrow and NumPy trust offsets: a wrong one would end the process
+                if any(not self._is_mapped(column.values.buffers()[1]) for column in batch if hasattr(column, "values")):
+                    raise pa.ArrowInvalid("its numbers are compressed")
         except (pa.ArrowException, OSError) as error:
             raise DataError(
                 f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and regard writes it again"
@@ -82,6 +86,9 @@ class MappedFile:
         weakref.finalize(self, os.close, self._handle)
         self._state = self._look()
         self._ends = np.cumsum([batch.num_rows for batch in self._batches], dtype=np.int64)
+
+    def _is_mapped(self, part: pa.Buffer | None) -> bool:
+        return not part or 0 <= part.address - self._buffer.address <= self._buffer.size - part.size
 
     @property
     def flat(self) -> Ids:

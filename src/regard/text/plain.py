@@ -88,7 +88,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
             "train on one column, write it to a text file"
         )
     if not report.kept:
-        raise DataError(f"no usable text in {' + '.join(report.files)}; the report on its {report.unit}:\n{report.render()}")
+        raise DataError(f"no usable text in {' + '.join(report.files)}; the report on its {report.unit}:\n  {report.render()}")
 
 
 def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "block"]:

@@ -420,7 +420,7 @@ def load_tokenizers(folder: Path, columns: Sequence[str]) -> tuple[Tokenizer, ..
 
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads(disk.read(path))
 
 
 def write_json(path: Path, plain: Mapping[str, Any]) -> None:

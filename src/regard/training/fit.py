@@ -89,7 +89,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
     folder.check_free(overwrite=config.overwrite)
     overwrite = config.overwrite
     config = replace(config, overwrite=False)  # valid once: a new run from the saved settings must set it again
-    start = team.by_first(lambda: read_start(config.start_from)) if config.start_from else None
+    start = StartFiles.unpack(team.by_first(lambda: read_start(config.start_from).pack())) if config.start_from else None
     if start is not None:
         check_start(config, start, model, attention)
     if config.chosen:
@@ -303,7 +303,10 @@ def _build_callbacks(
     agreement: list[Callback] = []
     if not run.team.ranks.alone:
         signals = agreed = AgreedSignals(signals, run.team)
-        agreement, validator = [Agreement(run, agreed)], validator and FirstValidates(validator, agreed)
+        agreement, validator = (
+            [Agreement(run, agreed)],
+            validator and FirstValidates(validator, agreed, run.config.training.monitor),
+        )
     return [
         *agreement,
         Validation(run, updater, validator, signals, reporter, logs, lambda scores: _save(run, scores)),

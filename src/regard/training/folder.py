@@ -33,8 +33,9 @@ from torch import Tensor
 
 from regard import disk
 from regard.bundle.bundle import WEIGHTS, file_names
+from regard.bundle.load import read_config_file
 from regard.config import RunConfig
-from regard.config.loading import read_config, render_config
+from regard.config.loading import render_config
 from regard.disk import FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
 from regard.training.facts import parse_facts, render_facts
@@ -44,6 +45,7 @@ _START = "start.ckpt"
 _CHECKPOINT = re.compile(r"(config\.yaml|run\.json|start\.ckpt|last\.ckpt|previous\.ckpt|weights-\d{8,}\.ckpt)(\.new)?")
 _LOG = re.compile(r"metrics\.csv|events\.out\.tfevents\..*")
 _BEFORE_IT_BEGAN = frozenset((_LOCK, _START, f"{_START}.new", "run.json", "run.json.new", "config.yaml.new"))
+_LARGEST = 1 << 20  # bytes of run.json and config.yaml
 _COPY_OR_ANEW = "restore an intact copy of the file, or start a new run"
 
 
@@ -219,13 +221,17 @@ class RunFolder:
         """
         self.check_begun()
         try:
-            facts = parse_facts((self.checkpoints / "run.json").read_bytes())
+            facts = parse_facts(disk.read(self.checkpoints / "run.json", _LARGEST))
         except (OSError, ValueError, RecursionError) as error:
             raise BundleError(
                 f"cannot resume '{self.path}': checkpoints/run.json is missing or damaged ({error}); {_COPY_OR_ANEW}"
             ) from error
         path = self.checkpoints / "config.yaml"
-        before, digest = facts.pop("before", None), hashlib.sha256(path.read_bytes()).hexdigest()
+        try:
+            settings = disk.read(path, _LARGEST)
+        except OSError as error:
+            raise BundleError(f"cannot resume '{self.path}': cannot read {path}: {error.strerror}; {_COPY_OR_ANEW}") from error
+        before, digest = facts.pop("before", None), hashlib.sha256(settings).hexdigest()
         if before is not None and before["config"] == digest:
             facts |= before  # a change was interrupted before config.yaml was written, so the old settings are still valid
         if digest != facts["config"]:
@@ -233,7 +239,7 @@ class RunFolder:
                 f"cannot resume '{self.path}': checkpoints/config.yaml was edited or damaged: it differs from the file that "
                 f"the run wrote; {_COPY_OR_ANEW}"
             )
-        return read_config(path), facts
+        return read_config_file(settings, path), facts
 
     def change_settings(self, config: RunConfig, change: dict[str, Any]) -> None:
         """Replace the settings of the run in the locked folder.
@@ -355,7 +361,7 @@ class RunFolder:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # about unusual files, which are refused anyway
-                value = torch.load(io.BytesIO(unseal(path.read_bytes())), map_location="cpu", weights_only=True)
+                value = torch.load(io.BytesIO(unseal(disk.read(path))), map_location="cpu", weights_only=True)
         except FileNotFoundError as error:
             raise BundleError(f"{path} is missing") from error
         except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
@@ -387,11 +393,11 @@ def _precedes_a_run(path: Path) -> bool:
         return False
     if path.name != "run.json":
         return True
-    with suppress(ValueError, RecursionError):
-        data = path.read_bytes()
+    with suppress(OSError, ValueError, RecursionError):
+        data = disk.read(path, _LARGEST)
         return not data or bool(parse_facts(data))
     return False
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return (str(getattr(error, "strerror", None) or error).splitlines() or [type(error).__name__])[0]

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from regard.config import RunConfig
-from regard.errors import RegardError
+from regard.config.loading import load_config, parse_layer, render_config
 from regard.processes.signals import AgreedSignals
 from regard.processes.team import Team
 from regard.task import Scores, Validator
-from regard.training.callbacks import Callback
+from regard.training.callbacks import Callback, Stopped
 from regard.training.data import Update
 from regard.training.folder import RunFolder
 from regard.training.run import Run
@@ -59,7 +59,13 @@ class SharedFolder(RunFolder):
 
     def read_start(self) -> tuple[RunConfig, dict[str, Any]]:
         """Call `RunFolder.read_start` in the first process, and return its result in every process."""
-        return self._team.by_first(lambda: self._own.read_start())
+
+        def read() -> tuple[str, dict[str, Any]]:
+            config, facts = self._own.read_start()
+            return render_config(config), facts
+
+        settings, facts = self._team.by_first(read)
+        return load_config(parse_layer(settings, "the first process's config.yaml")), facts
 
     def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
         """Call `RunFolder.save_checkpoint` in the first process, and raise its errors in every process."""
@@ -82,11 +88,39 @@ class SharedFolder(RunFolder):
         return self._team.by_first(lambda: self._own.load_weights(step))
 
 
+class _FirstScores(Scores):
+    """Scores of the first process, as the other processes get them."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    @property
+    def loss(self) -> float:
+        """Mean loss over all dev examples."""
+        return self._values["loss"]
+
+    def monitored(self, name: str) -> float:
+        """Return the score that `training.monitor` names."""
+        return self._values["monitored"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as plain data."""
+        return self._values["scores"]
+
+    def to_row(self) -> dict[str, float]:
+        """Return the scores by the names of their columns in the logs."""
+        return self._values["row"]
+
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """Return nothing: only the first process prints."""
+        return "", []
+
+
 class FirstValidates(Validator):
     """Validator that runs in the first process, and returns the scores in all processes."""
 
-    def __init__(self, validator: Validator, signals: AgreedSignals) -> None:
-        self._validator, self._signals = validator, signals
+    def __init__(self, validator: Validator, signals: AgreedSignals, monitor: str) -> None:
+        self._validator, self._signals, self._monitor = validator, signals, monitor
 
     @property
     def num_batches(self) -> int:
@@ -94,14 +128,23 @@ class FirstValidates(Validator):
         return self._validator.num_batches
 
     def validate(self, model: Any, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
-        """Score a model; an exception in the first process is raised in all processes."""
-        try:
-            return self._signals.team.by_first(lambda: self._validator.validate(model, after_batch=after_batch))
-        except RegardError:
-            raise
-        except Exception:  # interrupted by a signal, which all processes must handle together
-            self._signals.agree()
-            raise
+        """Score a model; an error in the first process is raised in all processes."""
+        scores: Scores | None = None
+
+        def work() -> dict[str, Any] | None:
+            nonlocal scores
+            try:
+                scores = self._validator.validate(model, after_batch=after_batch)
+            except Stopped:
+                return None
+            monitored = scores.monitored(self._monitor)
+            return {"loss": scores.loss, "monitored": monitored, "scores": scores.to_dict(), "row": scores.to_row()}
+
+        values = self._signals.team.by_first(work)
+        if values is None:
+            self._signals.agree()  # all processes must handle a signal together
+            raise Stopped
+        return scores or _FirstScores(values)
 
 
 class Agreement(Callback):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from regard import disk
 from regard.text.cache import MANIFEST
 from regard.version import PACKAGE, __version__
 
@@ -56,7 +57,7 @@ def symbols_of(corpus: Any) -> str:
         corpus: Encoded examples, whose file is in the same folder as their tokenizers.
     """
     try:
-        files = json.loads((Path(corpus.path).parent / MANIFEST).read_text(encoding="utf-8"))
+        files = json.loads(disk.read(Path(corpus.path).parent / MANIFEST, 1 << 20))
     except (AttributeError, OSError, ValueError):
         return ""
     symbols = sorted((name, digest) for name, (_, digest) in files.items() if name.startswith(("tokenizer", "labels")))

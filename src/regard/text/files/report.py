@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import DataError
+from regard.errors import DataError, one_line
 from regard.plurals import counted
 from regard.text.files.advise import advise_decoding
 from regard.text.files.formats import FORMS
@@ -122,7 +122,7 @@ class ReadingReport:
         """Return the report as a few lines for a terminal."""
         columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
         counts = f"{_counted(self.read, self.unit)} read, {_counted(self.kept, self.kind)} kept"
-        rows = [f"{' + '.join(self.files)} ({self.form}{columns}): {counts}"]
+        rows = [f"{one_line(' + '.join(self.files))} ({self.form}{columns}): {counts}"]
         width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
         for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
             more = ", …" if entry.count > len(entry.lines) else ""
@@ -189,7 +189,7 @@ class SkipLimit:
             f"{name or ' + '.join(map(str, paths))}: {new_unusable:,} of {new:,} {report.unit} ({share}) are unusable, but "
             f"data.allow_skipped allows {self._allowed:.0%}. {report.advice}{' ' if report.advice else ''}Fix the file, or set "
             f"data.allow_skipped to {_enough(new_unusable / new)} to use the other {report.unit}. The report:\n"
-            f"{_without_advice(report)}"
+            f"  {_without_advice(report)}"
         )
 
 

@@ -128,7 +128,8 @@ class _PairSchema(DataSchema[PairChunk, Spool, PreparedData]):
         num_train = len(train) - train.num_long
         if not num_train:
             raise DataError(
-                f"no pair is left to train on:\n{train.report.render()}\nIs data.max_tokens ({self.data.max_tokens}) too low?"
+                f"no pair is left to train on; is data.max_tokens ({self.data.max_tokens}) too low? The report:\n"
+                f"  {train.report.render()}"
             )
         source, target = tokenizers
         return PairReport(

@@ -160,7 +160,7 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
             yield chunk
     limit.check(files)
     if not report.kept:
-        raise DataError(f"no usable pair in {' + '.join(report.files)}; the report on its {report.unit}:\n{report.render()}")
+        raise DataError(f"no usable pair in {' + '.join(report.files)}; the report on its {report.unit}:\n  {report.render()}")
 
 
 def find_format(paths: Sequence[Path], data: DataConfig) -> str:
