@@ -18,9 +18,9 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader, TextIOWrapper
+from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from regard.errors import DataError
 
@@ -45,8 +45,6 @@ _LOCKED_BYTE = 1 << 30
 processes read a locked byte.
 """
 
-_HERE, _EXCHANGE = -100, 2
-"""Linux's AT_FDCWD and RENAME_EXCHANGE."""
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
 _SEAL = b"\nsha256 %b\n"
 _SEAL_SIZE = len(_SEAL) - 2 + 64
@@ -78,23 +76,16 @@ def read(path: Path, largest: int = 1 << 36) -> bytes:
         return file.read(size)
 
 
-def open_ordinary(path: Path) -> BufferedReader:
-    """Open a file for reading, as `read` does.
-
-    Raises:
-        OSError: If the file is missing, is not an ordinary file, or cannot be read.
-    """
-    return open(_open_ordinary(path), "rb")
-
-
-def _open_ordinary(path: Path, flags: int = os.O_RDONLY) -> int:
+def open_ordinary(path: Path, mode: str = "rb", **further: Any) -> Any:
+    """Open a file for reading or appending, as `read` does; `further` are arguments of `open`."""
+    flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
     handle = -1 if path.is_symlink() else os.open(path, flags | _ORDINARY, 0o666)
     if handle < 0 or not stat.S_ISREG(os.fstat(handle).st_mode):
         if handle >= 0:
             os.close(handle)
         what = "it is not an ordinary file (a link or a folder), expected the file itself: copy it there"
         raise OSError(errno.ELOOP, what, str(path))
-    return handle
+    return open(handle, mode, **further)
 
 
 def write(path: Path, *parts: str | bytes | memoryview) -> None:
@@ -202,14 +193,10 @@ def rename(old: Path, new: Path) -> None:
 def exchange(new: Path, old: Path) -> None:
     """Exchange the names of two folders in one file system.
 
-    On Linux, this is a single step. Elsewhere it takes several, and `old` is missing between two of them; after an error, both
-    folders have their names again.
-
-    Raises:
-        OSError: If a folder cannot be renamed.
+    On Linux, this is a single step. Elsewhere, `old` is missing for a moment; after an error, both have their names again.
     """
     try:
-        failed = ctypes.CDLL(None).renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(old), _EXCHANGE)
+        failed = ctypes.CDLL(None).renameat2(-100, os.fsencode(new), -100, os.fsencode(old), 2)  # AT_FDCWD, RENAME_EXCHANGE
     except (AttributeError, TypeError):  # other systems
         failed = True
     if failed:
@@ -248,7 +235,7 @@ def append(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: If the file cannot be written.
     """
-    with open(_open_ordinary(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+    with open_ordinary(path, "ab") as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -258,7 +245,7 @@ def open_log(path: Path) -> TextIO:
     Raises:
         OSError: If the file cannot be opened.
     """
-    return open(_open_ordinary(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", newline="", encoding="utf-8")
+    return open_ordinary(path, "a", newline="", encoding="utf-8")
 
 
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
@@ -340,17 +327,13 @@ def holder_of(path: Path) -> str:
     The file is neither created nor changed.
     """
     try:
-        handle = _open_ordinary(path)
-    except OSError:
-        return ""
-    try:
-        _lock(handle, shared=True)
-    except (BlockingIOError, PermissionError):
-        return _describe(_read_start(handle))
-    except OSError:  # some network file systems have no locks
-        return ""
-    finally:
-        os.close(handle)
+        with open_ordinary(path) as file:
+            try:
+                _lock(file.fileno(), shared=True)
+            except (BlockingIOError, PermissionError):
+                return _describe(_read_start(file.fileno()))
+    except OSError:  # there is no such file; or some network file systems have no locks
+        pass
     return ""
 
 

@@ -1,5 +1,6 @@
 """Reading what a run has logged, and drawing it."""
 
+import os
 import re
 
 import pytest
@@ -79,3 +80,40 @@ def test_one_folder_or_several(tmp_path):
     assert (tmp_path / "c.png").exists()
     with pytest.raises(RequestError, match=r"curves: .*/a is named twice; name each run once"):
         regard.curves([runs[0], f"{runs[0]}/"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and pipes")
+@pytest.mark.parametrize("kind", ["link", "linked folder", "link to a device"])
+def test_metrics_outside_of_the_folder_are_not_read(tmp_path, kind):
+    secret = write(tmp_path / "secret", "1,hunter2\n") / "logs" / "metrics.csv"
+    logs = tmp_path / "model" / "logs"
+    logs.parent.mkdir()
+    if kind == "linked folder":
+        logs.symlink_to(secret.parent)
+    else:
+        logs.mkdir()
+        (logs / "metrics.csv").symlink_to(secret if kind == "link" else "/dev/zero")
+    with pytest.raises((BundleError, DataError)) as caught:
+        read_metrics(logs.parent)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and pipes")
+@pytest.mark.parametrize("name", ["run.json", "lock", "config.yaml"])
+@pytest.mark.parametrize("kind", ["pipe", "link to a device", "linked folder"])
+def test_info_reads_only_ordinary_files(tmp_path, name, kind):
+    """A reader that follows them never ends."""
+    checkpoints = tmp_path / "model" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "config.yaml").write_text("task: language\n")
+    if kind == "linked folder":
+        checkpoints.rename(tmp_path / "elsewhere")
+        checkpoints.symlink_to(tmp_path / "elsewhere")
+    else:
+        (checkpoints / name).unlink(missing_ok=True)
+        os.mkfifo(checkpoints / name) if kind == "pipe" else (checkpoints / name).symlink_to("/dev/zero")
+    if name == "config.yaml" or kind == "linked folder":
+        with pytest.raises(BundleError):
+            regard.info(tmp_path / "model")
+    else:
+        assert regard.info(tmp_path / "model").state == "unfinished"

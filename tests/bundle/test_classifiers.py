@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard.bundle import load_bundle, save_bundle
+from regard.bundle.card import render_card
 from regard.bundle.signature import checksum_of
 from regard.config import (
     BagClassifierConfig,
@@ -149,3 +151,19 @@ def test_no_faithfulness_without_a_model(tmp_path):
     with pytest.raises(BundleError, match=r"is not a trained model|there is no folder"):
         save_faithfulness(tmp_path / "none", {"sentence": "x"}, weights="")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("![p](http://127.0.0.1/p.png)", r"!\[p\](http\://127.0.0.1/p.png)"),
+        ("[a](http://x.org) www.x.org", r"\[a\](http\://x.org) www\.x.org"),
+        ("<img src=//x.org/p>", "&lt;img src=//x.org/p>"),
+        ("```![p](a)`", r"\`\`\`!\[p\](a)\`"),
+        ("*a* _b_ c_d \\ &amp;", r"\*a\* \_b\_ c_d \\ \&amp;"),
+    ],
+)
+def test_a_label_is_text_in_the_card(label, expected):
+    bundle = replace(make(), labels=Labels((label, "good", "so-so"), False, (3, 2, 1)))
+    lines = render_card(bundle, {"versions": {"regard": "1"}}).splitlines()
+    assert f"# Classification of texts as {expected}, good, so-so" in lines

@@ -1,7 +1,9 @@
 """Models on the hub, with a local server that speaks its protocol."""
 
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from bundle.conftest import make as make_translator
@@ -135,6 +137,10 @@ def test_without_a_network_the_cache_is_used(hub, run):
     hub.stop()
     with pytest.warns(UserWarning, match=r"cannot be reached; the copy in the cache is used"):
         assert translations(regard.load("hf://user/deu", device="cpu")) == own
+    [reference] = Path(os.environ["REGARD_CACHE"], "hub").glob("*/refs/main")
+    reference.write_bytes(b"\xff")
+    with pytest.raises(BundleError, match=r"hf://user/deu@main: http.* cannot be reached .* the cache has no copy in"):
+        regard.load("hf://user/deu")
     with pytest.raises(BundleError, match=r"hf://user/new@main: http.* cannot be reached .* the cache has no copy in"):
         regard.load("hf://user/new")
     with pytest.raises(RequestError, match=r"push: http.* cannot be reached .*; nothing was uploaded"):

@@ -8,9 +8,10 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
-from regard.errors import RegardError, RequestError, missing_package, nearest, one_line, out_of_memory, printable, shortened
+from regard.errors import RegardError, RequestError, missing_package, nearest, one_line, out_of_memory, shortened
 from regard.processes.ranks import own_name
 from regard.terminal import discard_output, open_closed_streams, printable_warnings, replace_unwritable, show
 
@@ -88,34 +89,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # OpenMP reads this when torch is imported: waiting threads sleep, so that other programs can run.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
-        return _explained(list(sys.argv[1:] if arguments is None else arguments))
-    except BrokenPipeError:
-        return 141
-    finally:
-        _settle()
-
-
-def _explained(arguments: list[str]) -> int:
-    """Run a command, and print a message for each error that a user can cause."""
-    try:
         with printable_warnings():
-            code = _run(arguments)
+            code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except RegardError as error:
         return error.exit_code if error.told else _fail(own_name() + str(error), error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BrokenPipeError:
-        raise
+        return 141
     except OSError as error:
         return _fail(own_name() + shortened(one_line(_explain(error))))
     except UnicodeEncodeError as error:
-        name = printable(error.object)[:200]
-        return _fail(own_name() + one_line(f"'{name}' is not UTF-8; rename the file or folder, or correct the text"))
+        return _fail(own_name() + f"'{one_line(error.object):.200}' is not UTF-8; rename the file or folder")
     except BaseException as error:  # a panic of the tokenizers library is not a subclass of Exception
         if not out_of_memory(error):
             raise
         return _fail(own_name() + _OUT_OF_MEMORY)
+    finally:
+        for file in (sys.stdout, sys.stderr):
+            try:
+                file.flush()
+            except OSError:  # nobody reads it
+                discard_output(file)
     return code
 
 
@@ -147,17 +143,9 @@ def _run(arguments: list[str]) -> int:
         raise
 
 
-def _settle() -> None:
-    """Write what was printed, or discard it if nobody reads it."""
-    for file in (sys.stdout, sys.stderr):
-        try:
-            file.flush()
-        except OSError:
-            discard_output(file)
-
-
 def _fail(message: str, code: int = 2) -> int:
-    show(f"regard: {message}", file=sys.stderr)
+    with suppress(BrokenPipeError):
+        show(f"regard: {message}", file=sys.stderr)
     return code
 
 

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from regard import errors
-from regard.errors import ConfigError, RegardError, out_of_memory
+from regard.errors import ConfigError, out_of_memory
 from regard.processes.ranks import Ranks
 
 T = TypeVar("T")
@@ -54,16 +54,21 @@ class Team:
         if not self.first:
             failure, plain = json.loads(self._send(b""))
             if failure:
-                raise _error(*failure)
+                name, message, exit_code = failure
+                kind = getattr(errors, name, None)
+                error: Any = kind(message) if isinstance(kind, type) else RuntimeError(message)
+                error.exit_code = exit_code
+                raise error
             result: Any = _decode(plain, tensors)
         else:
             try:
                 result = work()
-                message = json.dumps([None, _encode(result, tensors)])
+                sent = [None, _encode(result, tensors)]
             except Exception as error:
-                self._send(json.dumps([_describe(error), None]).encode())
+                message = "out of memory" if out_of_memory(error) else str(error)
+                self._send(json.dumps([[type(error).__name__, message, getattr(error, "exit_code", 1)], None]).encode())
                 raise
-            self._send(message.encode())
+            self._send(json.dumps(sent).encode())
         for tensor in tensors:
             if tensor.numel():
                 dist.broadcast(tensor.view(-1).view(torch.uint8), 0, group=self._group)
@@ -138,15 +143,16 @@ class Team:
 
 def _encode(value: Any, tensors: list[Tensor]) -> Any:
     """Return a value as plain data for JSON, and collect its tensors, which are sent after it."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Tensor):
-        tensors.append(value.detach().cpu().contiguous())
-        return ["tensor", str(value.dtype).removeprefix("torch."), *value.shape]
-    if isinstance(value, Mapping):
-        return ["dict", *([_encode(name, tensors), _encode(part, tensors)] for name, part in value.items())]
-    if isinstance(value, list | tuple):
-        return ["tuple" if isinstance(value, tuple) else "list", *(_encode(part, tensors) for part in value)]
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Tensor():
+            tensors.append(value.detach().cpu().contiguous())
+            return ["tensor", str(value.dtype).removeprefix("torch."), *value.shape]
+        case Mapping():
+            return ["dict", *(_encode(item, tensors) for item in value.items())]
+        case list() | tuple():
+            return ["list" if isinstance(value, list) else "tuple", *(_encode(part, tensors) for part in value)]
     raise TypeError(f"by_first: the result contains {type(value).__name__}, expected plain data and tensors")
 
 
@@ -158,24 +164,4 @@ def _decode(plain: Any, tensors: list[Tensor]) -> Any:
     if kind == "tensor":
         tensors.append(torch.empty(parts[1:], dtype=getattr(torch, parts[0])))
         return tensors[-1]
-    if kind == "dict":
-        return {_decode(name, tensors): _decode(part, tensors) for name, part in parts}
-    values = [_decode(part, tensors) for part in parts]
-    return values if kind == "list" else tuple(values)
-
-
-def _describe(error: Exception) -> tuple[str, str, int]:
-    """Return the class, the message and the exit code of an error."""
-    if isinstance(error, RegardError):
-        name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-        return name, str(error), error.exit_code
-    return "", "out of memory" if out_of_memory(error) else f"{type(error).__name__}: {error}", 1
-
-
-def _error(name: str, message: str, exit_code: int) -> Exception:
-    kind = getattr(errors, name, None)
-    if not isinstance(kind, type) or not issubclass(kind, RegardError):
-        return RuntimeError(message)
-    error = kind(message)
-    error.exit_code = exit_code
-    return error
+    return {"list": list, "tuple": tuple, "dict": dict}[kind](_decode(part, tensors) for part in parts)

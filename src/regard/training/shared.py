@@ -1,11 +1,10 @@
 """The parts of a run that several processes share: folder, validation, and the decision when to stop."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-
-from torch import Tensor
 
 from regard.config import RunConfig
 from regard.config.loading import load_config, parse_layer, render_config
@@ -23,6 +22,15 @@ def open_folder(path: str | Path, team: Team) -> RunFolder:
     return RunFolder(path) if team.ranks.alone else SharedFolder(path, team)
 
 
+def _by_first(name: str) -> Any:
+    """Build a method that calls that of `RunFolder` in the first process, and returns or raises the same in every process."""
+
+    def method(self: "SharedFolder", *arguments: Any, **named: Any) -> Any:
+        return self._team.by_first(lambda: getattr(self._own, name)(*arguments, **named))
+
+    return method
+
+
 class SharedFolder(RunFolder):
     """A run's folder that the first process reads and writes for all, so that other hosts need no access to it."""
 
@@ -30,32 +38,12 @@ class SharedFolder(RunFolder):
         super().__init__(path)
         self._team, self._own = team, RunFolder(path)
 
-    def check_free(self, *, overwrite: bool) -> None:
-        """Call `RunFolder.check_free` in the first process, and raise its errors in every process."""
-        self._team.by_first(lambda: self._own.check_free(overwrite=overwrite))
-
-    def check_begun(self) -> None:
-        """Call `RunFolder.check_begun` in the first process, and raise its errors in every process."""
-        self._team.by_first(lambda: self._own.check_begun())
-
     @contextmanager
     def held(self) -> Iterator[None]:
         """Lock the folder with `RunFolder.held` in the first process, and raise its errors in every process."""
         with ExitStack() as stack:
             self._team.by_first(lambda: stack.enter_context(self._own.held()))
             yield
-
-    def start(self, config: RunConfig, facts: dict[str, Any], model: dict[str, Any] | None = None) -> None:
-        """Call `RunFolder.start` in the first process, and raise its errors in every process."""
-        self._team.by_first(lambda: self._own.start(config, facts, model))
-
-    def change_settings(self, config: RunConfig, change: dict[str, Any]) -> None:
-        """Call `RunFolder.change_settings` in the first process, and raise its errors in every process."""
-        self._team.by_first(lambda: self._own.change_settings(config, change))
-
-    def load_start(self) -> dict[str, Any]:
-        """Call `RunFolder.load_start` in the first process, and return its result in every process."""
-        return self._team.by_first(lambda: self._own.load_start())
 
     def read_start(self) -> tuple[RunConfig, dict[str, Any]]:
         """Call `RunFolder.read_start` in the first process, and return its result in every process."""
@@ -67,53 +55,11 @@ class SharedFolder(RunFolder):
         settings, facts = self._team.by_first(read)
         return load_config(parse_layer(settings, "the first process's config.yaml")), facts
 
-    def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
-        """Call `RunFolder.save_checkpoint` in the first process, and raise its errors in every process."""
-        self._team.by_first(lambda: self._own.save_checkpoint(state, keep))
-
-    def has_checkpoint(self) -> bool:
-        """Call `RunFolder.has_checkpoint` in the first process, and return its result in every process."""
-        return self._team.by_first(lambda: self._own.has_checkpoint())
-
-    def load_checkpoint(self) -> Any:
-        """Call `RunFolder.load_checkpoint` in the first process, and return its result in every process."""
-        return self._team.by_first(lambda: self._own.load_checkpoint())
-
-    def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
-        """Call `RunFolder.save_weights` in the first process, and raise its errors in every process."""
-        self._team.by_first(lambda: self._own.save_weights(step, weights))
-
-    def load_weights(self, step: int) -> dict[str, Tensor]:
-        """Call `RunFolder.load_weights` in the first process, and return its result in every process."""
-        return self._team.by_first(lambda: self._own.load_weights(step))
-
-
-class _FirstScores(Scores):
-    """Scores of the first process, as the other processes get them."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._values = values
-
-    @property
-    def loss(self) -> float:
-        """Mean loss over all dev examples."""
-        return self._values["loss"]
-
-    def monitored(self, name: str) -> float:
-        """Return the score that `training.monitor` names."""
-        return self._values["monitored"]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the scores as plain data."""
-        return self._values["scores"]
-
-    def to_row(self) -> dict[str, float]:
-        """Return the scores by the names of their columns in the logs."""
-        return self._values["row"]
-
-    def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return nothing: only the first process prints."""
-        return "", []
+    check_free, check_begun, start = _by_first("check_free"), _by_first("check_begun"), _by_first("start")
+    change_settings, load_start = _by_first("change_settings"), _by_first("load_start")
+    save_checkpoint, has_checkpoint = _by_first("save_checkpoint"), _by_first("has_checkpoint")
+    load_checkpoint, save_weights = _by_first("load_checkpoint"), _by_first("save_weights")
+    load_weights = _by_first("load_weights")
 
 
 class FirstValidates(Validator):
@@ -138,13 +84,19 @@ class FirstValidates(Validator):
             except Stopped:
                 return None
             monitored = scores.monitored(self._monitor)
-            return {"loss": scores.loss, "monitored": monitored, "scores": scores.to_dict(), "row": scores.to_row()}
+            return {"loss": scores.loss, "monitored": monitored, "dict": scores.to_dict(), "row": scores.to_row()}
 
         values = self._signals.team.by_first(work)
         if values is None:
             self._signals.agree()  # all processes must handle a signal together
             raise Stopped
-        return scores or _FirstScores(values)
+        return scores or SimpleNamespace(
+            loss=values["loss"],
+            monitored=lambda name: values["monitored"],
+            to_dict=lambda: values["dict"],
+            to_row=lambda: values["row"],
+            describe=lambda first: ("", []),  # only the first process prints
+        )  # type: ignore[return-value]
 
 
 class Agreement(Callback):
