@@ -111,5 +111,5 @@ def test_a_user_without_a_home_folder_gets_the_setting_that_helps(monkeypatch):
     for name in ("REGARD_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pathlib.Path.expanduser", unknown)
-    with pytest.raises(DataError, match="has no home folder; name a folder with data.cache or REGARD_CACHE"):
+    with pytest.raises(DataError, match=r"has no home folder; name a folder with data\.cache or REGARD_CACHE"):
         cache_folder(FileSettings())
