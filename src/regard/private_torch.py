@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int8, Int32
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 
@@ -105,14 +105,26 @@ def recompile_limit_error() -> type[Exception]:
 
 
 @contextmanager
-def without_function_mode() -> Iterator[None]:
-    """Switch off the active `TorchFunctionMode` in this context; PyTorch's fused encoder needs that.
+def without_function_mode(own: int) -> Iterator[None]:
+    """Switch off the `own` active modes `TorchFunctionMode` in this context; PyTorch's fused encoder needs that.
 
-    Nothing changes unless exactly one mode is active and PyTorch has the private functions.
+    Nothing changes if other modes are active too, or PyTorch lacks the private functions.
     """
     count, disable = getattr(torch._C, "_len_torch_function_stack", None), getattr(torch._C, "DisableTorchFunction", None)
-    if count is None or disable is None or count() != 1:
+    if count is None or disable is None or count() != own:
         yield
         return
     with disable():
         yield
+
+
+def in_backward() -> bool:
+    """Return whether a backward pass is running in this thread; without the private function, False."""
+    current = getattr(torch._C, "_current_graph_task_id", None)
+    return current is not None and current() >= 0
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Return whether a module is the result of `torch.compile` or `torch.jit`, so that hooks inside must not be added."""
+    compiled = type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+    return compiled or isinstance(module, torch.jit.ScriptModule)

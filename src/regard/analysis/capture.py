@@ -6,45 +6,27 @@ caught["encoder.layers.0.self_attn"]                 # (B,H,Q,K)
 caught.to_record(["she", "kissed", "him"]).save("grid.png", site="encoder")
 """
 
+import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.analysis.function_calls import watch_calls
-from regard.analysis.selection import Selection, TopWeights
-from regard.analysis.torch_modules import find_encoders, replace_forward, reporting_attention, reporting_encoder
+from regard.analysis.function_calls import Watch
+from regard.analysis.observation import Call, Observer
+from regard.analysis.selection import Selection
+from regard.analysis.torch_modules import inside_encoders, watch_modules
 from regard.attention.base import Attention
 from regard.attention.capabilities import Observation
-from regard.errors import RequestError, nearest
+from regard.errors import RegardError, RequestError, nearest
+from regard.private_torch import is_compiled
 from regard.records import AttentionRecord
-from regard.records.builders import all_causal
 from regard.records.data import NOTE
 from regard.records.subwords import Scheme, record_of_tokens
-
-_ACROSS = ("cross", "encoder_attn", "encdec")
-"""Substrings of the names of modules that attend to another sequence."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of an attention module."""
-
-    name: str
-    """Name of the called module in `named_modules`; empty for the module given to `capture`."""
-    kept: Tensor | TopWeights
-    """The kept part of the weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
-    within: bool | None
-    """Whether queries and keys came from the same sequence; None if that is not known."""
-
-    @property
-    def weights(self) -> Tensor:
-        """Return the weights as one tensor, with zeros in place of those that `top_k` left out."""
-        return self.kept.dense() if isinstance(self.kept, TopWeights) else self.kept
 
 
 class Captured(Mapping[str, Tensor]):
@@ -53,28 +35,19 @@ class Captured(Mapping[str, Tensor]):
     The names are those of `module.named_modules()`. The list `calls` has all captured calls in order.
     """
 
-    def __init__(self, selection: Selection | None = None) -> None:
-        self.calls: list[Call] = []
-        self._selection = selection or Selection()
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self.calls: list[Call] = observer.calls
 
-    def take(self, name: str, weights: Tensor, within: bool) -> None:
-        """Add a call of a module, if it is selected; `within` says whether queries and keys came from the same sequence."""
-        if self._selection.includes(name):
-            self.calls.append(Call(name, self._selection.keep(weights, name), within))
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Names of the modules that seem to compute attention, but whose attention was not captured.
 
-    def take_observation(self, name: str, observation: Observation) -> None:
-        """Add a call of one of regard's mechanisms, if it is selected."""
-        self.take(name, observation.weights, observation.within)
-
-    def take_kept(self, name: str, kept: Tensor | TopWeights) -> None:
-        """Add a call of attention that a module computes in its own code.
-
-        The module attends to another sequence if its name contains `cross`, `encoder_attn` or `encdec`, or if the numbers of
-        queries and keys differ. Otherwise it is not known where the keys come from.
+        They are compiled; or they multiply a softmax by a tensor in a way that was not recognised; or they called another
+        function for attention, such as FlexAttention; or the name of their class contains `Attention`, and nothing was captured
+        in them; or capturing failed with a warning.
         """
-        queries, keys = (kept.values.shape[-2], kept.num_keys) if isinstance(kept, TopWeights) else kept.shape[-2:]
-        across = any(part in name.lower() for part in _ACROSS) or queries != keys
-        self.calls.append(Call(name, kept, within=False if across else None))
+        return tuple(self._observer.unseen())
 
     def __getitem__(self, name: str) -> Tensor:
         for call in reversed(self.calls):
@@ -141,7 +114,8 @@ class Captured(Mapping[str, Tensor]):
                 "multiplied by values"
             )
         _check_families(families or {}, list(self))
-        weights = self.weights_by_site(batch=batch, has_target=target_tokens is not None, families=families or {})
+        num_tokens = len(tokens), None if target_tokens is None else len(target_tokens)
+        weights = self.weights_by_site(batch=batch, num_tokens=num_tokens, families=families or {})
         if target_tokens is None:
             _check_no_cross(self.calls, weights)
         if target_tokens is None and all(site.startswith("decoder") for site in weights):
@@ -155,23 +129,50 @@ class Captured(Mapping[str, Tensor]):
             source_text=source_text,
             target_text=target_text,
             target_is_read=target_tokens is not None,
-            note=note,
+            note=self.note(note),
         )
 
-    def weights_by_site(self, *, batch: int, has_target: bool, families: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """Return the weights of one sentence of the batch by site; the sites are named as in `to_record`."""
-        for size in (len(call.weights) for call in self.calls):
-            if not 0 <= batch < size:
-                raise RequestError(f"to_record: batch is {batch}, and there are {size} sentences")
-        each = [call.weights[batch].float().numpy(force=True) for call in self.calls]
-        causal = [all_causal({"": weights}) for weights in each]
+    def weights_by_site(
+        self, *, batch: int, num_tokens: tuple[int, int | None], families: Mapping[str, str]
+    ) -> dict[str, np.ndarray]:
+        """Return the weights of one sentence of the batch by site; the sites are named as in `to_record`.
+
+        Args:
+            batch: Index of the sentence.
+            num_tokens: Numbers of source and target tokens, S and T; T is None without a target.
+            families: As for `to_record`.
+        """
+        for call in self.calls:
+            _check_sentences(call, batch)
+        causal = {name: self._is_causal(name) for name in self}
         weights: dict[str, np.ndarray] = {}
         count: dict[str, int] = {}
-        for call, found, behind in zip(self.calls, each, causal, strict=True):
-            family = families.get(call.name) or _family(call, has_target=has_target, is_causal=behind, only_causal=all(causal))
+        source, target = num_tokens
+        shapes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+        for call in self.calls:
+            found = call.weights[batch].float().numpy(force=True)
+            family = _family(call, has_target=target is not None, is_causal=causal[call.name], only_causal=all(causal.values()))
+            fitting = [each for each, shape in shapes.items() if shape == found.shape[-2:]]
+            if len({each.weights.shape for each in self.calls if each.name == call.name}) > 1 == len(fitting):
+                family = fitting[0]  # encoder and decoder share this module
+            family = families.get(call.name, family)
             weights[f"{family}.{count.setdefault(family, 0)}"] = found
             count[family] += 1
         return weights
+
+    def _is_causal(self, name: str) -> bool:
+        """Return whether a module lets no query see later keys, by all its calls and sentences, or else by what it says."""
+        calls = [call for call in self.calls if call.name == name]
+        shown = {_shows_causal(call.weights) for call in calls} - {None}
+        return False not in shown if shown else calls[0].is_causal is True
+
+    def note(self, note: str) -> str:
+        """Return a note for captions that begins with the names of the modules whose attention was not captured."""
+        groups: dict[str, list[str]] = {}
+        for name in self.unseen:
+            groups.setdefault(re.sub(r"\d+", "*", name), []).append(name or "the module itself")
+        names = [each[0] if len(each) == 1 else f"{pattern} ({len(each)} modules)" for pattern, each in groups.items()]
+        return f"Not shown, because it was not captured: attention in {', '.join(names)}. {note}" if names else note
 
 
 @contextmanager
@@ -211,30 +212,48 @@ def capture(
             module contains no attention and computed none.
         ConfigError: If `names`, `heads` or `top_k` has the wrong type or is out of range.
     """
-    selection = Selection(names, heads, top_k, device)
-    parts = dict(module.named_modules())
-    selection.check_names(parts)
-    ours = {name: part for name, part in parts.items() if isinstance(part, Attention)}
-    theirs = {name: part for name, part in parts.items() if isinstance(part, nn.MultiheadAttention)}
-    encoders, caught = find_encoders(module), Captured(selection)
-    with ExitStack() as stack:
-        for name, part in ours.items():
-            stack.enter_context(part.observe(partial(caught.take_observation, name)))
-        for name, attention in theirs.items():
-            stack.enter_context(replace_forward(attention, partial(reporting_attention, attention, name, caught.take)))
-        for encoder in encoders:
-            inside = {name for name, each in theirs.items() if each in set(encoder.modules()) and selection.includes(name)}
-            stack.enter_context(replace_forward(encoder, partial(reporting_encoder, inside, caught.calls)))
-        # With hooks inside, PyTorch's encoders would not take their fused path, and their results could change in the last
-        # bits. So these modules get no hooks. nn.MultiheadAttention needs none, because its `forward` was replaced above.
-        without = {each for encoder in encoders for each in encoder.modules()} | set(theirs.values())
-        stack.enter_context(watch_calls(module, caught.take_kept, selection, without=without, products=not ours))
-        yield caught
-    if not ours and not theirs and not caught.calls and names is None:
+    if is_compiled(module):
         raise RequestError(
-            f"capture: this {type(module).__name__} contains no nn.MultiheadAttention and no mechanism of regard, and it did "
-            "not call scaled_dot_product_attention or multiply a softmax by values; a model of transformers needs "
-            "attn_implementation='sdpa' or 'eager'"
+            f"capture: this {type(module).__name__} is compiled or scripted, which cannot be captured: give the module from "
+            "which it was made, such as model._orig_mod, and run that one"
+        )
+    observer = Observer(module, Selection(names, heads, top_k, device))
+    observer.selection.check_names([name for each in observer.names.values() for name in each])
+    ours = [part for part in observer.names if isinstance(part, Attention)]
+    caught, watch = Captured(observer), Watch(observer, products=not ours)
+    with ExitStack() as stack:
+        for part in ours:
+            stack.enter_context(part.observe(partial(_take_observation, observer, part)))
+        stack.enter_context(watch_modules(observer))
+        stack.enter_context(observer.hooks(inside_encoders(module)))
+        stack.enter_context(watch)
+        yield caught
+    watch.close()
+    _report_errors(observer)
+    known = any(isinstance(part, nn.MultiheadAttention | Attention) for part in observer.names)
+    if not caught.calls and names is None and not known:
+        raise RequestError(
+            f"capture: this {type(module).__name__} contains no nn.MultiheadAttention and no mechanism of regard, and no call "
+            "of scaled_dot_product_attention and no product of a softmax and values was recognised; a model of transformers "
+            f"needs attn_implementation='sdpa' or 'eager'. {caught.note('')}".strip()
+        )
+
+
+def _take_observation(observer: Observer, part: Attention, observation: Observation) -> None:
+    observer.take(observer.name_of(part), observation.weights, observation.within)
+
+
+def _report_errors(observer: Observer) -> None:
+    """Raise the first mistake in the arguments of `capture`, or warn about the first observation that failed."""
+    for error in observer.errors:
+        if isinstance(error, RegardError):
+            raise error
+    if observer.errors:
+        error = observer.errors[0]
+        warnings.warn(
+            f"capture: the attention of {', '.join(observer.missed)} was not captured, because this failed: "
+            f"{type(error).__name__}: {error}",
+            stacklevel=4,
         )
 
 
@@ -246,6 +265,30 @@ def _family(call: Call, *, has_target: bool, is_causal: bool, only_causal: bool)
     if "decoder" not in call.name.lower():
         return "encoder"
     return "decoder" if call.within or is_causal else "cross"
+
+
+def _shows_causal(weights: Tensor) -> bool | None:
+    """Return whether the weights (…,Q,K) of all sentences are those of causal attention; None if both kinds have them."""
+    if weights.shape[-2] != weights.shape[-1]:
+        return None
+    # Eager models spread the weight of a padding token equally over all keys, which says nothing about the module.
+    known = weights.amax(-1, keepdim=True) != weights.amin(-1, keepdim=True)
+    seen = weights.where(known, 0)
+    if seen.triu(1).any():
+        return False
+    return True if (known[..., :-1, :].any((-2, -1)) & seen[..., 1:].any(-1).any(-1)).any() else None
+
+
+def _check_sentences(call: Call, batch: int) -> None:
+    """Raise an error if the call has no weights of this sentence, or its sentences cannot be told apart."""
+    shape = tuple(call.weights.shape)
+    if not call.is_checked or len(shape) not in (3, 4):
+        raise RequestError(
+            f"to_record: the weights of {call.name!r} have shape {shape}, in which sentences and heads cannot be told apart: "
+            "run one sentence at a time, or leave the module out with names"
+        )
+    if not 0 <= batch < shape[0]:
+        raise RequestError(f"to_record: batch is {batch}, and there are {shape[0]} sentences")
 
 
 def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:

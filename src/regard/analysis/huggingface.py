@@ -21,6 +21,11 @@ from regard.records import from_huggingface as from_output
 from regard.records.data import NOTE
 from regard.records.subwords import Scheme, record_of_tokens
 
+_EXPECTED = (
+    "from_huggingface: a model needs its tokenizer and a text, got {} and {}: from_huggingface(model, tokenizer, text), where "
+    "the text may also be an encoding, ids, or chat messages"
+)
+
 
 @singledispatch
 def from_huggingface(model: Any, tokenizer: Any, text: Any = None, **settings: Any) -> AttentionRecord:
@@ -43,8 +48,8 @@ def from_huggingface(model: Any, tokenizer: Any, text: Any = None, **settings: A
 def record_of_model(
     model: nn.Module,
     tokenizer: Any,
-    text: str,
-    target: str | None = None,
+    text: Any,
+    target: Any = None,
     *,
     generation: Mapping[str, Any] | None = None,
     special: Collection[str] | None = None,
@@ -60,8 +65,9 @@ def record_of_model(
     Args:
         model: A model of `transformers` that reads text.
         tokenizer: The model's tokenizer.
-        text: The text to read.
-        target: The target text of an encoder–decoder; None for the one that the model writes.
+        text: The text to read; or its encoding (what the tokenizer returns), its ids, or a list of chat messages, to which the
+            tokenizer's chat template is applied. A start symbol that the text begins with is not added a second time.
+        target: The target text of an encoder–decoder, or its ids; None for the text that the model writes.
         generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. If they are given, a decoder first continues the
             text.
         special: Tokens that belong to no word and are left out of pictures; None for the tokenizer's special tokens, `()` to
@@ -76,16 +82,13 @@ def record_of_model(
         >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP
         >>> record.save("heads.png", site="encoder")  # doctest: +SKIP
     """
-    if not callable(tokenizer) or not isinstance(text, str):
-        raise RequestError(
-            f"from_huggingface: a model needs its tokenizer and a text, got {type(tokenizer).__name__} and "
-            f"{type(text).__name__}: from_huggingface(model, tokenizer, text)"
-        )
+    if not callable(tokenizer):
+        raise RequestError(_EXPECTED.format(type(tokenizer).__name__, type(text).__name__))
     pair = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
     if target is not None and not pair:
         raise RequestError(f"from_huggingface: {type(model).__name__} reads one text, and a target was given: leave it out")
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    inputs = {name: value.to(device) for name, value in tokenizer(text, return_tensors="pt").items()}
+    inputs = {name: value.to(device) for name, value in _encode(tokenizer, text).items()}
     if not inputs["input_ids"].numel():
         raise RequestError("from_huggingface: the text has no tokens, expected at least one")
     with _evaluation(model):
@@ -98,10 +101,8 @@ def record_of_model(
             source = inputs["input_ids"][0]
         with capture(model) as caught:
             model(**inputs, use_cache=False) if pair or hasattr(model, "generate") else model(**inputs)
-    families = {}
-    if len(source) == 1 and any(getattr(part, "is_causal", False) for part in model.modules()):
-        families = dict.fromkeys(caught, "decoder")  # the weights of a single token cannot show that the model is causal
-    weights = caught.weights_by_site(batch=0, has_target=pair, families={} if pair else families)
+    num_tokens = len(source), None if written is None else len(written)
+    weights = caught.weights_by_site(batch=0, num_tokens=num_tokens, families={})
     # A model with only a decoder has no source: the text that it reads is the target.
     decoder = not pair and all(site.startswith("decoder") for site in weights)
     return record_of_tokens(
@@ -110,10 +111,10 @@ def record_of_model(
         weights,
         subwords=scheme_of(tokenizer),
         special=tokenizer.all_special_tokens if special is None else special,
-        source_text="" if decoder else text,
+        source_text="" if decoder else text if isinstance(text, str) else _text(tokenizer, source),
         target_text=_text(tokenizer, source) if decoder else _text(tokenizer, written),
         target_is_read=decoder,
-        note=note,
+        note=caught.note(note),
     )
 
 
@@ -135,8 +136,37 @@ def _target(
     if target is None:
         ids = _generate(model, inputs, generation or {})
         return ids[:, :-1], ids[0, 1:]
-    labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"].to(inputs["input_ids"].device)
+    labels = _encode(tokenizer, target, "text_target")["input_ids"].to(inputs["input_ids"].device)
     return model.prepare_decoder_input_ids_from_labels(labels=labels), labels[0]
+
+
+def _encode(tokenizer: Any, text: Any, side: str = "text") -> dict[str, Tensor]:
+    """Return the inputs (1,S) for a text, an encoding, ids or chat messages; `side` is `text_target` for a target."""
+    if isinstance(text, str):
+        encoded = dict(tokenizer(**{side: text}, return_tensors="pt"))
+        ids, starts = encoded["input_ids"][0].tolist(), {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
+        if len(ids) > 1 and ids[0] == ids[1] in starts:  # the text may begin with the symbol that the tokenizer adds
+            plain = tokenizer(**{side: text}, add_special_tokens=False)["input_ids"]
+            if plain[0] == ids[0] and len(plain) < len(ids):
+                encoded = {name: value[:, 1:] for name, value in encoded.items()}
+    elif isinstance(text, Mapping):
+        encoded = dict(text)
+    elif isinstance(text, list | tuple) and text and all(isinstance(each, Mapping) for each in text):
+        if not getattr(tokenizer, "chat_template", None):
+            raise RequestError("from_huggingface: got chat messages, but the tokenizer has no chat template: give a text")
+        encoded = dict(tokenizer.apply_chat_template(list(text), tokenize=True, return_dict=True, return_tensors="pt"))
+    else:
+        encoded = {"input_ids": text}
+    try:
+        tensors = {name: torch.as_tensor(value) for name, value in encoded.items()}
+        ids = tensors["input_ids"]
+        if ids.is_floating_point() and ids.numel():
+            raise TypeError
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise RequestError(_EXPECTED.format(type(tokenizer).__name__, type(text).__name__)) from None
+    if ids.ndim > 2 or (ids.ndim == 2 and len(ids) != 1):
+        raise RequestError(f"from_huggingface: the ids have shape {tuple(ids.shape)}, expected one text: (1, S) or (S,)")
+    return {name: value[None] if value.ndim == 1 else value for name, value in tensors.items()}
 
 
 def _generate(model: Any, inputs: dict[str, Tensor], generation: Mapping[str, Any]) -> Tensor:

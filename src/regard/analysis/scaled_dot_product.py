@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from regard.analysis.selection import Selection, TopWeights
 
@@ -46,7 +47,12 @@ def scaled_dot_product_weights(
 
 
 def selected_weights(
-    args: tuple, kwargs: Mapping[str, Any], module: nn.Module, name: str, selection: Selection
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    module: nn.Module,
+    name: str,
+    selection: Selection,
+    fold: tuple[int, int] | None = None,
 ) -> Tensor | TopWeights:
     """Return the selected weights of one call of `scaled_dot_product_attention`, computed some rows at a time.
 
@@ -56,11 +62,23 @@ def selected_weights(
         module: The innermost module that made the call.
         name: Name of the module.
         selection: The weights to keep.
+        fold: Numbers of sentences and heads in the first of three axes, see `Observer.fold`; None if it has only sentences.
     """
     given = dict(zip(_NAMES, args, strict=False)) | dict(kwargs)
     query, key, mask = given["query"].detach(), given["key"].detach(), given.get("attn_mask")
-    shared = getattr(module, "num_key_value_groups", 1)
-    if shared > 1 and query.shape[-3] * shared == getattr(module.config, "num_attention_heads", 0):
+    if isinstance(mask, CausalBias):  # a causal mask without numbers, whose only data are its variant and its sizes
+        ahead = mask.seq_len_kv - mask.seq_len_q if mask.variant == CausalVariant.LOWER_RIGHT else 0
+        mask = torch.ones(mask.seq_len_q, mask.seq_len_kv, dtype=torch.bool, device=query.device).tril(ahead)
+    if query.ndim == 2:
+        query, key = query[None], key[None]
+    if fold and fold[0]:
+        query, key = query.unflatten(0, fold), key.unflatten(0, fold)
+        mask = mask.unflatten(0, fold) if mask is not None and mask.ndim == 3 and len(mask) > 1 else mask
+    shared, heads = (
+        getattr(module, "num_key_value_groups", 1),
+        getattr(getattr(module, "config", None), "num_attention_heads", 0),
+    )
+    if shared > 1 and query.ndim > 3 and query.shape[-3] * shared == heads:
         # For a single query, `transformers` passes the heads that share keys as several queries; make them heads again.
         query = query.flatten(-3, -2).unsqueeze(-2)
         mask = mask if mask is None or mask.shape[1] == 1 else mask.flatten(-3, -2).unsqueeze(-2)

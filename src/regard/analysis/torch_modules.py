@@ -3,87 +3,113 @@
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.private_torch import without_function_mode
+from regard.analysis.function_calls import Watch
+from regard.analysis.observation import Observer
+from regard.private_torch import in_backward, without_function_mode
 
-_SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
+_ATTENTION = nn.MultiheadAttention.forward
+_SIGNATURE = inspect.signature(_ATTENTION)
+_ENCODERS = (nn.TransformerEncoder, nn.TransformerEncoderLayer)
 
-Take = Callable[[str, Tensor, bool], None]
-"""Function that gets a module's name, the weights (B,H,Q,K), and whether queries and keys were the same tensor."""
 
+def inside_encoders(module: nn.Module) -> set[nn.Module]:
+    """Return all modules inside PyTorch's encoders, and the encoders.
 
-def find_encoders(module: nn.Module) -> list[nn.Module]:
-    """Return the outermost encoders and encoder layers of PyTorch, which may take the fused path."""
-    layers = module.layers if type(module) is nn.TransformerEncoder else [module]
-    if all(type(layer) is nn.TransformerEncoderLayer for layer in layers):
-        return [module]
-    return [encoder for child in module.children() for encoder in find_encoders(child)]
+    With hooks inside, an encoder would not take its fused path, and its result could change in the last bits.
+    """
+    return {part for encoder in module.modules() if isinstance(encoder, _ENCODERS) for part in encoder.modules()}
 
 
 @contextmanager
-def replace_forward(module: nn.Module, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Replace the method `forward` of a module with `build(forward)` while the context is open."""
-    own = vars(module).get("forward")
-    module.forward = build(module.forward)
-    try:
-        yield
-    finally:
-        if own is None:
-            del module.forward
-        else:
-            module.forward = own
+def watch_modules(observer: Observer) -> Iterator[None]:
+    """Report the weights of PyTorch's own attention modules while the context is open.
 
+    The methods `forward` of the classes are replaced, so that a call by `super().forward` from a subclass is seen too. Modules
+    that are not observed run as before.
 
-def reporting_attention(
-    module: nn.MultiheadAttention, name: str, take: Take, forward: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Return a `forward` with the same results that also reports the weights of all heads, before dropout."""
+    Args:
+        observer: Gets the weights.
+    """
+    inside: list[nn.Module] = []
 
-    def called(*positional: Any, **named: Any) -> Any:
-        with without_function_mode():
-            output = forward(*positional, **named)
+    def attention(forward: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(forward)
+        def called(module: nn.MultiheadAttention, *positional: Any, **named: Any) -> Any:
+            if torch.compiler.is_compiling() or module not in observer.names:
+                return forward(module, *positional, **named)
+            with without_function_mode(Watch.active):
+                output = forward(module, *positional, **named)
+                name = observer.name_of(module)
+                observer.observe(name, lambda: report(module, name, *positional, **named))
+            return output
+
+        return called
+
+    def report(module: nn.MultiheadAttention, name: str, *positional: Any, **named: Any) -> None:
         bound = _SIGNATURE.bind(module, *positional, **named)
         bound.apply_defaults()
         bound.arguments.update(need_weights=True, average_attn_weights=False)
         dropout, module.dropout = module.dropout, 0.0
         try:
-            with torch.no_grad(), _no_fused_path():
-                weights = forward(*bound.args[1:], **bound.kwargs)[1]
+            with _no_fused_path():
+                weights: Any = _ATTENTION(*bound.args, **bound.kwargs)[1]
         finally:
             module.dropout = dropout
         # A call without a batch has weights (H,Q,K).
-        take(name, weights if weights.ndim == 4 else weights[None], bound.arguments["query"] is bound.arguments["key"])
-        return output
+        same = bound.arguments["query"] is bound.arguments["key"]
+        observer.take(name, weights if weights.ndim == 4 else weights[None], same)
 
-    return called
+    def encoder(forward: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(forward)
+        def called(module: nn.Module, *positional: Any, **named: Any) -> Any:
+            layers = module.layers if isinstance(module, nn.TransformerEncoder) else [module]
+            known = all(isinstance(layer, nn.TransformerEncoderLayer) for layer in layers)
+            if torch.compiler.is_compiling() or inside or not known or module not in observer.names:
+                return forward(module, *positional, **named)
+            before = len(observer.calls)
+            inside.append(module)
+            try:
+                with without_function_mode(Watch.active):
+                    output = forward(module, *positional, **named)
+                    expected = {
+                        observer.name_of(part)
+                        for part in module.modules()
+                        if isinstance(part, nn.MultiheadAttention) and observer.selection.includes(observer.name_of(part))
+                    }
+                    if {call.name for call in observer.calls[before:]} != expected and not in_backward():
+                        del observer.calls[before:]
+                        for name in sorted(expected)[:1]:
+                            observer.observe(name, lambda: again(forward, module, *positional, **named))
+                        for name in sorted(expected - {call.name for call in observer.calls[before:]}):
+                            observer.miss(name)
+            finally:
+                inside.pop()
+            return output
 
+        return called
 
-def reporting_encoder(names: set[str], calls: list[Any], forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `forward` of an encoder with the same output that also records the weights of all attention inside.
+    def again(forward: Callable[..., Any], module: nn.Module, *positional: Any, **named: Any) -> None:
+        """Run an encoder without its fused path, so that it computes the weights of the attention inside."""
+        if any(part.training for part in module.modules()):  # its random numbers and statistics would change
+            raise RuntimeError("it is in training mode")
+        with _no_fused_path():
+            forward(module, *positional, **named)
 
-    PyTorch's fused path computes no weights. If it was taken, the encoder runs again without it, to record the weights.
-
-    Args:
-        names: Names of the attention modules inside the encoder whose weights are wanted.
-        calls: List to which these modules add their calls, each with a `name`.
-        forward: The encoder's own `forward`.
-    """
-
-    def run(*positional: Any, **named: Any) -> Any:
-        before = len(calls)
-        with without_function_mode():
-            output = forward(*positional, **named)
-        if {call.name for call in calls[before:]} != names:
-            del calls[before:]
-            with torch.no_grad(), _no_fused_path():
-                forward(*positional, **named)
-        return output
-
-    return run
+    builders: dict[Any, Any] = {nn.MultiheadAttention: attention, **dict.fromkeys(_ENCODERS, encoder)}
+    own = {each: each.forward for each in builders}
+    try:
+        for each, build in builders.items():
+            each.forward = build(own[each])
+        yield
+    finally:
+        for each, forward in own.items():
+            each.forward = forward
 
 
 @contextmanager

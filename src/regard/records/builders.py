@@ -211,9 +211,30 @@ def _by_layer(family: str, layers: Sequence[Any], rows: int | list[int]) -> dict
     for number in range(len(layers[0])):
         site = f"{family}.{number}"
         steps = [_sentence(step[number], row, site) for step, row in zip(layers, indices, strict=False)]
-        widest = max(step.shape[-1] for step in steps)
-        joined[site] = np.concatenate([np.pad(step, ((0, 0), (0, 0), (0, widest - step.shape[-1]))) for step in steps], axis=1)
+        joined[site] = _join(steps, is_cross=family == "cross")
     return joined
+
+
+def _join(steps: Sequence[np.ndarray], *, is_cross: bool) -> np.ndarray:
+    """Join the queries (H,Q,K) of the steps of `generate`.
+
+    The keys of a step are those up to its last query. A layer with a sliding window has only the last of them in its cache, and
+    a cache of a fixed size has empty places after them.
+    """
+    first = steps[0]
+    end = (
+        0 if is_cross or not first[..., first.shape[1] :].any() else first.shape[2] - first.shape[1]
+    )  # keys of an earlier call
+    last, rows = end + sum(step.shape[1] for step in steps), []
+    for step in steps:
+        end += step.shape[1]
+        if is_cross:
+            rows.append(step)
+            continue
+        known = step[..., :end]
+        before = end - known.shape[-1]
+        rows.append(np.pad(known, ((0, 0), (0, 0), (before, last - end))))
+    return np.concatenate(rows, axis=1)
 
 
 def _sentence(layer: Any, batch: int, site: str) -> np.ndarray:
