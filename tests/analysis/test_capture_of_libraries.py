@@ -80,6 +80,19 @@ def test_a_model_of_transformers(model, own, grad):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["eager", "sdpa"])
+def test_every_architecture_of_transformers(kind):
+    """`capture` equals `output_attentions` or names what it lacks, and never changes a result."""
+    pytest.importorskip("transformers")
+    from tests.analysis import transformers_models
+
+    rows = [transformers_models.examine(*each, kind) for each in transformers_models.architectures()]
+    assert [row for row in rows if row["verdict"] == "WRONG" or row.get("identical") is False] == []
+    assert sum(row["verdict"] == "exact" for row in rows) > 200
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
 def test_steps_of_llama_whose_heads_share_keys():
     """Where there is one query, `transformers` passes the heads that share keys as queries."""
     transformers = pytest.importorskip("transformers")

@@ -82,8 +82,8 @@ class Captured(Mapping[str, Tensor]):
 
         Each call becomes a site: `encoder.i`, `decoder.i` or `cross.i`, where i counts the calls of this kind from 0.
 
-        - Without targets: `decoder.i` if no token attends to later tokens in any call, as in a language model, otherwise
-          `encoder.i`.
+        - Without targets: `decoder.i` if no token attends to later tokens in any call and any sentence of the batch, as in a
+          language model, otherwise `encoder.i`. If that cannot be seen, the module's attribute `is_causal` decides.
         - With targets: `cross.i` if queries and keys are different sequences, otherwise `decoder.i` if the module's name
           contains `decoder`, otherwise `encoder.i`. A call of a function, such as `scaled_dot_product_attention`, does not show
           where its keys come from. The keys count as another sequence if queries and keys differ in number, if the module's
@@ -101,7 +101,8 @@ class Captured(Mapping[str, Tensor]):
             note: Last sentence of captions, on what the weights prove and what they do not prove.
 
         Raises:
-            RequestError: If nothing was captured, the batch has no sentence with this index, `families` names a module whose
+            RequestError: If nothing was captured, sentences and heads cannot be told apart, the
+                batch has no sentence with this index, `families` names a module whose
                 attention was not captured or a family other than these three, a module attends to another sequence and no
                 target tokens are given, or there is no such scheme of subwords.
             DataError: If a weight is not a finite number.
@@ -186,16 +187,16 @@ def capture(
 ) -> Iterator[Captured]:
     """Capture the attention weights inside a module.
 
-    The function captures `nn.MultiheadAttention`, `scaled_dot_product_attention` and regard's own mechanisms. If the module
-    contains none of regard's mechanisms, it also captures the result of each softmax over the last of three or more axes, if
-    this result is then multiplied by another tensor, such as the values.
+    The function captures `nn.MultiheadAttention`, `multi_head_attention_forward`, `scaled_dot_product_attention` and regard's
+    own mechanisms. If the module contains none of regard's mechanisms, it also captures the result of each softmax, or of each
+    division by a sum over an axis, if this axis is then summed over in a product with another tensor, such as the values.
 
-    The module's results stay bit-identical. Weights are recorded before dropout, under the name of the innermost module that
-    computed them. The weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time;
-    the weights of `nn.MultiheadAttention` come from a second call. PyTorch's encoders run twice if they take their fused path,
-    which computes no weights. When the context ends, even by an exception, the module is restored. Modules that are already
-    compiled or scripted are not captured, nor are kernels that compute attention without PyTorch's functions, such as
-    FlexAttention.
+    The module's results stay bit-identical: an observation that fails raises nothing inside the module, and a warning follows
+    when the context ends. Weights are recorded before dropout, under the name of the innermost module that computed them. The
+    weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time; the weights of
+    `nn.MultiheadAttention` come from a second call. PyTorch's encoders run twice if they take their fused path, which computes
+    no weights. When the context ends, even by an exception, the module is restored. Compiled and scripted parts are not
+    captured, nor are kernels such as FlexAttention; `Captured.unseen` and the note of a record name such modules.
 
     Args:
         module: Any PyTorch module.
@@ -208,7 +209,8 @@ def capture(
         The weights captured so far.
 
     Raises:
-        RequestError: If no module matches one of `names`, a module has too few heads for `heads`, or, with `names=None`, the
+        RequestError: If the module is compiled or scripted, no module matches one of `names`, a
+            module has too few heads for `heads`, or, with `names=None`, the
             module contains no attention and computed none.
         ConfigError: If `names`, `heads` or `top_k` has the wrong type or is out of range.
     """
