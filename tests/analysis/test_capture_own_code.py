@@ -101,6 +101,17 @@ def test_forms_that_are_not_recognised_are_named(form):
     assert "attention in odd" in regard.AttentionRecord.from_json(record.to_json()).note
 
 
+def test_a_softmax_whose_keys_are_split_is_named():
+    def split(query, key):
+        weights = softmax(query @ key.mT, -1)
+        return weights[..., :2] @ key[:, :2] + weights[..., 2:] @ key[:, 2:]
+
+    module = Form(split)
+    with regard.capture(module) as caught:
+        module(torch.randn(2, 3, 8), torch.randn(2, 5, 8))
+    assert caught.unseen == ("",)
+
+
 def test_a_softmax_that_is_the_result_is_no_attention():
     module = nn.ModuleList([Form(FORMS["clone"]), nn.Softmax(-1)])
     module.forward = lambda q, k: module[1](module[0](q, k))

@@ -188,6 +188,8 @@ class Watch(TorchFunctionMode):
             return
         mark.source.reported.add(key)
         name, _ = self.observer.running[-1]
+        if len({shape[-1] for _, shape in mark.source.reported}) > 1:  # the keys were split into parts
+            self.observer.miss(name)
         fold = self.observer.fold(weights)
         weights = self.observer.unfolded(weights, fold)
         self._take(name, self.observer.selection.keep(weights, name), fold, context)
