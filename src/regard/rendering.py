@@ -6,8 +6,7 @@ before any other module of the package, sets `viz.render` as the renderer. `viz`
 """
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,19 +15,21 @@ PICTURES = (".png", ".svg", ".pdf")
 """Endings of picture files."""
 PAGE = ".html"
 """Ending of HTML pages."""
+Units = Literal["auto", "tokens", "characters", "words"]
+"""Units of pictures and alignments; `auto` means characters on a side whose tokens are characters, and words otherwise."""
 
 
 class Renderer(Protocol):
     """Interface of code that draws records. The arguments are those of `AttentionRecord.save` and `AttentionRecord.plot`."""
 
-    def plot(
-        self, record: Any, *, site: str | None, head: int | None, title: str | None, special: bool, caption: bool
-    ) -> "Figure":
-        """Draw a record as a Matplotlib figure."""
+    @property
+    def plot(self) -> Callable[..., "Figure"]:
+        """Function that draws a record as a Matplotlib figure."""
         ...
 
-    def write(self, record: Any, path: Path, *, site: str | None, head: int | None, special: bool, caption: bool) -> None:
-        """Draw a record into a file whose ending is one of `PICTURES`, or `PAGE`."""
+    @property
+    def write(self) -> Callable[..., None]:
+        """Function that draws a record into a file whose ending is one of `PICTURES`, or `PAGE`."""
         ...
 
     def embed(self, record: Any) -> str:

@@ -183,7 +183,7 @@ def test_text_is_the_words_unless_given():
         ({"target_word_of": [0, 1, -2, -1]}, DataError, r"target_word_of\[2\] is -2, .* or -1 for a special symbol"),
         ({"score": float("inf")}, DataError, "score must be finite or None, got inf"),
         ({"source_words": "unbelievable story"}, DataError, "source_words must be a list of strings, got 'unbelievable story'"),
-        ({"format_version": 4}, DataError, "format_version is 4, expected a whole number from 1 to 3; if a newer"),
+        ({"format_version": 5}, DataError, "format_version is 5, expected a whole number from 1 to 4; if a newer"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name_and_size(changes, error, message):

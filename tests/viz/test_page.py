@@ -96,7 +96,7 @@ def test_hostile_words_stay_words():
     assert tags.count("script") == 3
     assert "img" not in tags
     assert not any(name.startswith("on") for _, attributes in read(text).tags for name in attributes)
-    assert data_of(text)[0]["words"]["source"][0] == HOSTILE[0]
+    assert data_of(text)[0]["words"]["words"]["source"][0] == HOSTILE[0]
     assert "\x00" not in text
 
 
@@ -273,7 +273,7 @@ def test_hostile_words_and_labels_stay_text():
     assert "img" not in tags
     names = {name for _, attributes in read(text).tags for name in attributes}
     assert not any(name.startswith("on") or name == "style" for name in names)
-    assert data_of(text)[0]["words"][0] == HOSTILE[0]
+    assert data_of(text)[0]["words"]["words"][0] == HOSTILE[0]
 
 
 def test_several_kinds_stand_on_one_page_with_their_labels():

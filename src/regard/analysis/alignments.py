@@ -65,7 +65,7 @@ def evaluate_alignment(
                 raise RequestError("evaluate_alignment: this model has no attention over the source, so it cannot align words")
             if words is not None:
                 _check_words(words[len(predicted)], (record.source_words, record.target_words))
-            predicted.append(set(record.alignment(site, head, step=step)))
+            predicted.append(set(record.alignment(site, head, step=step, units="words")))
     allowed = None if possible is None else [set(links) for links in possible]
     return alignment_error_rate(predicted, [set(links) for links in sure], allowed)
 

@@ -25,8 +25,10 @@ from regard.attention.capabilities import Observation
 from regard.errors import RegardError, RequestError, nearest
 from regard.private_torch import is_compiled
 from regard.records import AttentionRecord
+from regard.records.builders import record_of_tokens
 from regard.records.data import NOTE
-from regard.records.subwords import Scheme, record_of_tokens
+from regard.records.subwords import Scheme
+from regard.rendering import Units
 
 
 class Captured(Mapping[str, Tensor]):
@@ -73,6 +75,7 @@ class Captured(Mapping[str, Tensor]):
         batch: int = 0,
         families: Mapping[str, str] | None = None,
         subwords: Scheme = "auto",
+        units: Units = "auto",
         special: Collection[str] | None = None,
         source_text: str = "",
         target_text: str = "",
@@ -95,6 +98,7 @@ class Captured(Mapping[str, Tensor]):
             batch: Index of the sentence in the batch, from 0.
             families: Mapping of module names to `encoder`, `decoder` or `cross`, for modules that the rules above get wrong.
             subwords: How tokens mark the beginning of a word; see `regard.join_subwords`.
+            units: Units of pictures and alignments; see `AttentionRecord.in_units`.
             special: Tokens that belong to no word; see `regard.join_subwords`.
             source_text: The original source text; by default its words joined by spaces.
             target_text: The original target text; by default its words joined by spaces.
@@ -126,6 +130,7 @@ class Captured(Mapping[str, Tensor]):
             target_tokens,
             weights,
             subwords=subwords,
+            units=units,
             special=special,
             source_text=source_text,
             target_text=target_text,

@@ -36,6 +36,6 @@ def decisive_share(
                 f"decisive_share: the classifier splits {found.text!r:.80} into other words than the corpus; train it with "
                 "tokenizer.kind whitespace"
             )
-        weights = record.word_weights()
+        weights = record.in_units("words").word_weights()
         shares.append(float(weights[list(places)].sum() / max(float(weights.sum()), 1e-12)))
     return float(np.mean(shares))

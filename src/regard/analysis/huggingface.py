@@ -18,8 +18,10 @@ from regard.analysis.capture import capture
 from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.records import from_huggingface as from_output
+from regard.records.builders import record_of_tokens
 from regard.records.data import NOTE
-from regard.records.subwords import Scheme, record_of_tokens
+from regard.records.subwords import Scheme
+from regard.rendering import Units
 
 _EXPECTED = (
     "from_huggingface: a model needs its tokenizer and a text, got {} and {}: from_huggingface(model, tokenizer, text), where "
@@ -52,6 +54,8 @@ def record_of_model(
     target: Any = None,
     *,
     generation: Mapping[str, Any] | None = None,
+    subwords: Scheme = "auto",
+    units: Units = "auto",
     special: Collection[str] | None = None,
     note: str = NOTE,
 ) -> AttentionRecord:
@@ -70,6 +74,8 @@ def record_of_model(
         target: The target text of an encoder–decoder, or its ids; None for the text that the model writes.
         generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. If they are given, a decoder first continues the
             text.
+        subwords: How tokens mark the beginning of a word; see `regard.join_subwords`. `auto` asks the tokenizer.
+        units: Units of pictures and alignments; see `AttentionRecord.in_units`.
         special: Tokens that belong to no word and are left out of pictures; None for the tokenizer's special tokens, `()` to
             keep them as words.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
@@ -109,7 +115,8 @@ def record_of_model(
         [] if decoder else _tokens(tokenizer, source),
         _tokens(tokenizer, source) if decoder else None if written is None else _tokens(tokenizer, written),
         weights,
-        subwords=scheme_of(tokenizer),
+        subwords=scheme_of(tokenizer) if subwords == "auto" else subwords,
+        units=units,
         special=tokenizer.all_special_tokens if special is None else special,
         source_text="" if decoder else text if isinstance(text, str) else _text(tokenizer, source),
         target_text=_text(tokenizer, source) if decoder else _text(tokenizer, written),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, load_translator, record_of, whole_number
+from regard.cli.options import Parser, add_units_option, load_translator, record_of, whole_number
 from regard.cli.pair_lines import add_pair_options, print_lines
 from regard.tasks.translation.commands import read_given_pairs
 
@@ -13,6 +13,7 @@ def main(arguments: Sequence[str]) -> None:
         "align",
         "Align the words of sentence pairs by the attention of a trained model.\n"
         "For each line of the file, one line of links is printed, such as `0-0 1-2` (source word-target word, from 0).\n"
+        "On a side whose tokens are characters, the numbers count characters, with spaces, unless --units words is given.\n"
         "The line is empty if the file's line contains no pair.",
         "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de\n"
         "  regard align runs/mine pairs.tsv --site norm.1 --step consume",
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str]) -> None:
         help="use the attention of the step that produces a word, or of the next step, which consumes it (default: the\n"
         "model's choice, produce for every model of regard; choose consume if it aligns pairs with known links better)",
     )
+    add_units_option(parser)
     add_pair_options(parser)
     options = parser.read(arguments)
     translator = load_translator(options, "align")
@@ -32,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     step = options.step or translator.model.alignment_step
     sites = None if options.site is None else (options.site,)
     rows = (
-        (line, record_of(result.attention, "align").pharaoh(options.site, options.head, step=step))
+        (line, record_of(result.attention, "align").pharaoh(options.site, options.head, step=step, units=options.units))
         for chunk in chunks
         for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target, record=sites), strict=True)
     )

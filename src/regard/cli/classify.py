@@ -108,6 +108,7 @@ def _render(found: "Classification", options: argparse.Namespace, several: bool)
     }
     record = found.attention
     if record is not None:
+        record = record.in_units(options.units)
         plain |= {"words": list(record.source_words), "weights": [float(weight) for weight in record.word_weights()]}
     return json.dumps(plain, ensure_ascii=False)
 

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
             family = options.heads or (site and site.partition(".")[0])
             pictured = family and Path(options.to).suffix.lower() in DRAWINGS
             drawn = f"{family}.*" if pictured else None
-            record.save(options.to, site=drawn, special=options.special, caption=options.caption)
+            record.save(options.to, site=drawn, special=options.special, caption=options.caption, units=options.units)
     finally:
         _show(found.headline, record, site, options)
     if options.to:
@@ -56,7 +56,7 @@ def _show(headline: str, record: "AttentionRecord", site: str | None, options: a
     from regard.viz import terminal
 
     show(f"{headline}\n")
-    terminal.render(record, SafeConsole(), site=site, special=options.special, caption=options.caption)
+    terminal.render(record.in_units(options.units), SafeConsole(), site=site, special=options.special, caption=options.caption)
     if site is not None and options.caption:
         show("Add --to FILE to draw all layers and heads.")
 

@@ -4,11 +4,12 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from regard.errors import RequestError, nearest
 from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
+from regard.rendering import Units
 from regard.task import find_task
 from regard.tasks.arguments import any_number, positive_number, whole_number
 from regard.terminal import show
@@ -171,8 +172,20 @@ def add_caption_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_units_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--units`."""
+    parser.add_argument(
+        "--units",
+        choices=get_args(Units),
+        default="auto",
+        help="show tokens, characters (if the model's tokens are characters) or words; auto shows characters for a side\n"
+        "whose tokens are characters, and words for other sides (default: auto)",
+    )
+
+
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--special` and `--no-caption`, for pictures of attention."""
+    """Add `--units`, `--special` and `--no-caption`, for pictures of attention."""
+    add_units_option(parser)
     parser.add_argument(
         "--special",
         action="store_true",
@@ -295,7 +308,7 @@ def check_ending(path: str, endings: Iterable[str], option: str) -> None:
 
 
 def add_heatmap_option(parser: argparse.ArgumentParser, what: str, texts: str) -> None:
-    """Add `--heatmap`, `--special` and `--no-caption`.
+    """Add `--heatmap`, `--units`, `--special` and `--no-caption`.
 
     Args:
         parser: The parser of the command.
@@ -348,4 +361,4 @@ def save_heatmap(attention: "AttentionRecord | None", number: int, options: argp
         target /= f"{number}.png"
     elif number > 1:
         raise RequestError(f"--heatmap names the file {target}, but there are several {texts}: name a folder")
-    record_of(attention, "--heatmap").save(target, special=options.special, caption=options.caption)
+    record_of(attention, "--heatmap").save(target, special=options.special, caption=options.caption, units=options.units)

@@ -23,6 +23,7 @@ from regard.cli.options import (
     whole_number,
 )
 from regard.errors import RequestError, nearest
+from regard.rendering import Units
 from regard.tasks.translation.commands import BEAM, ENSEMBLE, LENGTH_PENALTY, LENGTH_REWARD, PRECISION
 from regard.terminal import show
 
@@ -222,7 +223,7 @@ def _render(translation: "Translation", number: int, options: argparse.Namespace
     several = options.minimum_risk is None and max(options.n_best, options.sample or 1) > 1
     best = [translation, *translation.alternatives] if several else [translation]
     if options.json:
-        plain = _plain(translation)
+        plain = _plain(translation, options.units)
         if several:
             listed = [{"text": x.text, **_scores(x)} for x in best]
             plain["samples" if options.sample else "n_best"] = listed
@@ -232,7 +233,7 @@ def _render(translation: "Translation", number: int, options: argparse.Namespace
     return translation.text
 
 
-def _plain(translation: "Translation") -> dict[str, Any]:
+def _plain(translation: "Translation", units: Units) -> dict[str, Any]:
     record = translation.attention
     plain: dict[str, Any] = {
         "source": translation.source,
@@ -240,6 +241,7 @@ def _plain(translation: "Translation") -> dict[str, Any]:
         **_scores(translation),
     }
     if record is not None:
+        record = record.in_units(units)
         plain |= {
             "source_words": list(record.source_words),
             "target_words": list(record.target_words),

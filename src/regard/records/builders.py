@@ -11,7 +11,8 @@ import numpy as np
 from regard.errors import RequestError, ShapeError
 from regard.records import checks
 from regard.records.data import NOTE, AttentionRecord
-from regard.records.subwords import Scheme, record_of_tokens
+from regard.records.subwords import SPELLED_IN_BYTES, Scheme, join
+from regard.rendering import Units
 
 
 def record(
@@ -82,6 +83,7 @@ def from_huggingface(
     *,
     batch: int = 0,
     subwords: Scheme = "auto",
+    units: Units = "auto",
     special: Collection[str] | None = None,
     source_text: str = "",
     target_text: str = "",
@@ -107,6 +109,7 @@ def from_huggingface(
         batch: Index of the sentence in the batch, from 0; for a result of a beam search, index of the hypothesis in
             `sequences`.
         subwords: How tokens mark the beginning of a word; see `join_subwords`.
+        units: Units of pictures and alignments; see `AttentionRecord.in_units`.
         special: Tokens that belong to no word; see `join_subwords`.
         source_text: The original text; by default its words joined by spaces.
         target_text: The original target; by default its words joined by spaces.
@@ -152,12 +155,43 @@ def from_huggingface(
         target_tokens,
         weights,
         subwords=subwords,
+        units=units,
         special=special,
         source_text=source_text,
         target_text=target_text,
         target_is_read=target_is_read,
         note=note,
     )
+
+
+def record_of_tokens(
+    tokens: Sequence[str],
+    target_tokens: Sequence[str] | None,
+    weights: Mapping[str, Any],
+    *,
+    subwords: Scheme = "auto",
+    units: Units = "auto",
+    special: Collection[str] | None = None,
+    **settings: Any,
+) -> AttentionRecord:
+    """Build the record of a model whose tokens are parts of words.
+
+    Args:
+        tokens: Tokens of the source.
+        target_tokens: Tokens of the target; None if the record has no target.
+        weights: Weights by site, as in a record.
+        subwords: As for `join_subwords`.
+        units: As for `AttentionRecord.in_units`.
+        special: As for `join_subwords`.
+        settings: Other fields of `AttentionRecord`.
+    """
+    sides = {"source": checks.strings("tokens", tokens)}
+    sides["target"] = () if target_tokens is None else checks.strings("target_tokens", target_tokens)
+    for side, own in sides.items():
+        words, word_of, scheme = join(own, subwords, special)
+        settings |= {f"{side}_tokens": own, f"{side}_words": words, f"{side}_word_of": word_of}
+        settings[f"{side}_scheme"] = scheme if scheme in SPELLED_IN_BYTES else ""
+    return AttentionRecord(weights=dict(weights), **settings).in_units(units)
 
 
 class _Attributes:

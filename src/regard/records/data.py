@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -12,8 +12,9 @@ from regard import disk
 from regard.errors import DataError, RegardError, RequestError, nearest
 from regard.records import checks, encoding, views
 from regard.records.alignment import Link, format_pharaoh
+from regard.records.subwords import SPELLED_IN_BYTES
 from regard.records.through_layers import rollout_of
-from regard.rendering import PAGE, PICTURES, renderer
+from regard.rendering import PAGE, PICTURES, Units, renderer
 
 if TYPE_CHECKING:
     from regard.rendering import Figure
@@ -28,11 +29,12 @@ they read, so the step that reads a word can align it better (Kobayashi et al. 2
 "shift").
 """
 
-FORMAT_VERSION = 3
-"""The newest version of the file format. Version 2 adds `probabilities`, and version 3 `target_is_read`. A record without these
-fields is written as version 1, for older readers.
+FORMAT_VERSION = 4
+"""The newest version of the file format. Version 2 adds `probabilities`, version 3 `target_is_read`, and version 4
+`source_scheme` and `target_scheme`. A record without these fields is written as version 1, for older readers.
 """
 
+_SCHEMES = ("", "characters", "tokens", *SPELLED_IN_BYTES)
 NOTE = "Attention weights do not prove which words the model's output depends on."
 _FORMER_NOTES = (  # replaced by NOTE: in older files, a note may be about another kind of model
     "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it.",
@@ -49,7 +51,7 @@ class AttentionRecord:
 
     The raw weights in `weights` refer to tokens, including end symbols and padding. The views `matrix`, `alignment` and
     `pharaoh` refer to words: they sum the source columns of a word, average the output rows of a word, and leave out special
-    symbols.
+    symbols. On a side whose tokens are characters, they refer to characters; their argument `units` chooses other units.
 
     Raises:
         ShapeError: If the numbers of weights and tokens differ.
@@ -89,6 +91,12 @@ class AttentionRecord:
     reads the previous prediction, so column t of a `decoder` site is target token t − 1; column 0 is the start symbol, which
     is not a word.
     """
+    source_scheme: str = ""
+    """How the source's tokens spell its text: `characters` if each is a character; `bytes` or `sentencepiece` (see
+    `join_subwords`); `tokens` if the record's words are its tokens (`in_units`); otherwise empty.
+    """
+    target_scheme: str = ""
+    """The same for the target."""
     note: str = NOTE
     """Last sentence of captions (`viz.caption`), on what the weights prove and what they do not prove."""
     format_version: int = 1
@@ -102,6 +110,8 @@ class AttentionRecord:
             words, tokens = getattr(self, f"{side}_words"), getattr(self, f"{side}_tokens")
             self._set(f"{side}_word_of", checks.word_of(side, getattr(self, f"{side}_word_of"), len(tokens), len(words)))
             self._set(f"{side}_text", getattr(self, f"{side}_text") or " ".join(words))
+            if (scheme := getattr(self, f"{side}_scheme")) not in _SCHEMES:
+                raise DataError(f"{side}_scheme is {scheme!r}, expected one of {', '.join(map(repr, _SCHEMES))}")
         for name in ("score", "log_probability"):
             value = getattr(self, name)
             self._set(name, None if value is None else checks.number(name, value))
@@ -115,7 +125,8 @@ class AttentionRecord:
                 f"AttentionRecord: format_version is {self.format_version!r}, expected a whole number from 1 to "
                 f"{FORMAT_VERSION}; if a newer version of regard wrote the record, install that version"
             )
-        self._set("format_version", 3 if self.target_is_read else 2 if self.probabilities else 1)
+        optional = (self.probabilities, self.target_is_read, self.source_scheme or self.target_scheme)
+        self._set("format_version", max([1, *(version for version, used in enumerate(optional, 2) if used)]))
         if not isinstance(self.weights, Mapping) or not self.weights:
             raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
         num_tokens = {"source": len(self.source_tokens), "target": len(self.target_tokens)}
@@ -158,12 +169,49 @@ class AttentionRecord:
         return array.shape[0] if array.ndim == 3 else None
 
     def words(self, site: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the words of a site's rows and columns.
+        """Return the words of a site's rows and columns, as in `matrix`.
 
         They are output and source words, except for sites within the encoder or the decoder.
         """
-        rows, columns = views.sides(self.site(site))
-        return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
+        rows, columns = self._axes(self.site(site))
+        return tuple(rows.words), tuple(columns.words)
+
+    def in_units(self, units: Units) -> "AttentionRecord":
+        """Return a record whose words are tokens, characters or words; its views and pictures show them.
+
+        Args:
+            units: `tokens`; `characters` for the sides whose tokens are characters, with words on the other side; `words`; or
+                `auto`, which is `characters` if there is such a side, and else `words`.
+
+        Raises:
+            RequestError: If there is no such unit, or `characters` are requested and the tokens of no side are characters.
+        """
+        if units not in get_args(Units):
+            raise RequestError(f"units is {units!r}, expected {', '.join(get_args(Units))}{nearest(units, get_args(Units))}")
+        if units == "characters" and "characters" not in (self.source_scheme, self.target_scheme):
+            raise RequestError(
+                "units 'characters' were requested, but the model's tokens are words or subwords, and a token's weight cannot be "
+                "divided among its characters; use 'tokens'"
+            )
+        changed: dict[str, Any] = {}
+        for side in ("source", "target"):
+            axis = self._side(side).in_units(units)
+            changed |= {f"{side}_words": axis.words, f"{side}_word_of": axis.word_of, f"{side}_scheme": axis.scheme}
+        return self if all(getattr(self, name) == value for name, value in changed.items()) else replace(self, **changed)
+
+    def unit(self, side: str) -> str:
+        """Return the noun for what views of a side (`source` or `target`) consist of: `character`, `token` or `word`."""
+        return {"characters": "character", "tokens": "token"}.get(getattr(self, f"{side}_scheme"), "word")
+
+    def _side(self, side: str) -> views.Axis:
+        return views.Axis(*(getattr(self, f"{side}_{name}") for name in ("tokens", "words", "word_of", "scheme")))
+
+    def _axes(self, site: str) -> tuple[views.Axis, views.Axis]:
+        """Return the axes of a site's weights, in the units that are drawn by default."""
+        rows, columns = (self._side(side).in_units("auto") for side in views.sides(site))
+        if views.sides(site) == ("target", "target") and not self.target_is_read:  # step t reads the word of step t − 1
+            columns = replace(columns, tokens=(START, *columns.tokens)[:-1], word_of=(-1, *columns.word_of)[:-1])
+        return rows, columns
 
     def columns(self, word: str) -> tuple[int, ...]:
         """Return the indices of a source word's tokens, from 0, for `regard.reweight`.
@@ -181,15 +229,6 @@ class AttentionRecord:
         number = self.source_words.index(word)
         return tuple(place for place, owner in enumerate(self.source_word_of) if owner == number)
 
-    def _columns_of(self, site: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """Return the token of each column of a site's weights, and the word that the token belongs to, or −1."""
-        rows, columns = views.sides(site)
-        tokens: tuple[str, ...] = getattr(self, f"{columns}_tokens")
-        word_of: tuple[int, ...] = getattr(self, f"{columns}_word_of")
-        if rows == columns == "target" and not self.target_is_read:  # step t reads the word of step t − 1
-            return (START, *tokens)[:-1], (-1, *word_of)[:-1]
-        return tokens, word_of
-
     def _raw(self, site: str, head: int | None) -> np.ndarray:
         array, heads = self.weights[site], self.num_heads(site)
         if head is None:
@@ -200,9 +239,9 @@ class AttentionRecord:
         return array[head] if heads is not None else array
 
     def matrix(
-        self, site: str | None = None, head: int | None = None, *, step: Step = "produce"
+        self, site: str | None = None, head: int | None = None, *, step: Step = "produce", units: Units = "auto"
     ) -> Float[np.ndarray, "rows columns"]:
-        """Return the weights over words, with output words as rows and source words as columns.
+        """Return the weights over words, or other units, with output words as rows and source words as columns.
 
             m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
 
@@ -210,6 +249,7 @@ class AttentionRecord:
             site: Name of the site; by default `cross`, else `pool`, else the only one.
             head: Number of the head, from 0; by default the mean over heads.
             step: `produce` for the step that predicts a token, w[t]; `consume` for the step that reads it, w[t + 1].
+            units: As for `in_units`.
 
         Returns:
             A float32 matrix. A row sums to one minus the weight on special tokens (see `trimmed_mass`). Words without tokens
@@ -230,8 +270,8 @@ class AttentionRecord:
                     "predicts a target token; use 'produce'"
                 )
             raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
-        down, across = self.words(site)
-        return views.merge(raw, getattr(self, f"{rows}_word_of"), self._columns_of(site)[1], (len(down), len(across)))
+        down, across = self.in_units(units)._axes(site)
+        return views.merge(raw, down.word_of, across.word_of, (len(down.words), len(across.words)))
 
     def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
         """Return the weight of each source word: the only row of a classification's `matrix`, or the mean of several rows.
@@ -249,12 +289,12 @@ class AttentionRecord:
     def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
         """Return for each output word the weight on special tokens, which `matrix` leaves out."""
         site = self.site(site)
-        row_of = getattr(self, f"{views.sides(site)[0]}_word_of")
-        special = tuple(0 if index < 0 else -1 for index in self._columns_of(site)[1])
-        return views.merge(self._raw(site, head), row_of, special, (len(self.words(site)[0]), 1))[:, 0]
+        rows, columns = self._axes(site)
+        special = tuple(0 if index < 0 else -1 for index in columns.word_of)
+        return views.merge(self._raw(site, head), rows.word_of, special, (len(rows.words), 1))[:, 0]
 
     def view(self, site: str | None = None, head: int | None = None, *, special: bool = False) -> views.WordView:
-        """Return the weights over words as pictures show them, with the share of weight that is not shown.
+        """Return the weights over words, or other units, as pictures show them, with the share of weight that is not shown.
 
         Args:
             site: As for `matrix`.
@@ -265,14 +305,11 @@ class AttentionRecord:
             RequestError: If there is no such site or head.
         """
         site = self.site(site)
-        side = views.sides(site)[0]
-        tokens, word_of = self._columns_of(site)
-        rows = views.Axis(getattr(self, f"{side}_tokens"), getattr(self, f"{side}_words"), getattr(self, f"{side}_word_of"))
-        columns = views.Axis(tokens, self.words(site)[1], word_of)
+        rows, columns = self._axes(site)
         return views.word_view(self._raw(site, head), rows, columns, special=special)
 
     def alignment(
-        self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
+        self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, **options: Any
     ) -> list[Link]:
         """Return the links (source word, output word), from 0, sorted.
 
@@ -281,7 +318,7 @@ class AttentionRecord:
             head: As for `matrix`.
             threshold: If given, each output word links to all source words with at least this weight. By default, it links to
                 the source word with the most weight (the first of equal ones).
-            step: As for `matrix`.
+            options: `step` and `units`, as for `matrix`.
 
         Raises:
             RequestError: As for `matrix`, or if the site is within the source or within the output.
@@ -292,13 +329,11 @@ class AttentionRecord:
                 f"links between source and output were requested for site {site!r}, whose rows and columns are "
                 "words of the same side; use a site from the output to the source, such as 'cross'"
             )
-        return views.links(self.matrix(site, head, step=step), threshold)
+        return views.links(self.matrix(site, head, **options), threshold)
 
-    def pharaoh(
-        self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
-    ) -> str:
-        """Return the alignment in Pharaoh format, such as `"0-0 1-2"`, with the source first."""
-        return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
+    def pharaoh(self, site: str | None = None, head: int | None = None, **options: Any) -> str:
+        """Return the links of `alignment`, which has the same arguments, in Pharaoh format, source first: `"0-0 1-2"`."""
+        return format_pharaoh(self.alignment(site, head, **options))
 
     def rollout(self, family: str = "encoder") -> "AttentionRecord":
         """Return a record with a further site, such as `encoder.rollout`: the attention through all layers.
@@ -360,7 +395,7 @@ class AttentionRecord:
     def _plain_fields(self) -> dict[str, Any]:
         """Return the fields as files store them: the version first, and without unused fields that version 1 lacks."""
         names = ["format_version", *(each.name for each in fields(self) if each.name not in ("format_version", "weights"))]
-        optional = ("probabilities", "target_is_read")
+        optional = ("probabilities", "target_is_read", "source_scheme", "target_scheme")
         return {name: getattr(self, name) for name in (*names, "weights") if name not in optional or getattr(self, name)}
 
     def save(
@@ -371,6 +406,7 @@ class AttentionRecord:
         head: int | None = None,
         special: bool = False,
         caption: bool = True,
+        units: Units = "auto",
     ) -> None:
         """Write data (.json .npz), a picture (.png .svg .pdf) or a web page (.html), depending on the file's ending.
 
@@ -380,6 +416,7 @@ class AttentionRecord:
             head: Head for a picture; data and pages contain all heads.
             special: If True, pictures and pages also show special tokens such as [CLS] and the end of the sentence.
             caption: If False, pictures and pages have no text below them, for example for a paper with its own captions.
+            units: Units of pictures, as for `in_units`; pages show these first, and data contain the tokens and the words.
 
         Raises:
             RequestError: If the file has another ending.
@@ -392,7 +429,7 @@ class AttentionRecord:
         elif ending == ".npz":
             disk.save(path, self.to_npz())
         elif ending in (*PICTURES, PAGE):
-            renderer().write(self, path, site=site, head=head, special=special, caption=caption)
+            renderer().write(self, path, site=site, head=head, special=special, caption=caption, units=units)
         else:
             endings = (".json", ".npz", *PICTURES, PAGE)
             raise RequestError(
@@ -407,6 +444,7 @@ class AttentionRecord:
         title: str | None = None,
         special: bool = False,
         caption: bool = True,
+        units: Units = "auto",
     ) -> "Figure":
         """Draw a heatmap, a grid of heads, or the coloured words of a classification. A notebook shows the returned figure.
 
@@ -417,8 +455,9 @@ class AttentionRecord:
             title: Text above the picture.
             special: As for `save`.
             caption: As for `save`.
+            units: As for `in_units`.
         """
-        return renderer().plot(self, site=site, head=head, title=title, special=special, caption=caption)
+        return renderer().plot(self, site=site, head=head, title=title, special=special, caption=caption, units=units)
 
     def _repr_html_(self) -> str:
         return renderer().embed(self)

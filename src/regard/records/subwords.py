@@ -1,16 +1,19 @@
 """Join subword tokens of common tokenizers into words."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Sequence
+from typing import Literal
 
 from regard.errors import RequestError, nearest
-from regard.records import checks
-from regard.records.data import AttentionRecord
+from regard.scripts import ends_word, is_spaceless
 
 Scheme = Literal["auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none"]
 _SCHEMES = ("auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none")
 _SPECIAL = re.compile(r"\[(CLS|SEP|PAD|BOS|EOS)\]|</?s>|<(pad|bos|eos|cls|sep)>|<\|[^|]*\|>", re.IGNORECASE)
+SPELLED_IN_BYTES = ("bytes", "sentencepiece")
+"""Schemes whose tokens can be bytes of a character. In SentencePiece, such a token is written `<0xE4>`."""
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_INCOMPLETE = "\ufffd"
 _STANDS_FOR_A_WORD = ("[UNK]", "<unk>", "[MASK]", "<mask>")
 
 
@@ -18,6 +21,9 @@ def join_subwords(
     tokens: Sequence[str], *, scheme: Scheme = "auto", special: Collection[str] | None = None
 ) -> tuple[list[str], list[int]]:
     """Join tokens into words.
+
+    In scripts without spaces, such as Chinese, Japanese and Thai, words end where tokens end. Tokens that are parts of one
+    character (bytes of its UTF-8 form) are always in one word.
 
     Args:
         tokens: Tokens of a tokenizer (`convert_ids_to_tokens`).
@@ -37,26 +43,62 @@ def join_subwords(
         >>> join_subwords(["[CLS]", "un", "##believ", "##able", "!", "[SEP]"])
         (['unbelievable', '!'], [-1, 0, 0, 0, 1, -1])
     """
+    words, word_of, _ = join(tokens, scheme, special)
+    return words, word_of
+
+
+def join(tokens: Sequence[str], scheme: str, special: Collection[str] | None) -> tuple[list[str], list[int], str]:
+    """Join tokens into words, and also return the scheme that was found; see `join_subwords`."""
     if scheme not in _SCHEMES:
         raise RequestError(
             f"join_subwords: scheme is {scheme!r}, expected one of {', '.join(_SCHEMES)}{nearest(scheme, _SCHEMES)}"
         )
     ordinary = [not _is_special(token, special) for token in tokens]
     found = _find_scheme([t for t, is_word in zip(tokens, ordinary, strict=True) if is_word]) if scheme == "auto" else scheme
+    pieces, piece_of = join_bytes(tokens, ordinary, found)
     parts: list[list[str]] = []
     word_of = []
-    before: str | None = None
+    for before, piece, token in zip([-1, *piece_of], piece_of, tokens, strict=False):
+        if piece >= 0 and piece != before:
+            follows = before >= 0 and _continues(found, token, pieces[before][-1])
+            if not follows or ends_word(_text(found, pieces[before]), _text(found, pieces[piece])):
+                parts.append([])
+        if piece >= 0:
+            parts[-1].append(token)
+        word_of.append(len(parts) - 1 if piece >= 0 else -1)
+    return [_text(found, each) or "".join(each) for each in parts], word_of, found
+
+
+def join_bytes(tokens: Sequence[str], ordinary: Sequence[bool], scheme: str) -> tuple[list[list[str]], list[int]]:
+    """Join the tokens of each character that is spelled by several tokens, as bytes of its UTF-8 form.
+
+    Returns:
+        The tokens of each piece, usually one, and for each token the index of its piece, −1 for tokens that are not ordinary.
+    """
+    pieces: list[list[str]] = []
+    piece_of: list[int] = []
     for token, is_word in zip(tokens, ordinary, strict=True):
-        if not is_word:
-            before = None
-            word_of.append(-1)
-            continue
-        if before is None or not _continues(found, token, before):
-            parts.append([])
-        parts[-1].append(token)
-        word_of.append(len(parts) - 1)
-        before = token
-    return [_text(found, each) or "".join(each) for each in parts], word_of
+        begins = not piece_of or piece_of[-1] < 0 or scheme not in SPELLED_IN_BYTES
+        if is_word and (begins or not (_text(scheme, pieces[-1])[-1:] == _text(scheme, [token])[:1] == _INCOMPLETE)):
+            pieces.append([])
+        if is_word:
+            pieces[-1].append(token)
+        piece_of.append(len(pieces) - 1 if is_word else -1)
+    return pieces, piece_of
+
+
+def token_label(scheme: str, piece: Sequence[str]) -> str:
+    """Return the text that is shown for a piece of `join_bytes`: bytes are decoded, and other marks are kept."""
+    if scheme not in SPELLED_IN_BYTES or not (scheme == "bytes" or any(_BYTE.fullmatch(token) for token in piece)):
+        return "".join(piece)
+    return _decode(scheme, piece).replace(" ", "▁")
+
+
+def _decode(scheme: str, tokens: Sequence[str]) -> str:
+    """Return the text that tokens with bytes spell, with the character � for incomplete bytes."""
+    from tokenizers import decoders  # its import is slow
+
+    return str((decoders.ByteLevel() if scheme == "bytes" else decoders.ByteFallback()).decode(list(tokens)))
 
 
 def _is_special(token: str, special: Collection[str] | None) -> bool:
@@ -74,7 +116,11 @@ def _find_scheme(tokens: Sequence[str]) -> str:
         return "bytes"
     if any(token.endswith("</w>") for token in tokens):
         return "end"
-    return "joiner" if any(token.endswith("@@") and len(token) > 2 for token in tokens) else "none"
+    if any(token.endswith("@@") and len(token) > 2 for token in tokens):
+        return "joiner"
+    written = "".join(tokens)  # text without spaces in byte-level tokens: its letters are the UTF-8 form of other letters
+    is_bytes = not written.isascii() and _INCOMPLETE not in (decoded := _decode("bytes", tokens)) and decoded != written
+    return "bytes" if is_bytes else "none"
 
 
 def _continues(scheme: str, token: str, before: str) -> bool:
@@ -97,50 +143,15 @@ def _text(scheme: str, tokens: Sequence[str]) -> str:
     """Return the text of a word from its tokens."""
     match scheme:
         case "wordpiece":
-            return tokens[0] + "".join(token.removeprefix("##") for token in tokens[1:])
+            first = tokens[0].removeprefix("##") if is_spaceless(tokens[0]) else tokens[0]
+            return first + "".join(token.removeprefix("##") for token in tokens[1:])
         case "sentencepiece":
-            return "".join(tokens).replace("▁", " ").strip()
+            spelled = any(_BYTE.fullmatch(token) for token in tokens)
+            return (_decode(scheme, tokens) if spelled else "".join(tokens)).replace("▁", " ").strip()
         case "bytes":
-            from tokenizers.decoders import ByteLevel  # letters represent bytes
-
-            return ByteLevel().decode(list(tokens)).strip()
+            return _decode(scheme, tokens).strip()
         case "end":
             return "".join(token.removesuffix("</w>") for token in tokens)
         case "joiner":
             return "".join(token.removesuffix("@@") for token in tokens)
     return "".join(tokens)
-
-
-def record_of_tokens(
-    tokens: Sequence[str],
-    target_tokens: Sequence[str] | None,
-    weights: Mapping[str, Any],
-    *,
-    subwords: Scheme = "auto",
-    special: Collection[str] | None = None,
-    **settings: Any,
-) -> AttentionRecord:
-    """Build the record of a model whose tokens are parts of words.
-
-    Args:
-        tokens: Tokens of the source.
-        target_tokens: Tokens of the target; None if the record has no target.
-        weights: Weights by site, as in a record.
-        subwords: As for `join_subwords`.
-        special: As for `join_subwords`.
-        settings: Other fields of `AttentionRecord`.
-    """
-    tokens = checks.strings("tokens", tokens)
-    target_tokens = () if target_tokens is None else checks.strings("target_tokens", target_tokens)
-    source_words, source_word_of = join_subwords(tokens, scheme=subwords, special=special)
-    target_words, target_word_of = join_subwords(target_tokens, scheme=subwords, special=special)
-    return AttentionRecord(
-        source_tokens=tokens,
-        target_tokens=target_tokens,
-        source_words=tuple(source_words),
-        target_words=tuple(target_words),
-        source_word_of=tuple(source_word_of),
-        target_word_of=tuple(target_word_of),
-        weights=dict(weights),
-        **settings,
-    )

@@ -1,12 +1,14 @@
 """Compute weights over words from weights over tokens, for the views of a record."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.records.alignment import Link
+from regard.records.subwords import join_bytes, token_label
+from regard.rendering import Units
 
 
 def sides(site: str) -> tuple[str, str]:
@@ -65,6 +67,22 @@ class Axis:
     words: Sequence[str]
     word_of: Sequence[int]
     """Index of each token's word; −1 for special tokens."""
+    scheme: str = ""
+    """How the tokens spell the text; see `AttentionRecord.source_scheme`."""
+
+    def in_units(self, units: Units) -> "Axis":
+        """Return an axis whose words are the given units; tokens that are bytes of one character are joined."""
+        spells = self.scheme == "characters"
+        if units != "tokens" and (units == "words" or not spells):
+            return replace(self, scheme="") if spells else self
+        pieces, piece_of = join_bytes(self.tokens, [index >= 0 for index in self.word_of], self.scheme)
+        words = [token_label(self.scheme, piece) for piece in pieces]
+        letters = "".join(self.words)  # the words contain the original letters, also those that are unknown to the model
+        if spells and len(letters) == sum(word != " " for word in words):
+            remaining = iter(letters)
+            words = [word if word == " " else next(remaining) for word in words]
+        made = replace(self, words=tuple(words), word_of=tuple(piece_of), scheme=self.scheme if spells else "tokens")
+        return self if self.scheme == "tokens" or (made.words, made.word_of) == (self.words, self.word_of) else made
 
     def with_special(self) -> "Axis":
         """Return an axis on which each special token is a separate word, at its position."""

@@ -13,17 +13,18 @@ from regard.viz.numbers import fixed, percent
 Kind = Literal["label", "encoder", "decoder", "language", "cross"]
 
 _SHOWS: dict[Kind, str] = {
-    "label": "which words the model attended to when it chose the label",
-    "encoder": "which words the encoder attended to when it encoded that word",
-    "decoder": "which earlier output words the decoder attended to when it wrote that word",
-    "language": "which words up to that word the model attended to when it predicted the next one",
-    "cross": "which source words the decoder attended to when it wrote that output word",
+    "label": "which {column}s the model attended to when it chose the label",
+    "encoder": "which {column}s the encoder attended to when it encoded that {row}",
+    "decoder": "which earlier output {column}s the decoder attended to when it wrote that {row}",
+    "language": "which {column}s up to that {row} the model attended to when it predicted the next one",
+    "cross": "which source {column}s the decoder attended to when it wrote that output {row}",
 }
+"""What a picture shows; `row` and `column` stand for the units of its rows and columns, such as `word`."""
 _READ: dict[Kind, str] = {  # for records whose rows are the words that a decoder reads
-    "decoder": "which output words the decoder attended to when it read that word",
-    "cross": "which source words the decoder attended to when it read that output word",
+    "decoder": "which output {column}s the decoder attended to when it read that {row}",
+    "cross": "which source {column}s the decoder attended to when it read that output {row}",
 }
-_CAUSAL = "which words up to that word the model attended to when it read that word"
+_CAUSAL = "which {column}s up to that {row} the model attended to when it read that {row}"
 _MOST_NAMES = 4
 _LONGEST_NOTE = 800
 _TOLERANCE = 0.02
@@ -64,12 +65,14 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
     kind = kind_of(record, sites[0])
     what = _READ[kind] if record.target_is_read and kind in _READ else _SHOWS[kind]
     what = _CAUSAL if kind == "encoder" and _is_causal(record, sites) else what
+    row, column = map(record.unit, sides(sites[0]))
+    what = what.format(row=row, column=column)
     what = f"The colours show {what}" if kind == "label" else f"Each row shows {what}"
     family, _, part = sites[0].partition(".")
     if part == "rollout":
         what += ", followed through all layers (attention rollout)"
     elif family == "norm":
-        what += ", measured by the length of the vectors that each word contributes (norm-based attention)"
+        what += f", measured by the length of the vectors that each {column} contributes (norm-based attention)"
     if grid:
         return f"{what}, for each layer and head."
     heads = record.num_heads(sites[0])

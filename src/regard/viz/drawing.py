@@ -5,6 +5,7 @@ from typing import Any
 
 from regard.records import AttentionRecord
 from regard.records.views import sides
+from regard.rendering import Units
 from regard.viz import grid, heatmap, words
 from regard.viz.picture import Picture
 
@@ -18,6 +19,7 @@ def draw(
     title: str | None = None,
     special: bool = False,
     caption: bool = True,
+    units: Units = "auto",
 ) -> Picture:
     """Draw a record.
 
@@ -31,11 +33,13 @@ def draw(
         title: Text at the top; by default, none, or the label and its probability above coloured words.
         special: If True, special tokens such as [CLS] and the end of the sentence are drawn like words.
         caption: If False, the picture has no text below it.
+        units: Units of the picture; see `AttentionRecord.in_units`.
 
     Raises:
         RequestError: If there is no such site or head, or the file has another ending.
         DataError: If the file cannot be written.
     """
+    record = record.in_units(units)
     site = _only_family(record) if site is None and head is None else site
     asked: dict[str, Any] = {"title": title, "special": special, "caption": caption}
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):

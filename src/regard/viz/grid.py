@@ -129,14 +129,14 @@ def draw(
     return figure
 
 
-_WORDS = {"source": "source words", "target": "output words"}
+_NAMES = {"source": "source", "target": "output"}
 _Maps = Sequence[Sequence[tuple[str, WordView]]]
 
 
 def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], shape: tuple[int, int]) -> list[str]:
-    down, across = sides(sites[0])
+    down, across = (f"{_NAMES[side]} {record.unit(side)}s" for side in sides(sites[0]))
     rows, columns = views[0].rows, views[0].columns
-    axes = f"Down: {_WORDS[down]}. Across: {_WORDS[across]}{', from right to left' if runs_right_to_left(columns) else ''}."
+    axes = f"Down: {down}. Across: {across}{', from right to left' if runs_right_to_left(columns) else ''}."
     axes += f" A line after every {_GUIDE} words." if max(len(rows), len(columns)) > _GUIDE else ""
     named = _cells(len(rows), len(columns), shape)[0] > 0
     axes += "" if named else " Words are not written, because the picture would be too large; draw one head to see them."

@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
+from regard.records import AttentionRecord
+from regard.rendering import Units
 from regard.viz import colour
 from regard.viz.labels import label
 
@@ -26,6 +28,22 @@ class Options:
     """Whether special tokens are shown like words."""
     caption: bool = True
     """Whether to write a text that says what the weights show."""
+    units: Units = "auto"
+    """Units that are shown first; see `AttentionRecord.in_units`."""
+
+
+def unit_choices(record: AttentionRecord, first: Units) -> dict[str, AttentionRecord]:
+    """Return the record in the units between which a page can switch, by their names; equal records count once."""
+    spells = "characters" in (record.source_scheme, record.target_scheme)
+    found: dict[str, AttentionRecord] = {}
+    for units in (first, "auto", "words", "tokens"):
+        if (made := record.in_units(units)) not in found.values():
+            found[units if units != "auto" else "characters" if spells else "words"] = made
+    return found
+
+
+UNITS_SELECT = '<label>Units <select class="units"></select></label>'
+"""Switch between units; the page's script fills it."""
 
 
 def text(words: str, limit: int = 5000) -> str:

@@ -7,12 +7,13 @@ for (const article of document.querySelectorAll(".matrix")) {
   const lines = { row: article.querySelector(".rows .words"), column: article.querySelector(".columns .words") };
   const site = article.querySelector("select.site");
   const head = article.querySelector("select.head");
+  const units = article.querySelector("select.units");
   const told = article.querySelector(".told");
   const names = { source: "source", target: "output", read: "output" };
   let view = data.views[0];
   let places = {};
 
-  const words = (side) => data.words[side === "row" ? view.rows : view.columns];
+  const words = (side) => data.words[view.units][side === "row" ? view.rows : view.columns];
   const other = (side) => (side === "row" ? "column" : "row");
   const at = (row, column) => view.cells[row * words("column").length + column];
   const weight = (cell) => cell / 10 ** data.places;
@@ -162,8 +163,8 @@ for (const article of document.querySelectorAll(".matrix")) {
     probe.remove();
     for (const [each, button] of small) {
       const canvas = button.firstElementChild;
-      canvas.width = data.words[each.columns].length || 1;
-      canvas.height = data.words[each.rows].length || 1;
+      canvas.width = data.words[each.units][each.columns].length || 1;
+      canvas.height = data.words[each.units][each.rows].length || 1;
       const image = new ImageData(canvas.width, canvas.height);
       const place = (index) => {
         const column = index % canvas.width;
@@ -196,8 +197,13 @@ for (const article of document.querySelectorAll(".matrix")) {
   };
 
   const choose = () => {
-    view = data.views.find((x) => x.site === site.value && String(x.head) === head.value) ?? view;
-    for (const [each, button] of small) button.setAttribute("aria-pressed", each === view);
+    const found = data.views.filter((x) => x.site === site.value && String(x.head) === head.value);
+    view = found.find((x) => x.units === units.value) ?? data.views.find((x) => x.units === units.value);
+    [site.value, head.value] = [view.site, String(view.head)];
+    for (const [each, button] of small) {
+      button.setAttribute("aria-pressed", each === view);
+      button.hidden = each.units !== view.units;
+    }
     for (const side of ["row", "column"]) drawLine(side);
     drawTable();
     table.parentElement.hidden = article.querySelector(".legend").hidden = !view.cells.length;
@@ -206,7 +212,7 @@ for (const article of document.querySelectorAll(".matrix")) {
     if (told) told.textContent = view.told;
   };
   const chooseSite = (wanted) => {
-    const heads = data.views.filter((x) => x.site === site.value).map((x) => x.head);
+    const heads = data.views.filter((x) => x.site === site.value && x.units === data.views[0].units).map((x) => x.head);
     head.replaceChildren(...heads.map((x) => new Option(x === null ? "mean" : x, String(x))));
     head.parentElement.hidden = heads.length < 2;
     if (wanted) head.value = wanted;
@@ -216,9 +222,12 @@ for (const article of document.querySelectorAll(".matrix")) {
   site.append(...[...new Set(data.views.map((x) => x.site))].map((x) => new Option(x, x)));
   site.parentElement.hidden = site.options.length < 2;
   article.querySelector(".choice").hidden = data.views.length < 2;
+  units.append(...Object.keys(data.words).map((x) => new Option(x, x)));
+  units.parentElement.hidden = units.options.length < 2;
+  units.addEventListener("change", choose);
   site.addEventListener("change", () => chooseSite());
   head.addEventListener("change", choose);
-  if (data.views.length > 2) makeGallery();
+  if (data.views.filter((x) => x.units === view.units).length > 2) makeGallery();
   chooseSite();
   article.addEventListener("pointerover", show);
   article.addEventListener("focusin", show);

@@ -15,6 +15,7 @@ from importlib import resources
 
 from regard.errors import RequestError
 from regard.records import AttentionRecord
+from regard.rendering import Units
 from regard.viz import page_matrix, page_words
 from regard.viz.labels import label
 from regard.viz.markup import Options, facts, palette, text
@@ -27,13 +28,16 @@ _LONGEST_HEADING = 240
 """Maximum number of characters of a heading."""
 
 
-def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True) -> str:
+def render(
+    records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True, units: Units = "auto"
+) -> str:
     """Build an HTML page of records.
 
     Args:
         records: One record, or several for one page.
         special: If True, special tokens are shown like words.
         caption: If False, the page has no text about what the weights show.
+        units: Units that are shown first; see `AttentionRecord.in_units`. The page can switch to others.
 
     Returns:
         A complete HTML document. The same records give the same text.
@@ -41,7 +45,7 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
     Raises:
         RequestError: If there is no record.
     """
-    return build_document(records, Options(MAX_CELLS, special, caption))
+    return build_document(records, Options(MAX_CELLS, special, caption, units))
 
 
 def build_document(

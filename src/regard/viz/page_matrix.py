@@ -8,7 +8,7 @@ from regard.records import AttentionRecord
 from regard.records.views import WordView, sides
 from regard.viz import caption, colour, markup
 from regard.viz.labels import label, runs_right_to_left
-from regard.viz.markup import LEVELS, Options, legend, script_data, shade, text
+from regard.viz.markup import LEVELS, UNITS_SELECT, Options, legend, script_data, shade, text, unit_choices
 from regard.viz.numbers import decimals, fixed, greatest, tick, units
 
 _NAMES = {"source": "source", "target": "output", "read": "output"}
@@ -24,24 +24,29 @@ def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, wit
         options: Options of the page.
         with_note: Whether to write the record's note; False if it is written elsewhere.
     """
-    chosen, left_out = _choose(record, sites, options.budget)
-    views = [record.view(site, head, special=options.special) for site, head in chosen]
+    choices, shown, left_out, budget = unit_choices(record, options.units), [], "", options.budget
+    for kind, one in choices.items():
+        pairs, told, budget = _choose(one, sites, budget)
+        left_out = left_out or told
+        shown += [(kind, site, head) for site, head in pairs]
+    views = [choices[kind].view(site, head, special=options.special) for kind, site, head in shown]
     top = greatest(*(view.matrix for view in views))
     scale, places = colour.full_scale(*(view.matrix for view in views)), decimals(top)
     data: dict[str, Any] = {"words": {}, "rtl": [], "views": [], "scale": scale, "levels": LEVELS, "places": places}
-    for (site, head), view in zip(chosen, views, strict=True):
-        data["views"].append(_view(record, site, head, view, data, options))
-    data["rtl"] = [axis for axis, words in data["words"].items() if runs_right_to_left(words)]
+    for (kind, site, head), view in zip(shown, views, strict=True):
+        named = data["words"].setdefault(kind, {})
+        data["views"].append({"units": kind} | _view(choices[kind], site, head, view, named, places, options))
+    data["rtl"] = [axis for axis, words in data["words"][shown[0][0]].items() if runs_right_to_left(words)]
     first = data["views"][0]
     negative = any((view.matrix < 0).any() for view in views)
     written = [left_out] if left_out else []
     written += caption.note(record) if with_note else []
     return (
         '<div class="choice" hidden><label>Site <select class="site"></select></label> '
-        '<label>Head <select class="head"></select></label></div>\n'
+        f'<label>Head <select class="head"></select></label> {UNITS_SELECT}</div>\n'
         '<details hidden><summary>All sites and heads</summary><div class="gallery"></div></details>\n'
-        f"{_sentences(first, data['words'])}"
-        f'<p class="nothing"{" hidden" if first["cells"] else ""}>{caption.empty(record, chosen[0][0])}</p>\n'
+        f"{_sentences(first, data['words'][first['units']])}"
+        f'<p class="nothing"{" hidden" if first["cells"] else ""}>{caption.empty(record, sites[0])}</p>\n'
         '<p class="readout" role="status"></p>\n'
         f"{_table(first, data)}{legend(tick(scale), negative)}"
         f"{markup.caption([first['told']], written) if options.caption else ''}"
@@ -49,8 +54,8 @@ def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, wit
     )
 
 
-def _choose(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], str]:
-    """Return the pairs (site, head) whose matrices fit into the budget of cells, and a sentence about the other matrices.
+def _choose(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], str, int]:
+    """Return the pairs (site, head) whose matrices fit into the budget of cells, a sentence about the others, and what is left.
 
     The head is None for the mean over heads. The mean of the first site is always included.
     """
@@ -73,22 +78,28 @@ def _choose(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple
             left_out += 1
     matrices = counted(left_out, "further matrix", "further matrices")
     told = f"To keep the page small, it leaves out {matrices} (heads or sites)." if left_out else ""
-    return sorted(views, key=lambda view: (sites.index(view[0]), -1 if view[1] is None else view[1])), told
+    return sorted(views, key=lambda view: (sites.index(view[0]), -1 if view[1] is None else view[1])), told, budget
 
 
 def _view(
-    record: AttentionRecord, site: str, head: int | None, view: WordView, data: dict[str, Any], options: Options
+    record: AttentionRecord,
+    site: str,
+    head: int | None,
+    view: WordView,
+    named: dict[str, list[str]],
+    places: int,
+    options: Options,
 ) -> dict[str, Any]:
-    """Return the data of a view for the script, and add the view's words to `data`."""
+    """Return the data of a view for the script, and add the view's words to `named`."""
     rows, columns = sides(site)
     if options.special and rows == columns == "target" and not record.target_is_read:
         columns = "read"
     for axis, words in ((rows, view.rows), (columns, view.columns)):
-        data["words"].setdefault(axis, [label(word, 200) for word in words])
+        named.setdefault(axis, [label(word, 200) for word in words])
     told = (
         " ".join([caption.shows(record, [site], head), *caption.hides([view])]) if options.caption and view.matrix.size else ""
     )
-    cells = units(view.matrix, data["places"])
+    cells = units(view.matrix, places)
     return {"site": label(site, 80), "head": head, "rows": rows, "columns": columns, "told": told, "cells": cells}
 
 
@@ -104,7 +115,7 @@ def _sentences(view: dict[str, Any], words: dict[str, list[str]]) -> str:
 
 
 def _table(view: dict[str, Any], data: dict[str, Any]) -> str:
-    rows, columns = data["words"][view["rows"]], data["words"][view["columns"]]
+    rows, columns = (data["words"][view["units"]][view[axis]] for axis in ("rows", "columns"))
     unit = 10.0 ** -data["places"]
 
     def head(word: str, scope: str) -> str:

@@ -3,10 +3,11 @@ for (const article of document.querySelectorAll(".classified")) {
   const script = article.querySelector(":scope > script");
   if (!script) continue;
   const data = JSON.parse(script.textContent);
-  const words = [...article.querySelectorAll(".text > .word")];
+  let words = [...article.querySelectorAll(".text > .word")];
   const readout = article.querySelector(".readout");
   const site = article.querySelector("select.site");
   const head = article.querySelector("select.head");
+  const units = article.querySelector("select.units");
   let view = data.views[0];
   let stop = words[0];
 
@@ -21,7 +22,7 @@ for (const article of document.querySelectorAll(".classified")) {
     article.querySelector(".text > .here")?.classList.remove("here");
     words[index].classList.add("here");
     const rank = 1 + view.cells.filter((cell) => Math.abs(cell) > Math.abs(view.cells[index])).length;
-    readout.textContent = `${data.words[index]} ${value(view.cells[index])} · place ${rank} of ${words.length} by weight`;
+    readout.textContent = `${words[index].textContent} ${value(view.cells[index])} · place ${rank} of ${words.length} by weight`;
   };
 
   // The Tab key stops once in the text; arrow keys move inside.
@@ -37,8 +38,17 @@ for (const article of document.querySelectorAll(".classified")) {
     stop.focus();
   };
 
+  let drawn = view.units;
+  const drawWords = () => {
+    drawn = view.units;
+    words = data.words[drawn].map((name) => Object.assign(document.createElement("span"), { textContent: name }));
+    article.querySelector(".text").replaceChildren(...words.flatMap((word) => [word, " "]));
+    stop = words[0];
+    stop?.setAttribute("tabindex", "0");
+  };
   const choose = () => {
-    view = data.views.find((x) => x.site === site.value && String(x.head) === head.value) ?? view;
+    view = data.views.find((x) => x.site === site.value && String(x.head) === head.value && x.units === units.value) ?? view;
+    if (view.units !== drawn) drawWords();
     words.forEach((word, index) => {
       word.className = `word ${shade(view.cells[index])}`;
       word.title = value(view.cells[index]);
@@ -51,7 +61,7 @@ for (const article of document.querySelectorAll(".classified")) {
     readout.textContent = words.length ? "Hover or focus a word." : "";
   };
   const chooseSite = () => {
-    const heads = data.views.filter((x) => x.site === site.value).map((x) => x.head);
+    const heads = data.views.filter((x) => x.site === site.value && x.units === drawn).map((x) => x.head);
     head.replaceChildren(...heads.map((x) => new Option(x === null ? "mean" : x, String(x))));
     head.parentElement.hidden = heads.length < 2;
     choose();
@@ -60,6 +70,9 @@ for (const article of document.querySelectorAll(".classified")) {
   site.append(...[...new Set(data.views.map((x) => x.site))].map((x) => new Option(x, x)));
   site.parentElement.hidden = site.options.length < 2;
   article.querySelector(".choice").hidden = data.views.length < 2;
+  units.append(...Object.keys(data.words).map((x) => new Option(x, x)));
+  units.parentElement.hidden = units.options.length < 2;
+  units.addEventListener("change", choose);
   site.addEventListener("change", chooseSite);
   head.addEventListener("change", choose);
   chooseSite();

@@ -9,7 +9,7 @@ from regard.records import AttentionRecord
 from regard.records.views import sides
 from regard.viz import caption, markup, page_matrix
 from regard.viz.labels import label
-from regard.viz.markup import LEVELS, Options, facts, legend, script_data, shade, text
+from regard.viz.markup import LEVELS, UNITS_SELECT, Options, facts, legend, script_data, shade, text, unit_choices
 from regard.viz.numbers import amount, decimals, fixed, greatest, probability, units
 from regard.viz.summary import further_labels, headline
 
@@ -42,14 +42,17 @@ def body(record: AttentionRecord, sites: Sequence[str], options: Options) -> str
 
 
 def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> str:
-    names = [label(word, 200) for word in record.view(sites[0], special=options.special).columns]
-    views = [_view(record, site, head, options) for site in sites for head in (None, *range(record.num_heads(site) or 0))]
+    names, views = {}, []
+    for kind, one in unit_choices(record, options.units).items():
+        names[kind] = [label(word, 200) for word in one.view(sites[0], special=options.special).columns]
+        each = [(site, head) for site in sites for head in (None, *range(one.num_heads(site) or 0))]
+        views += [{"units": kind} | _view(one, site, head, options) for site, head in each]
     first = views[0]
-    spans = " ".join(_span(first, name, cell) for name, cell in zip(names, first["cells"], strict=True))
+    spans = " ".join(_span(first, name, cell) for name, cell in zip(names[first["units"]], first["cells"], strict=True))
     negative = any(cell < 0 for view in views for cell in view["cells"])
     return (
         '<div class="choice" hidden><label>Site <select class="site"></select></label> '
-        '<label>Head <select class="head"></select></label></div>\n'
+        f'<label>Head <select class="head"></select></label> {UNITS_SELECT}</div>\n'
         f'<p class="text" dir="auto">{spans or "The text has no words."}</p>\n<p class="readout" role="status"></p>\n'
         f"{legend(first['top'], negative)}{script_data({'words': names, 'views': views, 'levels': LEVELS})}"
     )

@@ -20,6 +20,7 @@ from regard.viz.numbers import units
 from regard.viz.shades import can_encode, colourless, paint
 
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
+_NAMES = {"source": "source", "target": "output"}
 _SHADES = " ░▒▓█"
 _FEWEST_HUNDREDTHS = 0.1
 """If the full scale (the weight with the darkest colour) is below this or above 1, numbers are hundredths of it, not of 1."""
@@ -56,14 +57,14 @@ def render(
         terminal_words.render(record, console, view, prints)
         return
     if view.matrix.size:
-        _print_matrix(view, site, console)
+        _print_matrix(view, [f"{_NAMES[side]} {record.unit(side)}s" for side in sides(site)], console)
     else:
         console.print(Text(captions.empty(record, site)))
     for sentence in prints:
         console.print(Text(sentence, style="dim"))
 
 
-def _print_matrix(view: WordView, site: str, console: Console) -> None:
+def _print_matrix(view: WordView, names: Sequence[str], console: Console) -> None:
     """Print words and weights in hundredths, in blocks of columns that fit the console, and a line that explains the digits."""
     matrix = view.matrix
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
@@ -86,8 +87,8 @@ def _print_matrix(view: WordView, site: str, console: Console) -> None:
             _print(console, line)
         _print(console, Text(""))
     digits = "hundredths" if unit == 1 else f"hundredths of {unit:g}"
-    down, across = ({"source": "source", "target": "output"}[side] for side in sides(site))
-    console.print(Text(f"Weights in {digits}: {across} words across, {down} words down.", style="dim"))
+    down, across = names
+    console.print(Text(f"Weights in {digits}: {across} across, {down} down.", style="dim"))
 
 
 def _print(console: Console, text: Text) -> None:

@@ -81,6 +81,7 @@ class Origin:
             target_words=(found.label,),
             source_word_of=tuple(word_of),
             target_word_of=(0,),
+            source_scheme=self.tokenizer.record_scheme,
             weights=dict(self.attention),
             source_text=found.text,
             target_text=found.label,

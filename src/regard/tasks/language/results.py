@@ -96,6 +96,7 @@ class Origin:
             target_tokens=tuple(read.tokens),
             target_words=tuple(words),
             target_word_of=tuple(word_of),
+            target_scheme=self.tokenizer.record_scheme,
             weights=dict(self.attention),
             source_text=before,
             target_text=text,

@@ -110,6 +110,8 @@ class Origin:
             target_words=tuple(target_words),
             source_word_of=tuple(source_word_of),
             target_word_of=tuple(target_word_of),
+            source_scheme=self.tokenizers[0].record_scheme,
+            target_scheme=self.tokenizers[1].record_scheme,
             weights=self.hypothesis.attention,
             source_text=translation.source,
             target_text=translation.text,

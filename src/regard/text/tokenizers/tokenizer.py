@@ -7,6 +7,7 @@ chunk are computed once and then looked up.
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from jaxtyping import Int32, Int64
 
 from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
+from regard.scripts import ends_word, is_spaceless
 from regard.text.files.strings import to_form
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN, WHITE_SPACE, restore_space, show_space
 from regard.text.tokenizers.file import TokenizerFile, read_tokenizer, write_tokenizer
@@ -85,6 +87,11 @@ class Tokenizer:
     def kind(self) -> str:
         return self.scheme.kind
 
+    @property
+    def record_scheme(self) -> str:
+        """The `source_scheme` or `target_scheme` of attention records."""
+        return "characters" if self.kind == "characters" else ""
+
     def __repr__(self) -> str:
         return f"Tokenizer(kind={self.kind!r}, size={self.size}, lowercase={self.lowercase})"
 
@@ -98,7 +105,8 @@ class Tokenizer:
                 ids += word_ids
                 word_of += [len(words)] * len(word_ids)
                 words.append(word)
-        return Encoding(ids, [self.symbols.tokens[number] for number in ids], words, word_of)
+        tokens = [self.symbols.tokens[number] for number in ids]
+        return Encoding(ids, tokens, *self._part(words, word_of, tokens))
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " offsets"]]:
         """Convert many texts to ids, fast. The ids equal those of `encode`, without special symbols.
@@ -231,7 +239,7 @@ class Tokenizer:
                 number += 1
             if not pieces:
                 owner_at.append(number)
-        return self._assemble(tokens, spelled, owner_at[1:], number)
+        return self._part(*self._assemble(tokens, spelled, owner_at[1:], number), tokens)
 
     def _assemble(self, tokens: list[str], spelled: list[str], owner_at: list[int], total: int) -> tuple[list[str], list[int]]:
         words, word_of, at = [""] * total, [], 0
@@ -243,6 +251,25 @@ class Tokenizer:
                 words[word_of[-1]] += (token if token == UNKNOWN_TOKEN else text).strip(" ")
             at += len(text)
         return words, word_of
+
+    def _part(self, words: list[str], word_of: list[int], tokens: list[str]) -> tuple[list[str], list[int]]:
+        """Split words of scripts without spaces, such as Chinese or Thai, where tokens begin."""
+        if not self.scheme.space or not any(map(is_spaceless, words)):
+            return words, word_of
+        parts: list[str] = []
+        part_of: list[int] = []
+        for number, word in enumerate(words):
+            text, start, at = word.lower() if self.lowercase else word, 0, 0
+            for token in tokens[len(part_of) : bisect_right(word_of, number)]:
+                found = text.find(spelled := token.replace(self.scheme.space, ""), at)  # −1 for a character that is unknown
+                begin = max(found, at)
+                if ends_word(word[start:begin], word[begin:]):
+                    parts.append(word[start:begin])
+                    start = begin
+                part_of.append(len(parts))
+                at = begin + (len(spelled) if found >= 0 else 1)
+            parts.append(word[start:])
+        return parts, part_of
 
 
 class _ChunkCache(dict[str, list[int]]):

@@ -10,6 +10,7 @@ const place = (value) => (value === null ? "" : String(value));
 export function writeAddress(app) {
   const fields = new URLSearchParams({ t: app.text });
   if (app.searches) fields.set("b", app.beamSize);
+  if (app.units !== "auto") fields.set("u", app.units);
   if (app.dropped.size) fields.set("d", [...app.dropped].join(","));
   app.views.forEach((view, number) => {
     if (view.prefix?.length) fields.set(`p${number}`, view.prefix.join(","));
@@ -52,6 +53,7 @@ export function readAddress(fragment, models) {
   const beam = Number(fields.get("b"));
   return {
     text: text.slice(0, LONGEST_ADDRESS_TEXT), dropped: new Set(numbers(fields.get("d"))), views,
+    units: ["words", "tokens"].includes(fields.get("u")) ? fields.get("u") : "auto",
     beamSize: Number.isInteger(beam) && beam >= 1 && beam <= 20 ? beam : null,
   };
 }

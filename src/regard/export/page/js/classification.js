@@ -32,9 +32,9 @@ export class ClassificationView {
   }
 
   async run(isStale) {
-    const plain = await this.model.run({ text: this.app.text }, isStale);
+    const plain = await this.model.run({ text: this.app.text, units: this.app.units }, isStale);
     if (!plain) return;
-    const found = this.isTouched ? await this.model.run({ text: this.app.text, dropped: this.app.dropped }, isStale) : plain;
+    const found = this.isTouched ? await this.model.run({ text: this.app.text, dropped: this.app.dropped, units: this.app.units }, isStale) : plain;
     if (!found) return;
     [this.untouched, this.result] = [plain, found];
     this.draw();

@@ -23,6 +23,7 @@ class App {
     this.text = data.examples[0] ?? "";
     this.dropped = new Set();
     this.beamSize = data.models[0].decoding?.beam_size ?? 1;
+    this.units = "auto";
     this.kind = KINDS[data.models[0].task];
     document.body.dataset.task = data.models[0].task; // the style hides help for other tasks
     this.searches = Boolean(data.models[0].decoding);
@@ -48,7 +49,8 @@ class App {
   #readAddress() {
     const said = readAddress(location.hash, data.models);
     if (!said) return null;
-    Object.assign(this, { text: said.text, dropped: said.dropped, beamSize: said.beamSize ?? this.beamSize });
+    Object.assign(this, { text: said.text, dropped: said.dropped, beamSize: said.beamSize ?? this.beamSize, units: said.units });
+    byId("units").querySelector("select").value = said.units;
     byId("text").value = said.text;
     byId("search").querySelector("select").value = this.beamSize;
     this.views.forEach((view, number) => {
@@ -76,6 +78,17 @@ class App {
       this.beamSize = Number(event.target.value);
       this.changed();
     });
+    const spells = data.models.some((one) => [one.source, one.target].some((side) => side?.kind === "characters"));
+    const units = byId("units").querySelector("select");
+    units.replaceChildren(...[["auto", spells ? "characters" : "words"], ...(spells ? [["words", "words"]] : []), ["tokens", "tokens"]]
+      .map(([value, name]) => h("option", { value }, name)));
+    units.addEventListener("change", () => this.setUnits(units.value));
+  }
+
+  /** Show characters, words or tokens. What was left out, chosen or selected belongs to the former units and is forgotten. */
+  setUnits(units) {
+    this.units = units;
+    return this.setText(this.text);
   }
 
   setText(text) {

@@ -11,13 +11,14 @@ export class PageError extends Error {}
 const MOST_NEW_TOKENS = 24; // maximum number that a language model adds to a text
 
 /** Encode a text without the words that are left out. */
-function readSource(tokenizer, text, dropped, longest, endSymbol) {
-  const { ids, words, wordOf } = tokenizer.encode(text);
+function readSource(tokenizer, text, dropped, longest, endSymbol, units) {
+  const encoded = tokenizer.encode(text), { ids } = encoded;
+  const { words, wordOf, scheme } = tokenizer.inUnits(encoded, ids, units);
   const kept = ids.map((_, place) => place).filter((place) => !dropped.has(wordOf[place]));
   const tokens = kept.map((place) => ids[place]), owners = kept.map((place) => wordOf[place]);
   const unknown = words.map((_, word) => ids.some((id, place) => id === UNKNOWN && wordOf[place] === word));
   return {
-    text, words, unknown, dropped: words.map((_, word) => dropped.has(word)), numTokens: tokens.length,
+    text, words, scheme, unknown, dropped: words.map((_, word) => dropped.has(word)), numTokens: tokens.length,
     tokens: endSymbol ? [...tokens, END] : tokens,
     wordOf: endSymbol ? [...owners, -1] : owners,
     tooLong: tokens.length > longest,
@@ -66,8 +67,8 @@ export class TranslatorModel {
    * asked: text, dropped (Set of source words), beamSize, prefix (ids), edits (Map of step → {weights, layer, head}).
    * Returns null if the result is no longer needed.
    */
-  async run({ text, dropped = new Set(), beamSize, numBest = beamSize, prefix = [], edits = new Map() }, isStale = () => false) {
-    const source = readSource(this.source, text, dropped, this.settings.max_tokens, true);
+  async run({ text, dropped = new Set(), beamSize, numBest = beamSize, prefix = [], edits = new Map(), units = "auto" }, isStale = () => false) {
+    const source = readSource(this.source, text, dropped, this.settings.max_tokens, true, units);
     if (source.tooLong) throw tooLong(source, this.settings.max_tokens);
     if (!source.numTokens) return { source, empty: true };
     const { state, within } = await this.engine.encode(source.tokens);
@@ -78,7 +79,7 @@ export class TranslatorModel {
     };
     const found = await this.search(state, settings, { prefix, overrides, isStale });
     if (!found) return null;
-    const hypotheses = found.hypotheses.map((one) => this.#describe(one, source));
+    const hypotheses = found.hypotheses.map((one) => this.#describe(one, source, units));
     return { source, within, best: hypotheses[0], hypotheses, steps: found.steps, numGiven: 0 };
   }
 
@@ -97,11 +98,12 @@ export class TranslatorModel {
     return `probability ${shown} · log probability ${decimal(logProbability, 2)}`;
   }
 
-  #describe(hypothesis, source) {
+  #describe(hypothesis, source, units) {
     const replaced = this.settings.decoding.replace_unknown ? this.#replacements(hypothesis, source) : new Map();
-    const { words, wordOf } = this.target.describe(hypothesis.path.map((step) => step.token));
+    const ids = hypothesis.path.map((step) => step.token);
+    const { words, wordOf, scheme } = this.target.inUnits(this.target.describe(ids), ids, units);
     for (const [place, word] of replaced) words[wordOf[place]] = word;
-    return { ...hypothesis, text: this.target.decode(hypothesis.tokens, replaced), words, wordOf };
+    return { ...hypothesis, text: this.target.decode(hypothesis.tokens, replaced), words, wordOf, scheme };
   }
 
   /** For each unknown symbol, the source word most attended to when it was predicted. */
@@ -139,8 +141,8 @@ export class LanguageModel extends TranslatorModel {
   };
 
   /** Continue a text; see `TranslatorModel.run`. `prefix` replaces the text's own tokens. */
-  async run({ text, beamSize, numBest = beamSize, prefix = [], edits = new Map() }, isStale = () => false) {
-    const prompt = readSource(this.target, text, new Set(), this.settings.max_tokens, false);
+  async run({ text, beamSize, numBest = beamSize, prefix = [], edits = new Map(), units = "auto" }, isStale = () => false) {
+    const prompt = readSource(this.target, text, new Set(), this.settings.max_tokens, false, units);
     if (prompt.tooLong) throw tooLong(prompt, this.settings.max_tokens);
     const given = prefix.length ? prefix : prompt.tokens, { decoding } = this.settings;
     const limit = given.length + Math.min(decoding.max_length || MOST_NEW_TOKENS, MOST_NEW_TOKENS);
@@ -151,19 +153,19 @@ export class LanguageModel extends TranslatorModel {
     const known = this.target.decode(prompt.tokens);
     const hypotheses = found.hypotheses.map((one) => {
       const whole = this.target.decode(one.tokens);
-      const described = this.target.describe(one.path.map((step) => step.token));
+      const ids = one.path.map((step) => step.token), described = this.target.inUnits(this.target.describe(ids), ids, units);
       // Show the prompt as it was typed, because the model may not know all its words, or may read it in lower case.
       return { ...one, ...described, text: whole.startsWith(known) ? text.trimEnd() + whole.slice(known.length) : whole };
     });
-    return { source: this.#read(hypotheses[0], text), within: null, best: hypotheses[0], hypotheses, steps: found.steps, numGiven: given.length };
+    return { source: this.#read(hypotheses[0], text, units), within: null, best: hypotheses[0], hypotheses, steps: found.steps, numGiven: given.length };
   }
 
   /** Return the tokens that the steps of an output have read: the start symbol, and all tokens but the last. */
-  #read({ path }, text) {
+  #read({ path }, text, units) {
     const fed = path.slice(0, -1).map((step) => step.token), tokens = [START, ...fed];
-    const { words: read, wordOf } = this.target.describe(fed), owners = [-1, ...wordOf];
+    const { words: read, wordOf, scheme } = this.target.inUnits(this.target.describe(fed), fed, units), owners = [-1, ...wordOf];
     const unknown = read.map((_, word) => tokens.some((id, place) => id === UNKNOWN && owners[place] === word));
-    return { text, words: read, wordOf: owners, tokens, unknown, dropped: read.map(() => false) };
+    return { text, words: read, scheme, wordOf: owners, tokens, unknown, dropped: read.map(() => false) };
   }
 
   score({ logProbability, path }) {
@@ -180,8 +182,8 @@ export class ClassifierModel {
     return model;
   }
 
-  async run({ text, dropped = new Set() }, isStale = () => false) {
-    const source = readSource(this.source, text, dropped, Infinity, false);
+  async run({ text, dropped = new Set(), units = "auto" }, isStale = () => false) {
+    const source = readSource(this.source, text, dropped, Infinity, false, units);
     const longest = this.settings.max_tokens;
     const cut = source.tokens.length > longest ? longest : null;
     if (cut) Object.assign(source, { tokens: source.tokens.slice(0, cut), wordOf: source.wordOf.slice(0, cut) });

@@ -96,11 +96,15 @@ function stepsByHead(path, family, key, width) {
   return found;
 }
 
+/** The version of a record's format, and the units that its words are; see `AttentionRecord.source_scheme`. */
+const unitsOf = (version, source, target = "") =>
+  (source || target ? { format_version: 4, source_scheme: source, target_scheme: target } : { format_version: version });
+
 /** The record of a language model's text. */
 export function recordOfText(view) {
   const { source, best } = view.result, { path } = best;
   return {
-    format_version: 3, target_is_read: true, source_tokens: [], source_words: [], source_word_of: [],
+    ...unitsOf(3, "", source.scheme), target_is_read: true, source_tokens: [], source_words: [], source_word_of: [],
     target_tokens: source.tokens.map((id) => view.model.target.tokens[id]), target_words: source.words, target_word_of: source.wordOf,
     source_text: source.text, target_text: best.text, score: null, log_probability: Math.min(best.logProbability, 0), reference: null,
     note: view.model.settings.note, weights: stepsByHead(path, "decoder", "heads", path.length),
@@ -116,7 +120,7 @@ export function recordOf(view) {
   }
   if (within) Object.assign(weights, layersOf(within, "encoder"));
   return {
-    format_version: 1,
+    ...unitsOf(1, source.scheme, best.scheme),
     source_tokens: source.tokens.map((id) => model.source.tokens[id]),
     target_tokens: path.map((step) => model.target.tokens[step.token]),
     source_words: source.words, target_words: best.words, source_word_of: source.wordOf, target_word_of: best.wordOf,
@@ -136,7 +140,7 @@ export function recordOfLabels(view) {
     weights[site] = heads.length === 1 ? heads[0] : heads;
   }
   return {
-    format_version: 2, source_tokens: tokens, target_tokens: [label], source_words: source.words, target_words: [label],
+    ...unitsOf(2, source.scheme), source_tokens: tokens, target_tokens: [label], source_words: source.words, target_words: [label],
     source_word_of: source.tokens.length ? source.wordOf : [-1], target_word_of: [0], source_text: source.text, target_text: label,
     score: null, log_probability: null, reference: null, note: model.settings.faithfulness || model.settings.note,
     probabilities: Object.fromEntries(order.map((place) => [model.settings.labels[place], probabilities[place]])), weights,

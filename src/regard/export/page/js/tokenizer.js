@@ -41,6 +41,18 @@ const SUBWORD_UNIT = new RegExp(
   `${SPACE_MARK}?[\\p{L}\\p{M}\\p{Cf}]+|${SPACE_MARK}?\\p{N}+` +
     `|${SPACE_MARK}?([^\\s\\p{L}\\p{M}\\p{N}\\p{Cf}${SPACE_MARK}])\\1*`, "gu");
 
+const SPACELESS = new RegExp(
+  `[${CJK}々〇〆\\u3001-\\u3003\\u30fb\\u30fc\\p{Script=Bopomofo}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}` +
+  "\\p{Script=Tibetan}\\p{Script=Yi}\\p{Script=Tai_Le}\\p{Script=Tai_Tham}\\p{Script=Tai_Viet}\\p{Script=New_Tai_Lue}" +
+  "\\p{Script=Javanese}\\p{Script=Balinese}]", "u");
+const JOINING = "\u200d\u17d2\u1039\u1a60\u1b44\ua9c0"; // signs that join two consonants
+
+/** Whether two neighbouring tokens are parts of different words, because the script there has no spaces. */
+function endsWord(before, after) {
+  if (!before || !after || JOINING.includes(before.at(-1)) || /^[\p{M}\p{Cf}]/u.test(after)) return false;
+  return SPACELESS.test([...before].slice(-3).join("") + String.fromCodePoint(after.codePointAt(0)));
+}
+
 /** Cut a text at the matches of a pattern; what lies between two matches is a part too. */
 function isolate(pattern, text) {
   const parts = [];
@@ -125,7 +137,18 @@ export class Tokenizer {
         }
       }
     }
-    return { ids, words, wordOf };
+    return { ids, ...this.#part(words, wordOf, ids.map((id) => this.tokens[id])) };
+  }
+
+  /** Turn the words of `encode` or `describe` into the given units, and add the scheme of regard's AttentionRecord. */
+  inUnits({ words, wordOf, ...rest }, ids, units) {
+    const spells = this.kind === "characters";
+    if (units !== "tokens" && !(units === "auto" && spells)) return { ...rest, words, wordOf, scheme: "" };
+    const own = ids.map((_, place) => place).filter((place) => wordOf[place] >= 0);
+    const tokens = own.map((place) => this.tokens[ids[place]]), letters = [...words.join("")];
+    const original = spells && letters.length === tokens.filter((token) => token !== " ").length;
+    const named = tokens.map((token) => (original && token !== " " ? letters.shift() : token === " " ? "␣" : token));
+    return { ...rest, words: named, wordOf: wordOf.map((word, place) => (word < 0 ? word : own.indexOf(place))), scheme: spells ? "characters" : "tokens" };
   }
 
   /** Turn ids into a text that reads like a sentence; `replace` maps positions to words that replace symbols. */
@@ -230,6 +253,28 @@ export class Tokenizer {
       if (number) words[own] += (token === UNKNOWN_TOKEN ? token : text.join("")).replace(/^ +| +$/g, "");
       return own;
     });
-    return { words, owners };
+    const parted = this.#part(words, owners, tokens);
+    return { words: parted.words, owners: parted.wordOf };
+  }
+
+  /** Split words of scripts without spaces, such as Chinese or Thai, where tokens begin. */
+  #part(words, wordOf, tokens) {
+    if (!this.scheme.space || !words.some((word) => SPACELESS.test(word))) return { words, wordOf };
+    const parts = [], partOf = [];
+    words.forEach((word, number) => {
+      const text = this.lowercase ? word.toLowerCase() : word;
+      let start = 0, at = 0;
+      for (; wordOf[partOf.length] === number; partOf.push(parts.length)) {
+        const spelled = tokens[partOf.length].replaceAll(this.scheme.space, ""), found = text.indexOf(spelled, at);
+        const begin = Math.max(found, at);
+        if (endsWord(word.slice(start, begin), word.slice(begin))) {
+          parts.push(word.slice(start, begin));
+          start = begin;
+        }
+        at = begin + (found >= 0 ? spelled.length : String.fromCodePoint(text.codePointAt(at) ?? 0).length);
+      }
+      parts.push(word.slice(start));
+    });
+    return { words: parts, wordOf: partOf };
   }
 }

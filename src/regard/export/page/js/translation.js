@@ -106,10 +106,10 @@ export class TranslationView {
 
   /** Translate again; stale results are dropped. */
   async run(isStale) {
-    const asked = { text: this.app.text, dropped: this.app.dropped, beamSize: this.app.beamSize };
+    const asked = { text: this.app.text, dropped: this.app.dropped, beamSize: this.app.beamSize, units: this.app.units };
     try {
       if (this.isTouched || !this.untouched || this.untouchedKey !== this.#key0()) {
-        const plain = await this.model.run({ text: asked.text, beamSize: asked.beamSize }, isStale);
+        const plain = await this.model.run({ text: asked.text, beamSize: asked.beamSize, units: asked.units }, isStale);
         if (!plain) return;
         [this.untouched, this.untouchedKey] = [plain, this.#key0()];
       }
@@ -126,7 +126,7 @@ export class TranslationView {
   }
 
   #key0() {
-    return `${this.app.beamSize} ${this.app.text}`;
+    return `${this.app.units} ${this.app.beamSize} ${this.app.text}`;
   }
 
   /** Whether the user has changed weights, chosen words, or left words out. */
