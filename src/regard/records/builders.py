@@ -185,6 +185,8 @@ def record_of_tokens(
         special: As for `join_subwords`.
         settings: Other fields of `AttentionRecord`.
     """
+    if subwords == "none":
+        subwords, units = "auto", "tokens"  # with readable labels, also if letters stand for bytes
     sides = {"source": checks.strings("tokens", tokens)}
     sides["target"] = () if target_tokens is None else checks.strings("target_tokens", target_tokens)
     for side, own in sides.items():
