@@ -30,6 +30,28 @@ def test_letters_that_stand_for_bytes_are_read():
     assert join_subwords(["Ġsch", "Ã¶n", "Ġ."]) == (["schön", "."], [0, 0, 1])
 
 
+@pytest.mark.parametrize(
+    ("tokens", "words", "word_of"),
+    [
+        (["▁今天", "天气", "很", "好", "。"], ["今天", "天气", "很", "好", "。"], [0, 1, 2, 3, 4]),
+        (["▁", "今天", "▁AI", "技术"], ["今天", "AI", "技术"], [0, 0, 1, 2]),
+        (["▁I", "▁", "<0xE4>", "<0xBB>", "<0x8A>", "天", "s"], ["I", "今", "天", "s"], [0, 1, 1, 1, 1, 2, 3]),
+        (["[CLS]", "今", "##天", "play", "##ing"], ["今", "天", "playing"], [-1, 0, 1, 2, 2]),
+        (["ä»Ĭå¤©", "æ°", "Ķ", "å¾Ī"], ["今天", "气", "很"], [0, 1, 1, 2]),  # no token begins with a space
+        (["Ġun", "believ", "able", "æ°", "Ķ"], ["unbelievable", "气"], [0, 0, 0, 1, 1]),
+        (["▁สวั", "สดี", "ค", "รั", "บ"], ["สวั", "สดี", "ค", "รั", "บ"], [0, 1, 2, 3, 4]),
+        (["▁ก", "ิน", "▁ខ", "្ម", "ែរ"], ["กิน", "ខ្មែរ"], [0, 0, 1, 1, 1]),  # marks stay with their letters
+        (["▁ខ្", "មែ", "▁မြ", "န်", "မာ", "▁ラ", "ー"], ["ខ្មែ", "မြ", "န်", "မာ", "ラ", "ー"], [0, 0, 1, 2, 3, 4, 5]),
+        (["▁한국", "어", "▁नम", "स्ते"], ["한국어", "नमस्ते"], [0, 0, 1, 1]),  # scripts with spaces
+        (["天@@", "气", "un@@", "do"], ["天", "气", "undo"], [0, 1, 2, 2]),
+        (["天", "气</w>", "un", "do</w>"], ["天", "气", "undo"], [0, 1, 2, 2]),
+        (["schön", "café", "naïve"], ["schön", "café", "naïve"], [0, 1, 2]),
+    ],
+)
+def test_words_end_with_tokens_where_the_script_has_no_spaces(tokens, words, word_of):
+    assert join_subwords(tokens) == (words, word_of)
+
+
 def test_a_scheme_may_be_named_and_special_tokens_too():
     assert join_subwords(["a", "b"], scheme="sentencepiece") == (["ab"], [0, 0])
     assert join_subwords(["##a", "de_DE", "[CLS]"], scheme="none", special=["de_DE"]) == (["##a", "[CLS]"], [0, -1, 1])
