@@ -138,3 +138,27 @@ def test_refusals():
         regard.from_huggingface(bert, tokenizer, TEXT, generation={})
     with pytest.raises(RequestError, match="the text has no tokens, expected at least one"):
         regard.from_huggingface(bert, wrap("bytes"), "")
+
+
+def test_chinese_is_parted_at_tokens_and_units_are_chosen():
+    transformers = pytest.importorskip("transformers")
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer, library.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=270, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False)
+    library.train_from_iterator(["今天今天", " good day"] * 3, trainer)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=library)
+    model = build("GPT2LMHeadModel", "GPT2Config", n_embd=8, n_layer=2, n_head=2, vocab_size=400).eval()
+    text = "今天很 good day"
+    made = regard.from_huggingface(model, tokenizer, text)
+    assert "".join(made.target_words) == "今天很goodday"
+    assert len(made.target_words) > 3
+    tokens = regard.from_huggingface(model, tokenizer, text, units="tokens")
+    assert tokens == made.in_units("tokens")
+    assert "".join(tokens.target_words) == "今天很▁good▁day"
+    assert regard.from_huggingface(model, tokenizer, text, subwords="none") == tokens
+    inputs = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+    with torch.no_grad(), regard.capture(model) as caught:
+        model(**inputs)
+    names = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist())
+    assert caught.to_record(names, units="tokens").target_words == tokens.target_words

@@ -50,7 +50,7 @@ def test_subwords_have_tokens_but_no_characters():
     record = spelled(source_scheme="")
     assert record.words()[1] == ("no", "Éx")
     assert record.in_units("tokens").source_words == ("n", "o", " ", "<unk>", "x")
-    with pytest.raises(RequestError, match="the model's tokens are words or subwords, .* use 'tokens'"):
+    with pytest.raises(RequestError, match=r"the model's tokens are words or subwords, .* use 'tokens'"):
         record.matrix(units="characters")
     with pytest.raises(RequestError, match=r"units is 'letters', expected auto, tokens, characters, words"):
         record.in_units("letters")

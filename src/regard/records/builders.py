@@ -192,7 +192,7 @@ def record_of_tokens(
     for side, own in sides.items():
         words, word_of, scheme = join(own, subwords, special)
         settings |= {f"{side}_tokens": own, f"{side}_words": words, f"{side}_word_of": word_of}
-        settings[f"{side}_scheme"] = scheme if scheme in SPELLED_IN_BYTES else ""
+        settings[f"{side}_scheme"] = scheme if own and scheme in SPELLED_IN_BYTES else ""
     return AttentionRecord(weights=dict(weights), **settings).in_units(units)
 
 

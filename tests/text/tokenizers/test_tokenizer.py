@@ -22,7 +22,7 @@ from regard.config import (
 )
 from regard.errors import ConfigError, DataError
 from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
-from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer, build_tokenizers
 
 ENGLISH = [
     "She kissed him.",
@@ -328,3 +328,22 @@ def test_no_text_is_refused():
 def test_bounds_out_of_range_are_refused(config, message):
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         build(config)
+
+
+SPACELESS = ["今天天气很好。我们去公园吧。", "我有iPhone手机", "สวัสดีครับ ผมชื่อสมชาย", "a good day"] * 4
+
+
+@pytest.mark.parametrize("config", [BPEConfig(size=120), UnigramConfig(size=90), CharactersConfig()])
+def test_words_of_scripts_without_spaces_end_where_tokens_end(config):
+    tokenizer = build_tokenizer([SPACELESS], config)
+    for text in ("今天天气很好。", "สวัสดี good day", "今龘龘天"):
+        encoding = tokenizer.encode(text)
+        assert "".join(encoding.words) == text.replace(" ", "")
+        starts = [at for at, owner in enumerate(encoding.word_of) if at == 0 or owner != encoding.word_of[at - 1]]
+        assert [encoding.word_of[at] for at in starts] == list(range(len(encoding.words)))
+        assert len(encoding.words) > 1
+        described = tokenizer.describe([*encoding.ids, 3])
+        assert described.word_of[-1] == -1
+        if "<unk>" not in encoding.tokens:
+            assert (described.words, described.word_of[:-1]) == (encoding.words, encoding.word_of)
+    assert tokenizer.encode("good day").words == ["good", "day"]
