@@ -190,8 +190,8 @@ class AttentionRecord:
             raise RequestError(f"units is {units!r}, expected {', '.join(get_args(Units))}{nearest(units, get_args(Units))}")
         if units == "characters" and "characters" not in (self.source_scheme, self.target_scheme):
             raise RequestError(
-                "units 'characters' were requested, but the model's tokens are words or subwords, and a token's weight cannot be "
-                "divided among its characters; use 'tokens'"
+                "units 'characters' were requested, but the model's tokens are words or subwords, whose weights cannot be "
+                "divided; use 'tokens'"
             )
         changed: dict[str, Any] = {}
         for side in ("source", "target"):
