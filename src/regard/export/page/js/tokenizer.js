@@ -41,7 +41,7 @@ const SUBWORD_UNIT = new RegExp(
   `${SPACE_MARK}?[\\p{L}\\p{M}\\p{Cf}]+|${SPACE_MARK}?\\p{N}+` +
     `|${SPACE_MARK}?([^\\s\\p{L}\\p{M}\\p{N}\\p{Cf}${SPACE_MARK}])\\1*`, "gu");
 
-const SPACELESS = new RegExp(
+const NO_SPACES = new RegExp(
   `[${CJK}々〇〆\\u3001-\\u3003\\u30fb\\u30fc\\p{Script=Bopomofo}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}` +
   "\\p{Script=Tibetan}\\p{Script=Yi}\\p{Script=Tai_Le}\\p{Script=Tai_Tham}\\p{Script=Tai_Viet}\\p{Script=New_Tai_Lue}" +
   "\\p{Script=Javanese}\\p{Script=Balinese}]", "u");
@@ -50,7 +50,7 @@ const JOINING = "\u200d\u17d2\u1039\u1a60\u1b44\ua9c0"; // signs that join two c
 /** Whether two neighbouring tokens are parts of different words, because the script there has no spaces. */
 function endsWord(before, after) {
   if (!before || !after || JOINING.includes(before.at(-1)) || /^[\p{M}\p{Cf}]/u.test(after)) return false;
-  return SPACELESS.test([...before].slice(-3).join("") + String.fromCodePoint(after.codePointAt(0)));
+  return NO_SPACES.test([...before].slice(-3).join("") + String.fromCodePoint(after.codePointAt(0)));
 }
 
 /** Cut a text at the matches of a pattern; what lies between two matches is a part too. */
@@ -259,7 +259,7 @@ export class Tokenizer {
 
   /** Split words of scripts without spaces, such as Chinese or Thai, where tokens begin. */
   #part(words, wordOf, tokens) {
-    if (!this.scheme.space || !words.some((word) => SPACELESS.test(word))) return { words, wordOf };
+    if (!this.scheme.space || !words.some((word) => NO_SPACES.test(word))) return { words, wordOf };
     const parts = [], partOf = [];
     words.forEach((word, number) => {
       const text = this.lowercase ? word.toLowerCase() : word;
