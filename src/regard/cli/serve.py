@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
@@ -14,7 +15,6 @@ from regard.errors import ConfigError, RequestError, install_command
 
 _TOKEN = "REGARD_TOKEN"
 _LARGEST_TOKEN, _LARGEST_PAGE = 4096, 1 << 29  # bytes
-_LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str]) -> None:
     from regard.tasks.loading import load
 
     limits, token, page = _limits(options), _token(options), _page(options)
+    own = "localhost", socket.gethostname()
     folders = named_folders(options.dirs, lambda name: Path(model_folder(name)))
-    local = options.host in _LOCAL
     with listen(options.host, options.port) as opened:  # first, so that a port in use is reported at once
         set_threads(options.threads, spare=1)  # one core is left for the requests
         app = build_app(
@@ -38,9 +38,9 @@ def main(arguments: Sequence[str]) -> None:
             load=partial(load, device=options.device),
             limits=limits,
             token=token,
-            # A web page of another site can make a browser send requests to this machine. They contain the host name of that
-            # site, so they are rejected.
-            hosts={*_LOCAL, *options.allow_host} if local or options.allow_host else None,
+            # A web site can point its own name at this machine, so that a visitor's browser sends requests here and shows the
+            # site the answers (DNS rebinding). These requests contain the site's name, and no token.
+            hosts=None if token and not options.allow_host else {name.lower() for name in (*own, *options.allow_host)},
             reload_seconds=options.reload_seconds,
             home=page,
         )
@@ -72,7 +72,8 @@ def _parser() -> Parser:
         action="append",
         default=[],
         metavar="NAME",
-        help="accepted host name of requests, for example behind a proxy; may be given several times",
+        help="accepted host name of requests, for example behind a proxy; may be given several times (default: IP addresses, "
+        "localhost and this machine's name; any name if there is a token)",
     )
     parser.add_argument(
         "--page",
@@ -121,11 +122,11 @@ def _limits(options: argparse.Namespace) -> Any:
 
 def _token(options: argparse.Namespace) -> str:
     """Return the secret token from the file or the environment variable; an empty text if neither is given."""
-    if not options.token_file:
-        return os.environ.get(_TOKEN, "")
-    token = _read(options.token_file, "the token from", _LARGEST_TOKEN).strip()
-    if not token:
-        raise RequestError(f"serve: {options.token_file} is empty, expected a token")
+    path = options.token_file
+    given = _read(path, "the token from", _LARGEST_TOKEN) if path else os.environ.get(_TOKEN)
+    token = (given or "").strip(" \t\r\n")
+    if given is not None and not token:
+        raise RequestError(f"serve: {path or f'the environment variable {_TOKEN}'} is empty, expected a token")
     return token
 
 

@@ -18,6 +18,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.errors import RequestError
 from regard.models.seq2seq import AttentionMaps
 from regard.records.views import sides
+from regard.stopping import check_wanted
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Trace:
         attention: AttentionMaps,
     ) -> None:
         """Store a step: for each hypothesis its parent, its new word, its log probability, and its attention."""
+        check_wanted()
         if not self._steps:
             self._within = {site: weights for site, weights in attention.items() if sides(site)[0] == "source"}
         attention = {site: weights for site, weights in attention.items() if sides(site)[0] == "target"}

@@ -43,7 +43,7 @@ def build_app(
         load: Function that loads a folder.
         limits: Limits of requests, queues and batches.
         token: Secret that requests must contain; empty to accept requests without one.
-        hosts: Accepted host names of requests; None for any.
+        hosts: Accepted host names of requests, in lower case, besides IP addresses; None for any.
         reload_seconds: Seconds between two checks for newer models; 0 for no checks.
         home: HTML document to show at `/`; empty for the living page of a model or, if there are several, the list of models.
         write: Function that writes living pages.

@@ -1,19 +1,25 @@
-"""A bounded queue in front of a model: the texts of many requests are grouped into batches of texts with similar lengths."""
+"""A bounded queue in front of a model: the texts of many requests are grouped into batches of texts with similar lengths.
+
+A batch ends at its next step once nobody waits for any of its texts. The work of a request and of a batch is limited.
+"""
 
 import asyncio
 import math
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import accumulate, count
 from typing import Any
 
 from regard.serve.errors import ServiceError
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.operations import Operation, Work
+from regard.stopping import Stopped, is_wanted
 
 _LONGEST_RETRY = 60
 """Maximum number of seconds that a client is asked to wait before it tries again."""
@@ -25,6 +31,9 @@ class Item:
 
     operation: Operation
     work: Work
+    cost: int
+    request: int
+    """Number of the request that the text belongs to."""
     answer: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -44,6 +53,8 @@ class Batcher:
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model-{name}")
         self._recent: deque[float] = deque([0.05], maxlen=64)
+        self._numbers = count()
+        self._stopped = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -56,7 +67,8 @@ class Batcher:
         return self._task is not None and not self._task.done()
 
     async def stop(self) -> None:
-        """Stop working; texts in the queue stay unanswered."""
+        """Stop working, at the next step of a running batch; texts in the queue stay unanswered."""
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -67,8 +79,14 @@ class Batcher:
         """Put the texts of a request into the queue, all or none.
 
         Raises:
-            ServiceError: If the queue is full.
+            ServiceError: If the texts need too much work, or the queue is full.
         """
+        predictor, number = self._predictor(), next(self._numbers)
+        items = [Item(operation, work, operation.cost(predictor, work), number) for work in works]
+        if (total := sum(item.cost for item in items)) > (most := self._limits.work):
+            words = f"the request may need {total:,} units of work, expected at most {most:,} (limits.work): "
+            words += "send fewer or shorter texts, or lower beam_size, samples or max_length"
+            raise ServiceError(413, "too_much_work", words)
         if len(self._waiting) + len(works) > self._limits.queue:
             raise ServiceError(
                 429,
@@ -77,7 +95,6 @@ class Batcher:
                 "try again later",
                 {"Retry-After": str(self._retry_after())},
             )
-        items = [Item(operation, work) for work in works]
         self._waiting |= dict.fromkeys(items)
         self._count()
         if items:
@@ -111,7 +128,7 @@ class Batcher:
             if not batch:
                 continue
             start = time.perf_counter()
-            results = await loop.run_in_executor(self._thread, self._run, batch[0].operation, [item.work for item in batch])
+            results = await loop.run_in_executor(self._thread, self._run, batch)
             self._measure(batch, time.perf_counter() - start)
             for item, result in zip(batch, results, strict=True):
                 if item.answer.done():
@@ -122,27 +139,32 @@ class Batcher:
                     item.answer.set_result(result)
 
     def _take(self) -> list[Item]:
-        """Take a batch from the queue: the oldest text, and texts with the same settings and the closest lengths."""
+        """Take a batch from the queue: the first text, and texts with the same settings and the closest lengths."""
         if not self._waiting:
             return []
         oldest = next(iter(self._waiting))
         alike = [item for item in self._waiting if item.operation == oldest.operation]
         alike.sort(key=lambda item: abs(item.work.size - oldest.work.size))  # stable, so that the oldest is the first
         batch = alike[: min(self._limits.batch, oldest.operation.most_together)]
-        for item in batch:
-            del self._waiting[item]
+        totals = list(accumulate(item.cost for item in batch))
+        batch = batch[: max(1, bisect_right(totals, self._limits.batch_work))]
+        served = {item.request for item in batch}
+        # The remaining texts of these requests go to the end of the queue.
+        order = sorted(self._waiting, key=lambda item: item.request in served)
+        self._waiting = {item: None for item in order if item not in batch}
         self._count()
         return batch
 
-    def _run(self, operation: Operation, works: Sequence[Work]) -> Sequence[Any]:
+    def _run(self, batch: Sequence[Item]) -> Sequence[Any]:
         """Return the result of each text, or its error."""
+        is_wanted.set(lambda: not self._stopped and not all(item.answer.done() for item in batch))
         try:
-            return operation.run(self._predictor(), works)
+            return batch[0].operation.run(self._predictor(), [item.work for item in batch])
         except Exception as error:
-            if len(works) == 1:
-                return [error]
+            if len(batch) == 1 or isinstance(error, Stopped):
+                return [error] * len(batch)
             # An error of one text must not affect the others.
-            return [result for work in works for result in self._run(operation, [work])]
+            return [result for item in batch for result in self._run([item])]
 
     def _measure(self, batch: Sequence[Item], seconds: float) -> None:
         self._recent.append(seconds / len(batch))

@@ -77,8 +77,9 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
             return await _answer(request, body, operation, works, "generations")
         batcher = models.find(body.model, Generate)  # type: ignore[attr-defined]
         _note(request, batcher.name, works)
-        stream = submit_stream(batcher, operation, works)
-        lines = stream.lines(_seconds(body), lambda results: {"model": batcher.name, "generations": results})
+        lines = submit_stream(
+            batcher, operation, works, _seconds(body), lambda results: {"model": batcher.name, "generations": results}
+        )
         return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     @app.post("/v1/attention", response_model=answers.Records, responses=_REFUSALS)

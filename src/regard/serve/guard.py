@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 import hmac
+import ipaddress
 import logging
 import time
 import uuid
@@ -35,7 +36,7 @@ class Guard:
         limits: Limits of the service.
         metrics: The counters to update.
         token: Secret that requests must contain; empty to accept requests without one.
-        hosts: Accepted host names of requests; None for any.
+        hosts: Accepted host names of requests, in lower case, besides IP addresses; None for any.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Guard:
         hosts: Collection[str] | None = None,
     ) -> None:
         self._app, self._limits, self._metrics = app, limits, metrics
-        self._token, self._hosts = token.encode(), hosts
+        self._token, self._hosts = token.encode("utf-8", "surrogateescape"), hosts
         self.paths: Mapping[str, Collection[str]] = {}
         """Methods that the inner application answers, by path."""
         self.draining = False
@@ -86,8 +87,9 @@ class Guard:
             ServiceError: If one of the three is not as expected.
         """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
-            raise ServiceError(421, "wrong_host", "this service does not accept the host name in the header 'Host'")
+        if self._hosts is not None and not _is_address(name := _host(headers.get("host", ""))) and name not in self._hosts:
+            message = "this service does not accept the host name in the header 'Host'; see the option --allow-host"
+            raise ServiceError(421, "wrong_host", message)
         if self._token and scope["path"] not in _OPEN:
             given = _given_token(headers.get("authorization", ""))
             if not hmac.compare_digest(given, self._token):
@@ -178,15 +180,24 @@ class _Replay:
 
 
 def _host(header: str) -> str:
-    """Return the name in a Host header, without the port."""
-    return header.partition("]")[0].lstrip("[") if header.startswith("[") else header.rpartition(":")[0] or header
+    """Return the name in a Host header in lower case, without the port."""
+    name = header.partition("]")[0].lstrip("[") if header.startswith("[") else header.rpartition(":")[0] or header
+    return name.lower()
+
+
+def _is_address(name: str) -> bool:
+    """Return whether a host is an IP address, which no web site can have as its name."""
+    try:
+        return bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _given_token(header: str) -> bytes:
     """Return the token of an Authorization header: a bearer token, or a password from the browser; empty for other headers."""
     scheme, _, value = header.partition(" ")
     if scheme.lower() == "bearer":
-        return value.strip().encode("latin-1")
+        return value.strip(" \t").encode("latin-1")  # only these two: in Latin-1, other bytes of a token may mean spaces
     if scheme.lower() == "basic":
         try:
             return base64.b64decode(value, validate=True).partition(b":")[2]

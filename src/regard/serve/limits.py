@@ -17,7 +17,9 @@ class Limits(Settings):
     body_bytes: int = 1 << 20
     """Maximum size of a request's body in bytes."""
     body_seconds: float = 10.0
-    """Maximum time in seconds that a client may take to send a request's body."""
+    """Maximum time in seconds that a client may take to send its first headers, and again for the body of each request."""
+    connections: int = 512
+    """Maximum number of open connections; beyond it, those that have waited longest for their clients are closed."""
     texts: int = 64
     """Maximum number of texts in a request."""
     characters: int = 5000
@@ -32,6 +34,10 @@ class Limits(Settings):
     """Maximum number of samples of a prompt."""
     tokens: int = 500
     """Largest `max_length` (maximum number of tokens of an output) that a request may set."""
+    work: int = 500_000_000
+    """Maximum work of a request, Σ hypotheses × steps × (characters + steps) over its texts; steps: at most `max_length`."""
+    batch_work: int = 50_000_000
+    """Maximum work of several texts in a batch; further texts of a request wait behind those of other requests."""
     queue: int = 512
     """Maximum number of texts that wait for a model; further requests get status 429."""
     batch: int = 32

@@ -24,7 +24,8 @@ async def write_page(folder: Path, page: Path) -> str:
         The reason of a failure, or an empty text.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "regard", "page", str(folder), "--to", str(page), "--overwrite"),
+        # With -P, Python does not import modules from the working directory, which may be the folder of a stranger's model.
+        *(sys.executable, "-P", "-m", "regard", "page", "--to", str(page), "--overwrite", "--", str(folder.absolute())),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},  # one core; the others are for requests

@@ -48,6 +48,15 @@ def set_up_log() -> None:
     """Send the log of the service, and warnings of its libraries, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    minutes: dict[tuple[str, str], int] = {}
+
+    def is_new(record: logging.LogRecord) -> bool:
+        """Pass a library's message once a minute; asyncio repeats some for each connection."""
+        kind, minute = (record.name, str(record.msg).partition("\n")[0]), int(record.created // 60)
+        known, minutes[kind] = minutes.get(kind), minute
+        return record.name == _LOGGER.name or known != minute
+
+    handler.addFilter(is_new)
     for name, level in (("regard.serve", logging.INFO), ("uvicorn", logging.WARNING), ("asyncio", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

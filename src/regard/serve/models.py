@@ -29,8 +29,8 @@ class Served:
     name: str
     folder: Path
     predictor: Any
-    seen: tuple[int, int]
-    """Value of `version(folder)` at the last check; it changes if files in the folder are replaced."""
+    seen: tuple[int, int] | None
+    """Value of `version(folder)` at the last check; it changes if files in the folder are replaced. None: try again."""
 
     def current(self) -> Any:
         """Return the predictor of the newest loaded model."""
@@ -78,6 +78,8 @@ def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Pat
             name = argument.rpartition("/")[2].partition("@")[0]
         else:
             name = folder.resolve().name
+        if name != name.encode(errors="replace").decode():
+            raise RequestError(f"serve: the name '{name}' is not UTF-8; name the model yourself: NAME={folder}")
         if name in found:
             raise RequestError(f"serve: two models are named '{name}'; name them yourself: first={found[name]} second={folder}")
         found[name] = folder
@@ -165,10 +167,10 @@ class Models:
 
     def _refresh(self, served: Served) -> None:
         """Load the model in a folder if it is not the loaded one. Running batches finish with the old model."""
-        seen = version(served.folder)
-        if seen == served.seen:
-            return
         try:
+            seen = version(served.folder)
+            if seen == served.seen:
+                return
             if self._is_same(served):
                 served.seen = seen
                 return
@@ -177,10 +179,13 @@ class Models:
                 raise RequestError(
                     f"{served.folder} now holds {find_task(fresh.config.task).words.predictor}; restart the service"
                 )
-        except RegardError as error:
-            served.seen = seen
-            self._metrics.reloads.labels(served.name, "failed").inc()
-            log("reload_failed", model=served.name, reason=str(error))
+        except Exception as error:
+            # A damaged model is tried once, a folder that cannot be read at each check; only the first failure is logged.
+            lasting = isinstance(error, RegardError) and not isinstance(error.__cause__, OSError)
+            if lasting or served.seen is not None:
+                self._metrics.reloads.labels(served.name, "failed").inc()
+                log("reload_failed", model=served.name, reason=str(error))
+            served.seen = seen if lasting else None
             return
         served.predictor, served.seen = fresh, seen
         self._metrics.reloads.labels(served.name, "done").inc()

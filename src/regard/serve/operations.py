@@ -38,6 +38,10 @@ class Operation(ABC):
     most_together: ClassVar[int] = 1 << 30
     """Maximum number of texts in a batch, unless the limit of the service (`Limits.batch`) is lower."""
 
+    def cost(self, predictor: Any, work: Work) -> int:
+        """Estimate the largest work for a text: hypotheses × steps × (characters + steps), or without a search its size."""
+        return work.size
+
     @abstractmethod
     def run(self, predictor: Any, works: Sequence[Work]) -> list[Any]:
         """Return a result for each text: data for JSON, or a `ServiceError`."""
@@ -66,12 +70,19 @@ class Translate(Operation):
     prefix: str | None = None
     alignment: bool = False
 
+    def cost(self, predictor: Any, work: Work) -> int:
+        steps = self.max_length or self.most_tokens
+        return self._beam(predictor) * steps * (work.size + steps)
+
+    def _beam(self, predictor: Any) -> int:
+        return self.beam_size or min(max(predictor.config.decoding.beam_size, self.n_best), self.most_beam)
+
     def run(self, predictor: Any, works: Sequence[Work]) -> list[Any]:
         options = {item.name: getattr(self, item.name) for item in fields(self)}
         for own in ("most_beam", "most_tokens", "alignment"):
             del options[own]
         own = predictor.config.decoding
-        options["beam_size"] = self.beam_size or min(max(own.beam_size, self.n_best), self.most_beam)
+        options["beam_size"] = self._beam(predictor)
         options["max_length"] = _length(self.max_length or own.max_length, self.most_tokens)
         record = None if self.alignment else ()
         return [self._plain(one) for one in predictor.translate([work.text for work in works], record=record, **options)]
@@ -123,6 +134,10 @@ class Generate(Operation):
     repetition_penalty: float | None = None
     seed: int = 0
 
+    def cost(self, predictor: Any, work: Work) -> int:
+        steps = work.size + (self.max_length or self.most_tokens)  # a prompt is read step by step
+        return self.samples * steps * steps
+
     def run(self, predictor: Any, works: Sequence[Work]) -> list[Any]:
         def follow(place: int, sample: int, text: str) -> None:
             if (told := works[place].follow) is not None:
@@ -156,6 +171,11 @@ class Attend(Operation):
     sites: tuple[str, ...] | None = None
     forced: bool = False
     """Whether the request has translations whose attention is returned."""
+
+    def cost(self, predictor: Any, work: Work) -> int:
+        if self.forced or predictor.config.task != "translation":
+            return work.size
+        return predictor.config.decoding.beam_size * self.most_tokens * (work.size + self.most_tokens)
 
     def run(self, predictor: Any, works: Sequence[Work]) -> list[Any]:
         texts = [work.text for work in works]

@@ -1,9 +1,12 @@
 """The server of the service: a socket and uvicorn. Before it stops, it answers all accepted requests."""
 
 import asyncio
+import os
 import signal
 import socket
+import time
 from types import FrameType
+from typing import Any
 
 import h11
 import uvicorn
@@ -21,6 +24,8 @@ _SETTLING_SECONDS = 1.0
 """Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
 _KEEP_ALIVE_SECONDS = 75
+_BACKLOG = 128
+"""Maximum number of connections that wait in the kernel, and that the server accepts at once."""
 _LAST_PORT = 65535
 
 
@@ -75,20 +80,22 @@ def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(longest),
     )
     host, port = opened.getsockname()[:2]
-    _Server(config, app).run(sockets=[opened])
+    _Server(config, app, limits).run(sockets=[opened])
     log("stopped", host=host, port=port)
 
 
 class _Server(uvicorn.Server):
     """A server that stops in two steps: first it accepts no new connections, then no new requests."""
 
-    def __init__(self, config: uvicorn.Config, guard: Guard) -> None:
+    def __init__(self, config: uvicorn.Config, guard: Guard, limits: Limits) -> None:
         super().__init__(config)
-        self._guard = guard
+        self._guard, self._limits = guard, limits
+        self._waiting: dict[Any, tuple[Any, float]] = {}  # connections that wait for their client: their state, and since when
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving."""
@@ -97,6 +104,27 @@ class _Server(uvicorn.Server):
             host, port = opened.getsockname()[:2]
             name = f"[{host}]" if ":" in host else host
             log("listening", url=f"http://{name}:{port}")
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections that wait for their clients for too long, or that are too many; uvicorn calls this every 0.1 s."""
+        now, before = time.monotonic(), self._waiting
+        self._waiting = {}
+        connections: set[Any] = self.server_state.connections
+        for one in connections:
+            if one.cycle is None or one.cycle.response_complete or one.flow.write_paused:
+                state = (
+                    one.cycle,
+                    one.transport.get_write_buffer_size(),
+                )  # it changes with a new request, and as an answer is read
+                known = before.get(one)
+                self._waiting[one] = known if known is not None and known[0] == state else (state, now)
+        most, files = self._limits.connections, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 0
+        surplus = len(connections) - (min(most, files // 2) if files > 0 else most)
+        for number, (one, (_, since)) in enumerate(sorted(self._waiting.items(), key=lambda pair: pair[1][1])):
+            seconds = self._limits.body_seconds if one.cycle is None else _KEEP_ALIVE_SECONDS
+            if number < surplus or now > since + seconds:
+                one.transport.abort()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, accept requests on open connections for a moment, and finish all accepted requests."""

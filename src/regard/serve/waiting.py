@@ -31,7 +31,7 @@ async def wait(
             the request, or there is not enough memory.
     """
     items = batcher.submit(operation, works)
-    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
+    results = _gathered(items)
     left: asyncio.Future[Any] = asyncio.ensure_future(gone())
     try:
         await asyncio.wait((results, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -49,11 +49,20 @@ async def wait(
         batcher.withdraw(items)
 
 
-def submit_stream(batcher: Batcher, operation: Operation, works: Sequence[Work]) -> "Stream":
-    """Submit prompts, and return a stream of the texts while they are generated.
+def submit_stream(
+    batcher: Batcher, operation: Operation, works: Sequence[Work], seconds: float, finish: Callable[[list[Any]], Any]
+) -> AsyncIterator[str]:
+    """Submit prompts, and return server-sent events: new parts of texts, and at the end the whole result or an error.
+
+    Args:
+        batcher: The model's queue.
+        operation: The operation.
+        works: The prompts.
+        seconds: Maximum time of the whole stream, in seconds.
+        finish: Function that returns the content of the last event, given the results.
 
     Raises:
-        ServiceError: If the queue is full.
+        ServiceError: If the queue is full, or the prompts need too much work.
     """
     loop, events = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
 
@@ -65,46 +74,26 @@ def submit_stream(batcher: Batcher, operation: Operation, works: Sequence[Work])
 
     followed = [Work(work.text, number=work.number, follow=follower(place)) for place, work in enumerate(works)]
     items = batcher.submit(operation, followed)
-    results = asyncio.gather(*(item.answer for item in items))
+    results = _gathered(items)
     results.add_done_callback(lambda _: events.put_nowait(None))
-    return Stream(batcher, items, events, results)
+    # `asyncio.timeout` could interrupt the task while it waits for a slow reader, and the stream would end without an error.
+    deadline = loop.call_later(seconds, batcher.withdraw, items)
 
+    def is_late() -> bool:
+        return any(item.answer.cancelled() for item in items)
 
-class Stream:
-    """Texts that are being generated.
-
-    Args:
-        batcher: The model's queue.
-        items: The prompts in the queue.
-        events: Queue of the texts so far; its last entry, None, says that the results are complete.
-        results: Future of the results.
-    """
-
-    def __init__(
-        self, batcher: Batcher, items: Sequence[Item], events: "asyncio.Queue[Event | None]", results: "asyncio.Future[Any]"
-    ) -> None:
-        self._batcher, self._items, self._events, self._results = batcher, items, events, results
-
-    async def lines(self, seconds: float, finish: Callable[[list[Any]], Any]) -> AsyncIterator[str]:
-        """Yield server-sent events: new parts of texts, and at the end the whole result or an error.
-
-        Args:
-            seconds: Maximum time of the whole stream, in seconds.
-            finish: Function that returns the content of the last event, given the results.
-        """
+    async def lines() -> AsyncIterator[str]:
         written: dict[tuple[int, int], str] = {}
         try:
-            async with asyncio.timeout(seconds):
-                while (event := await self._events.get()) is not None:
-                    place, sample, text = event
-                    before = written.setdefault((place, sample), self._items[place].work.text.rstrip())
-                    if new := new_part(before, text):
-                        written[place, sample] = before + new
-                        yield _event({"prompt": place, "sample": sample, "text": new})
-                results = list(self._results.result())
-            yield _event({"done": True, **finish(results)})
-        except TimeoutError:
-            yield _event(_late(seconds).to_dict())
+            while (event := await events.get()) is not None and not is_late():
+                place, sample, text = event
+                before = written.setdefault((place, sample), works[place].text.rstrip())
+                if new := new_part(before, text):
+                    written[place, sample] = before + new
+                    yield _event({"prompt": place, "sample": sample, "text": new})
+            if is_late():
+                raise _late(seconds)
+            yield _event({"done": True, **finish(list(results.result()))})
         except ServiceError as error:
             yield _event(error.to_dict())
         except Exception as error:
@@ -114,7 +103,17 @@ class Stream:
                 raise
             yield _event(explained.to_dict())
         finally:
-            self._batcher.withdraw(self._items)
+            deadline.cancel()
+            batcher.withdraw(items)
+
+    return lines()
+
+
+def _gathered(items: Sequence[Item]) -> "asyncio.Future[Any]":
+    """Return a future of all answers. After a deadline nobody retrieves its error, which asyncio would report."""
+    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
+    results.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return results
 
 
 def new_part(before: str, text: str) -> str:

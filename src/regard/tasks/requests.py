@@ -9,6 +9,7 @@ import torch
 from regard.errors import RequestError
 from regard.processes.ranks import read_ranks
 from regard.reweight import Reweight, ReweightBySite
+from regard.stopping import check_wanted
 from regard.text.bars import late_bars
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_LINE
 
@@ -137,4 +138,9 @@ def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[i
     """
     with late_bars(shown=shown) as bars:
         task = bars.add_task(words, total=total)
-        yield lambda count: bars.advance(task, count)
+
+        def advance(count: int) -> None:
+            check_wanted()
+            bars.advance(task, count)
+
+        yield advance
