@@ -1,6 +1,7 @@
 """A bounded queue in front of a model: the texts of many requests are grouped into batches of texts with similar lengths.
 
-A batch ends at its next step once nobody waits for any of its texts. The work of a request and of a batch is limited.
+A batch ends at its next step once nobody waits for any of its texts, or if it delays other requests too long. In this case, its
+texts go to the end of the queue, and share no batch with other requests again, which a slow text could delay once more.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ from regard.stopping import Stopped, is_wanted
 
 _LONGEST_RETRY = 60
 """Maximum number of seconds that a client is asked to wait before it tries again."""
+_TURNS = 3
+"""A batch may delay other requests for the deadline divided by this number."""
 
 
 @dataclass(eq=False)
@@ -34,6 +37,8 @@ class Item:
     cost: int
     request: int
     """Number of the request that the text belongs to."""
+    alone: int = 0
+    """The same number if the text may share a batch only with other texts of its request, else 0."""
     answer: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -53,7 +58,8 @@ class Batcher:
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model-{name}")
         self._recent: deque[float] = deque([0.05], maxlen=64)
-        self._numbers = count()
+        self._numbers = count(1)
+        self._served: set[int] = set()  # the requests of the last batch
         self._stopped = False
         self._task: asyncio.Task[None] | None = None
 
@@ -133,7 +139,10 @@ class Batcher:
             for item, result in zip(batch, results, strict=True):
                 if item.answer.done():
                     continue
-                if isinstance(result, Exception):
+                if isinstance(result, Stopped):
+                    item.alone = item.request
+                    self._waiting[item] = None
+                elif isinstance(result, Exception):
                     item.answer.set_exception(result)
                 else:
                     item.answer.set_result(result)
@@ -142,22 +151,28 @@ class Batcher:
         """Take a batch from the queue: the first text, and texts with the same settings and the closest lengths."""
         if not self._waiting:
             return []
-        oldest = next(iter(self._waiting))
-        alike = [item for item in self._waiting if item.operation == oldest.operation]
+        order = sorted(self._waiting, key=lambda item: item.request in self._served)  # other requests come first now
+        oldest = order[0]
+        alike = [item for item in order if (item.operation, item.alone) == (oldest.operation, oldest.alone)]
         alike.sort(key=lambda item: abs(item.work.size - oldest.work.size))  # stable, so that the oldest is the first
         batch = alike[: min(self._limits.batch, oldest.operation.most_together)]
         totals = list(accumulate(item.cost for item in batch))
         batch = batch[: max(1, bisect_right(totals, self._limits.batch_work))]
-        served = {item.request for item in batch}
-        # The remaining texts of these requests go to the end of the queue.
-        order = sorted(self._waiting, key=lambda item: item.request in served)
+        self._served = {item.request for item in batch}
         self._waiting = {item: None for item in order if item not in batch}
         self._count()
         return batch
 
     def _run(self, batch: Sequence[Item]) -> Sequence[Any]:
         """Return the result of each text, or its error."""
-        is_wanted.set(lambda: not self._stopped and not all(item.answer.done() for item in batch))
+        own, end = {item.request for item in batch}, time.monotonic() + self._limits.deadline_seconds / _TURNS
+
+        def goes_on() -> bool:
+            if self._stopped or all(item.answer.done() for item in batch):
+                return False
+            return time.monotonic() < end or all(item.request in own for item in list(self._waiting))
+
+        is_wanted.set(goes_on)
         try:
             return batch[0].operation.run(self._predictor(), [item.work for item in batch])
         except Exception as error:
