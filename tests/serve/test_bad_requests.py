@@ -1,11 +1,13 @@
 """Every malformed, oversized, late or surplus request gets an error in JSON with the right status."""
 
 import json
+import resource
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -163,7 +165,7 @@ def test_ten_thousand_bodies_give_no_internal_error(service, path, content):
 
 @pytest.fixture(scope="module")
 def small(runs):
-    limits = ("queue=3", "texts=3", "batch=1", "deadline_seconds=60", "body_seconds=1", "window_ms=0")
+    limits = ("queue=3", "texts=3", "batch=1", "deadline_seconds=60", "body_seconds=1", "window_ms=0", "connections=20")
     with serving(runs / "deu", *(f"--limits.{limit}" for limit in limits)) as found:
         yield found
 
@@ -220,6 +222,56 @@ def test_a_body_that_arrives_too_slowly(small):
     answer = raw(small, head)
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"within 1 seconds" in answer
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        (b"", b""),
+        (b"GET /healthz HTTP/1.1\r\nX: ", b""),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", b"HTTP/1.1 200"),
+    ],
+)
+def test_a_connection_without_a_whole_request_is_closed(small, content, answer):
+    found = b""
+    try:
+        found = raw(small, content)
+    except ConnectionResetError:
+        assert not answer
+    assert found.startswith(answer)
+
+
+def test_connections_that_wait_make_room_for_others(small):
+    host, port = small.url.removeprefix("http://").split(":")
+    held = [socket.create_connection((host, int(port))) for _ in range(60)]
+    for connection in held:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+    assert small.client.get("/healthz").status_code == 200
+    for connection in held:
+        connection.close()
+
+
+@pytest.mark.slow
+def test_connections_cannot_use_up_all_files(runs):
+    with serving(runs / "deu") as found:
+        resource.prlimit(found.process.pid, resource.RLIMIT_NOFILE, (128, 128))
+        host, port = found.url.removeprefix("http://").split(":")
+        held = []
+        for _ in range(300):
+            connection = socket.socket()
+            connection.setblocking(False)  # the kernel may have no room for more
+            connection.connect_ex((host, int(port)))
+            held.append(connection)
+        with httpx.Client(base_url=found.url, timeout=30) as client:
+            assert client.get("/healthz").status_code == 200
+        for connection in held:
+            connection.close()
+        assert len(found.events("library")) < 5
+
+
+def test_a_request_that_needs_too_much_work_is_refused_at_once(service):
+    answer = service.post("/v1/translate", texts=["a " * 2500] * 32, beam_size=16, n_best=16, min_length=499, max_length=500)
+    assert refused(answer, 413, "expected at most 500,000,000 (limits.work)", "beam_size")["code"] == "too_much_work"
 
 
 def test_the_attention_of_a_long_text_is_refused(runs):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from bundle.conftest import make as make_translator
@@ -119,8 +120,12 @@ def test_the_service_shows_its_model(runs):
         assert service.events("page_written")[0]["model"] == "deu"
 
 
-def test_the_reason_of_a_failure_is_that_of_the_command(tmp_path):
-    reason = asyncio.run(write_page(tmp_path / "none", tmp_path / "page.html"))
+def test_the_reason_of_a_failure_is_that_of_the_command(tmp_path, monkeypatch):
+    """The process that writes pages imports nothing from the working directory."""
+    (tmp_path / "ast.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    reason = asyncio.run(write_page(Path("none"), tmp_path / "page.html"))
+    assert not (tmp_path / "ran").exists()
     assert "none" in reason
     assert not reason.startswith("regard:")
     assert not (tmp_path / "page.html").exists()

@@ -1,20 +1,27 @@
 """Batches, a stop that loses nothing, newer models, and what the command refuses."""
 
+import logging
+import os
 import signal
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
 from bundle.conftest import make as make_translator
 from serve.conftest import SLOW, Service, serving
+from starlette.testclient import TestClient
 
 import regard
 from regard.bundle import save_bundle
 from regard.cli.main import main
 from regard.errors import RequestError, install_command
+from regard.serve.app import build_app
+from regard.serve.log import log, set_up_log
 from regard.serve.models import named_folders
 from regard.serve.waiting import new_part
 
@@ -161,6 +168,33 @@ def save_and_damage(folder):
     (folder / "newer").touch()
 
 
+def test_a_folder_that_cannot_be_read_does_not_end_the_checks(tmp_path):
+    save_bundle(tmp_path / "deu", make_translator(seed=0))
+    loads = []
+
+    def load(folder):
+        loads.append(folder)
+        if len(loads) in (2, 3):
+            raise PermissionError(13, "Permission denied", str(folder))
+        return regard.load(folder, device="cpu")
+
+    with TestClient(build_app({"deu": tmp_path / "deu"}, load=load, reload_seconds=0.01)) as web:
+        before = web.get("/v1/models").json()
+        save_bundle(tmp_path / "deu", make_translator(seed=1))
+        end = time.monotonic() + 60
+        while web.get("/v1/models").json() == before:
+            assert time.monotonic() < end, loads
+            time.sleep(0.01)
+    assert len(loads) == 4
+
+
+def test_a_name_that_is_not_utf_8(tmp_path):
+    folder = tmp_path / os.fsdecode(b"bad\xff")
+    with pytest.raises(RequestError, match=r"the name 'bad\\udcff' is not UTF-8; name the model yourself: NAME="):
+        named_folders([str(folder)])
+    assert named_folders([f"good={folder}"]) == {"good": folder}
+
+
 def test_names_of_models(tmp_path):
     for name in ("deu", "a=b"):
         (tmp_path / name).mkdir()
@@ -203,6 +237,70 @@ def test_what_the_command_refuses(arguments, message, runs, capsys, monkeypatch,
     given = [str(runs / "deu") if word == "RUN" else word for word in arguments]
     assert main(["serve", *(["--port", "0"] if "nowhere" in given else []), *given]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "accepted"),
+    [
+        ([], {"localhost", "machine"}),
+        (["--host", "0.0.0.0"], {"localhost", "machine"}),
+        (["--host", "LOCALHOST"], {"localhost", "machine"}),
+        (["--host", "127.0.0.2", "--allow-host", "Public.example"], {"localhost", "machine", "public.example"}),
+        (["--token-file", "token"], None),
+        (["--token-file", "token", "--allow-host", "Public.example"], {"localhost", "machine", "public.example"}),
+    ],
+)
+def test_the_hosts_of_requests(options, accepted, runs, tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.chdir(tmp_path)
+    Path("token").write_text(" \r\nsecret\u00a0\n", encoding="utf-8")
+    monkeypatch.setattr("socket.gethostname", lambda: "Machine")
+    monkeypatch.setattr("regard.serve.app.build_app", lambda folders, **others: given.update(others))
+    monkeypatch.setattr("regard.serve.server.run", lambda *_: None)
+    assert main(["serve", str(runs / "deu"), "--port", "0", *options]) == 0
+    assert given["hosts"] == accepted
+    assert given["token"] == ("secret\u00a0" if "token" in options else "")
+
+
+@pytest.mark.parametrize("value", ["", " \n"])
+def test_an_empty_token_is_refused(value, runs, monkeypatch, capsys):
+    monkeypatch.setenv("REGARD_TOKEN", value)
+    assert main(["serve", str(runs / "deu"), "--port", "0"]) == 2
+    assert "serve: the environment variable REGARD_TOKEN is empty, expected a token" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", [b"\xc3\xa0", b"\xc2\x85", b"\xff"])
+def test_a_token_may_end_in_any_byte(runs, ending):
+    token = os.fsdecode(b"secret" + ending)
+    app = build_app({"deu": runs / "deu"}, load=partial(regard.load, device="cpu"), token=token)
+    with TestClient(app) as web:
+        for given, status in ((b"secret" + ending, 200), (b"secret", 401)):
+            assert web.get("/v1/models", headers={b"Authorization": b"Bearer " + given}).status_code == status
+
+
+def test_a_web_site_cannot_use_its_own_name(runs):
+    app = build_app({"deu": runs / "deu"}, load=partial(regard.load, device="cpu"), hosts={"localhost"})
+    with TestClient(app) as web:
+        for host in ("localhost:80", "LocalHost", "127.0.0.1:8000", "192.0.2.7", "[::1]:8000", "[fe80::1]"):
+            assert web.get("/healthz", headers={"Host": host}).status_code == 200, host
+        for host in ("evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example", "7.example", ""):
+            assert web.get("/healthz", headers={"Host": host}).status_code == 421, host
+
+
+def test_the_log_does_not_repeat_messages_of_libraries(capfd):
+    loggers = [logging.getLogger(name) for name in ("regard.serve", "uvicorn", "asyncio")]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    set_up_log()
+    try:
+        for number in range(100):
+            loggers[2].error("socket.accept() out of system resource\nsocket: %d", number)
+            log("request", number=number)
+    finally:
+        for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
+    lines = capfd.readouterr().err.splitlines()
+    assert 100 < len(lines) <= 102  # the minute may change
 
 
 def test_a_port_in_use(runs, capsys):

@@ -24,8 +24,6 @@ from regard.stopping import Stopped, is_wanted
 
 _LONGEST_RETRY = 60
 """Maximum number of seconds that a client is asked to wait before it tries again."""
-_TURNS = 3
-"""A batch may delay other requests for the deadline divided by this number."""
 
 
 @dataclass(eq=False)
@@ -59,8 +57,7 @@ class Batcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model-{name}")
         self._recent: deque[float] = deque([0.05], maxlen=64)
         self._numbers = count(1)
-        self._served: set[int] = set()  # the requests of the last batch
-        self._stopped = False
+        self._batch: Sequence[Item] = ()  # the last one taken
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -73,8 +70,8 @@ class Batcher:
         return self._task is not None and not self._task.done()
 
     async def stop(self) -> None:
-        """Stop working, at the next step of a running batch; texts in the queue stay unanswered."""
-        self._stopped = True
+        """Stop working, at the next step of a running batch; texts without an answer stay unanswered."""
+        self.withdraw([*self._waiting, *self._batch])
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -151,26 +148,27 @@ class Batcher:
         """Take a batch from the queue: the first text, and texts with the same settings and the closest lengths."""
         if not self._waiting:
             return []
-        order = sorted(self._waiting, key=lambda item: item.request in self._served)  # other requests come first now
+        before = {item.request for item in self._batch}
+        order = sorted(self._waiting, key=lambda item: item.request in before)  # now it is the turn of other requests
         oldest = order[0]
         alike = [item for item in order if (item.operation, item.alone) == (oldest.operation, oldest.alone)]
         alike.sort(key=lambda item: abs(item.work.size - oldest.work.size))  # stable, so that the oldest is the first
         batch = alike[: min(self._limits.batch, oldest.operation.most_together)]
         totals = list(accumulate(item.cost for item in batch))
         batch = batch[: max(1, bisect_right(totals, self._limits.batch_work))]
-        self._served = {item.request for item in batch}
+        self._batch = batch
         self._waiting = {item: None for item in order if item not in batch}
         self._count()
         return batch
 
     def _run(self, batch: Sequence[Item]) -> Sequence[Any]:
         """Return the result of each text, or its error."""
-        own, end = {item.request for item in batch}, time.monotonic() + self._limits.deadline_seconds / _TURNS
+        own = {item.request for item in batch}
+        end = time.monotonic() + self._limits.deadline_seconds / 3  # others are answered in the rest of the time
 
         def goes_on() -> bool:
-            if self._stopped or all(item.answer.done() for item in batch):
-                return False
-            return time.monotonic() < end or all(item.request in own for item in list(self._waiting))
+            in_time = time.monotonic() < end or all(item.request in own for item in list(self._waiting))
+            return in_time and not all(item.answer.done() for item in batch)
 
         is_wanted.set(goes_on)
         try:

@@ -51,13 +51,13 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
         """Translate texts."""
         settings = _settings(body, "texts")
         operation = Translate(most_beam=limits.beam, most_tokens=limits.tokens, **settings)
-        return await _answer(request, body, operation, _works(body.texts), "translations")  # type: ignore[attr-defined]
+        return await _answer(request, body, operation, [*map(Work, body.texts)], "translations")  # type: ignore[attr-defined]
 
     @app.post("/v1/classify", response_model=answers.Classifications, responses=_REFUSALS)
     async def classify(body: Classifying, request: Request) -> Response:
         """Label texts."""
         operation = Classify(**_settings(body, "texts"))
-        return await _answer(request, body, operation, _works(body.texts), "classifications")  # type: ignore[attr-defined]
+        return await _answer(request, body, operation, [*map(Work, body.texts)], "classifications")  # type: ignore[attr-defined]
 
     @app.post("/v1/generate", response_model=answers.Generations, responses=_REFUSALS)
     async def generate(body: Generating, request: Request) -> Response:
@@ -111,10 +111,6 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
 def _settings(body: Any, *others: str) -> dict[str, Any]:
     """Return the fields of a body that are settings of its operation."""
     return {name: value for name, value in body if name not in (*others, *Body.model_fields)}
-
-
-def _works(texts: Sequence[str]) -> list[Work]:
-    return [Work(text) for text in texts]
 
 
 async def _gone(request: Request) -> None:

@@ -4,8 +4,8 @@ import asyncio
 import base64
 import binascii
 import hmac
-import ipaddress
 import logging
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -24,6 +24,8 @@ App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 _OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that need no token."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_PORT, _ADDRESS = re.compile(r":[0-9]*$"), re.compile(r"[0-9.]+|.*:.*")
+"""The port in a Host header, and IP addresses: the name of a web site has a letter in its last part, and no colon."""
 _CLOSE = {"Connection": "close"}
 _GONE = ServiceError(499, "client_closed", "the client closed the connection")
 
@@ -87,9 +89,9 @@ class Guard:
             ServiceError: If one of the three is not as expected.
         """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if self._hosts is not None and not _is_address(name := _host(headers.get("host", ""))) and name not in self._hosts:
-            message = "this service does not accept the host name in the header 'Host'; see the option --allow-host"
-            raise ServiceError(421, "wrong_host", message)
+        name = _PORT.sub("", headers.get("host", "").lower())
+        if self._hosts is not None and name not in self._hosts and not _ADDRESS.fullmatch(name):
+            raise ServiceError(421, "wrong_host", "unexpected host name in the header 'Host'; see the option --allow-host")
         if self._token and scope["path"] not in _OPEN:
             given = _given_token(headers.get("authorization", ""))
             if not hmac.compare_digest(given, self._token):
@@ -177,20 +179,6 @@ class _Replay:
         while (message := await self._receive())["type"] != "http.disconnect":
             pass
         return message
-
-
-def _host(header: str) -> str:
-    """Return the name in a Host header in lower case, without the port."""
-    name = header.partition("]")[0].lstrip("[") if header.startswith("[") else header.rpartition(":")[0] or header
-    return name.lower()
-
-
-def _is_address(name: str) -> bool:
-    """Return whether a host is an IP address, which no web site can have as its name."""
-    try:
-        return bool(ipaddress.ip_address(name))
-    except ValueError:
-        return False
 
 
 def _given_token(header: str) -> bytes:

@@ -24,8 +24,6 @@ _SETTLING_SECONDS = 1.0
 """Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
 _KEEP_ALIVE_SECONDS = 75
-_BACKLOG = 128
-"""Maximum number of connections that wait in the kernel, and that the server accepts at once."""
 _LAST_PORT = 65535
 
 
@@ -80,7 +78,7 @@ def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=_BACKLOG,
+        backlog=128,  # also the number of connections that are accepted before those that wait are counted
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(longest),
     )
@@ -95,7 +93,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, guard: Guard, limits: Limits) -> None:
         super().__init__(config)
         self._guard, self._limits = guard, limits
-        self._waiting: dict[Any, tuple[Any, float]] = {}  # connections that wait for their client: their state, and since when
+        self._since: dict[tuple[Any, ...], float] = {}  # when each connection began to wait for its client
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving."""
@@ -107,22 +105,18 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Close connections that wait for their clients for too long, or that are too many; uvicorn calls this every 0.1 s."""
-        now, before = time.monotonic(), self._waiting
-        self._waiting = {}
+        now, before = time.monotonic(), self._since
+        self._since = {}
         connections: set[Any] = self.server_state.connections
         for one in connections:
             if one.cycle is None or one.cycle.response_complete or one.flow.write_paused:
-                state = (
-                    one.cycle,
-                    one.transport.get_write_buffer_size(),
-                )  # it changes with a new request, and as an answer is read
-                known = before.get(one)
-                self._waiting[one] = known if known is not None and known[0] == state else (state, now)
+                state = one, one.cycle, one.transport.get_write_buffer_size()  # the size changes when the client reads
+                self._since[state] = before.get(state, now)
         most, files = self._limits.connections, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 0
         surplus = len(connections) - (min(most, files // 2) if files > 0 else most)
-        for number, (one, (_, since)) in enumerate(sorted(self._waiting.items(), key=lambda pair: pair[1][1])):
-            seconds = self._limits.body_seconds if one.cycle is None else _KEEP_ALIVE_SECONDS
-            if number < surplus or now > since + seconds:
+        for number, ((one, *_), since) in enumerate(sorted(self._since.items(), key=lambda pair: pair[1])):
+            sends = one.cycle is None or one.conn.their_state is h11.SEND_BODY  # its first headers, or an unread body
+            if number < surplus or now > since + (self._limits.body_seconds if sends else _KEEP_ALIVE_SECONDS):
                 one.transport.abort()
         return await super().on_tick(counter)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from regard.errors import RegardError, out_of_memory
-from regard.serve.batching import Batcher, Item
+from regard.serve.batching import Batcher
 from regard.serve.errors import ServiceError, error_body
 from regard.serve.operations import Operation, Work
 
@@ -31,7 +31,8 @@ async def wait(
             the request, or there is not enough memory.
     """
     items = batcher.submit(operation, works)
-    results = _gathered(items)
+    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
+    results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
     left: asyncio.Future[Any] = asyncio.ensure_future(gone())
     try:
         await asyncio.wait((results, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +75,8 @@ def submit_stream(
 
     followed = [Work(work.text, number=work.number, follow=follower(place)) for place, work in enumerate(works)]
     items = batcher.submit(operation, followed)
-    results = _gathered(items)
+    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
+    results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
     results.add_done_callback(lambda _: events.put_nowait(None))
     # `asyncio.timeout` could interrupt the task while it waits for a slow reader, and the stream would end without an error.
     deadline = loop.call_later(seconds, batcher.withdraw, items)
@@ -107,13 +109,6 @@ def submit_stream(
             batcher.withdraw(items)
 
     return lines()
-
-
-def _gathered(items: Sequence[Item]) -> "asyncio.Future[Any]":
-    """Return a future of all answers. After a deadline nobody retrieves its error, which asyncio would report."""
-    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
-    results.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return results
 
 
 def new_part(before: str, text: str) -> str:
