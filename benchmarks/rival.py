@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from regard.errors import RegardError
@@ -204,7 +205,7 @@ def parse_training(log: str) -> JoeyTraining:
     speeds = [float(speed) for speed in re.findall(r"Tokens per Sec: +(\d+)", log)]
     times = [datetime.fromisoformat(at.replace(",", ".")) for at in re.findall(rf"^{_STAMP}.*(?:EPOCH|Epoch|ended)", log, re.M)]
     if parameters is None or half is None or not times or not (epochs or (all(speeds) and speeds)):
-        raise RegardError(f"JoeyNMT's training log contains no speed; its end:\n{log[-1500:]}")
+        raise RegardError(f"JoeyNMT's training log contains no speed; its end:\n{indent(log[-1500:], '  ')}")
     tokens, seconds = sum(int(count) for count, _ in epochs), sum(float(duration) for _, duration in epochs)
     return JoeyTraining(
         parameters=int(parameters[1]),
@@ -224,7 +225,7 @@ def parse_decoding(log: str) -> float:
     """
     found = re.findall(r"Generation took ([\d.]+)\[sec\]", log)
     if not found:
-        raise RegardError(f"JoeyNMT's log does not say how long decoding took; its end:\n{log[-1500:]}")
+        raise RegardError(f"JoeyNMT's log does not say how long decoding took; its end:\n{indent(log[-1500:], '  ')}")
     return float(found[-1])
 
 
@@ -255,5 +256,6 @@ def run(command: Sequence[str | Path], *, core: int, log: Path, note: Callable[[
             process.kill()
     text = log.read_text(encoding="utf-8", errors="replace")
     if code:
-        raise RegardError(f"`{' '.join(map(str, command))}` failed with exit code {code}; the end of {log}:\n{text[-2000:]}")
+        line = " ".join(map(str, command))
+        raise RegardError(f"`{line}` failed with exit code {code}; the end of {log}:\n{indent(text[-2000:], '  ')}")
     return text

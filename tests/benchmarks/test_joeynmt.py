@@ -120,7 +120,7 @@ def test_the_first_sentences_are_copied_alike_for_both(tmp_path):
 def test_a_failed_command_is_reported_with_the_end_of_its_log(tmp_path):
     before = os.sched_getaffinity(0)
     try:
-        with pytest.raises(RegardError, match=r"failed with exit code 3; the end of .*log:\nno such thing"):
+        with pytest.raises(RegardError, match=r"failed with exit code 3; the end of .*log:\n  no such thing"):
             rival.run(["sh", "-c", "echo no such thing; exit 3"], core=min(before), log=tmp_path / "log", note=str)
     finally:
         os.sched_setaffinity(0, before)

@@ -54,7 +54,7 @@ def test_the_source_distribution_has_the_tests_and_no_fuzz_corpus(sdist):
         names = [name.partition("/")[2] for name in archive.getnames()]
     assert {"src/regard/__init__.py", "tests/fuzz/run.py", "docs/index.md", "CHANGELOG.md", "CITATION.cff"} <= set(names)
     assert not any(name.startswith(("tests/fuzz/corpus", "docs/_build", "runs", ".venv")) for name in names)
-    assert sdist.stat().st_size < 8_000_000
+    assert sdist.stat().st_size < 10_000_000  # 3.8 MB for onnxruntime, 1.9 MB for the built-in corpora
 
 
 def test_the_metadata_name_the_version_and_the_project(wheel):

@@ -7,7 +7,8 @@ Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is 
 `query_part(q, W)` and `key_part(k, W)`.
 """
 
-from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from torch.nn.functional import linear
 from regard.attention.additive import AdditiveBase
 from regard.attention.base import Memory
 from regard.attention.capabilities import LinearScore, Unchanged, capability, is_plain
-from regard.attention.linear import pairs
+from regard.attention.linear import concatenated_pairs
 
 
 def query_part(query: Float[Tensor, "B Q Dq"], weight: Float[Tensor, "Da D"]) -> Float[Tensor, "B Q Da"]:
@@ -30,15 +31,18 @@ def key_part(key: Float[Tensor, "B K Dk"], weight: Float[Tensor, "Da D"]) -> Flo
     return linear(key, weight[:, -key.shape[-1] :])
 
 
+def summed_pairs(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> Float[Tensor, "B Q K D"]:
+    """Return q_i + k_j for each query and key."""
+    return query[:, :, None] + key[:, None]
+
+
 class _ConcatBase(AdditiveBase):
     """An additive score with one matrix W; a map that is not plain is called with `pairs`, so the memory holds the keys."""
 
     projection: nn.Linear
+    pairs: ClassVar[Callable[[Tensor, Tensor], Tensor]]
+    """Function that returns the input of the linear map for each query and key (B,Q,K,D)."""
     supports_fused = Unchanged("scores", "normalized_scores", "mix", linear="projection")
-
-    @abstractmethod
-    def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
-        """Return the input of the linear map for each query and key."""
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return scale · v·tanh(W x), where x is the pair of a query and a key."""
@@ -90,6 +94,8 @@ class Concat(_ConcatBase):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
+    pairs = staticmethod(concatenated_pairs)
+
     def __init__(
         self,
         query_size: int,
@@ -113,10 +119,6 @@ class Concat(_ConcatBase):
             dtype=dtype,
         )
         self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False, device=device, dtype=dtype)
-
-    def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
-        """Return [q; k]."""
-        return pairs(query, key)
 
 
 class SumConcat(_ConcatBase):
@@ -147,6 +149,8 @@ class SumConcat(_ConcatBase):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
+    pairs = staticmethod(summed_pairs)
+
     def __init__(
         self,
         query_size: int,
@@ -169,7 +173,3 @@ class SumConcat(_ConcatBase):
             dtype=dtype,
         )
         self.projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
-
-    def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
-        """Return q + k."""
-        return query[:, :, None] + key[:, None]

@@ -19,7 +19,7 @@ def linear_scores(query_term: Float[Tensor, "B Q 1"], key_term: Float[Tensor, "B
     return query_term + key_term.transpose(1, 2)
 
 
-def pairs(query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
+def concatenated_pairs(query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
     """Return [q_i; k_j] for each query and key, for maps that can only be called because they are not plain."""
     shape = *query.shape[:2], key.shape[1], -1
     return torch.cat([query[:, :, None].expand(shape), key[:, None].expand(shape)], -1)
@@ -85,5 +85,5 @@ class LinearConcat(ScoredAttention):
         if is_plain(self.projection):
             scores = linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)
         else:
-            scores = self.projection(pairs(query, memory.key))[..., 0]
+            scores = self.projection(concatenated_pairs(query, memory.key))[..., 0]
         return scores if self.scale == 1 else self.scale * scores
