@@ -162,6 +162,26 @@ def test_sentences_are_not_spelled(tmp_path, source, target):
     assert not any("short strings" in line for line in config.chosen)
 
 
+VERBS = ("go", "run", "stop", "wait", "eat", "sit", "look", "sleep", "fly", "swim")
+TWO = [(one, other) for one in VERBS for other in VERBS]
+SHORT = {
+    "phrases": ([f"{one} {other}" for one, other in TWO], [f"{one}e und {other}e" for one, other in TWO]),
+    "intents": ([f"please {one} or {other} now" for one, other in TWO], ["play_music", "set_alarm"] * 50),
+    "Chinese": ([f"我爱{chr(0x4E00 + n)}" for n in range(100)], [f"i like the {one} {other}" for one, other in TWO]),
+    "tags": ([f"they {one} and {other}" for one, other in TWO], ["PP VB CC VB", "PP VB RB VB"] * 50),
+}
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_short_texts_whose_words_recur_are_not_spelled(tmp_path, kind):
+    path = tmp_path / "short.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*SHORT[kind], strict=True)), "utf-8")
+    config = choose_config("translation", {"data.train": [str(path)]})
+    assert not any("short strings" in line for line in config.chosen)
+    assert config.tokenizers.source.kind == ("characters" if kind == "Chinese" else "bpe")
+    assert config.tokenizers.target.kind == "bpe"
+
+
 def test_other_letters_get_vocabularies_of_their_own(pairs):
     config = choose_config("translation", pairs(60, target="она поцеловала его"))
     assert config.tokenizers.source.kind == config.tokenizers.target.kind == "bpe"

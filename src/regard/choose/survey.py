@@ -4,7 +4,6 @@ With `data.drop_repeats`, the number of texts does not include duplicates, becau
 all rows that are read, including duplicates.
 """
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import numpy as np
 
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.config.data import FileSettings
+from regard.scripts import is_spaceless
 from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
@@ -22,8 +22,6 @@ from regard.text.tokenizers.resolve import ENDS, is_tokenised
 
 SAMPLE_SIZE = 20_000
 """Maximum number of texts in the sample whose letters and words are examined; mean lengths are computed from all texts."""
-_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-"""First words of the Unicode names of letters in writing systems that put no spaces between words, such as Chinese."""
 _MOST_SYMBOLS, _LONGEST_SYMBOL, _LONGEST_NAME, _LONGEST_STRING = 200, 2.5, 2.5, 50
 """Maximum number of symbols, and maximum mean lengths: of symbols in characters, names in words, strings in characters."""
 
@@ -44,6 +42,8 @@ class TextSurvey:
     """The most frequent letters, in lower case, which together make up 99% of all letters of the sample."""
     num_characters: int
     """Number of different characters in the sample."""
+    varied: bool = False
+    """Whether at least a third of the words are numbers or different, as in lists of names, dates or dictionary entries."""
     sentences: bool = False
     """Whether most texts end with a mark that ends a sentence."""
     symbols: bool = False
@@ -53,6 +53,11 @@ class TextSurvey:
     def units(self) -> float:
         """Mean number of words in a text; if words are not separated by spaces, two characters count as a word."""
         return self.characters / 2 if self.unspaced else self.words
+
+    @property
+    def names(self) -> bool:
+        """Whether the texts are short and of many different words, such as names, so that their characters tell most."""
+        return self.varied and self.units <= _LONGEST_NAME
 
 
 STAND_IN = TextSurvey(words=10, characters=50, unspaced=False, tokenised=False, alphabet=frozenset("ae"), num_characters=60)
@@ -75,9 +80,10 @@ class PairSurvey:
     @property
     def strings(self) -> bool:
         """Whether pairs are short strings, at least one of them a word or name: pronunciations, dates, transliterations."""
-        texts = self.sides.values()
+        texts = self.source, self.target
         short = all(text.symbols or text.characters <= _LONGEST_STRING for text in texts)
-        names = any(text.symbols or text.units <= _LONGEST_NAME for text in texts)
+        # Short sentences without spaces look like names, so the other side decides.
+        names = any(text.names and not text.unspaced for text in texts) or all(text.names or text.symbols for text in texts)
         return short and names and not all(text.sentences for text in texts)
 
     @property
@@ -140,7 +146,8 @@ class _Sample:
         words = Counter(word for text in self.texts for word in text.split())
         few = 5 * len(words) <= min(5 * _MOST_SYMBOLS, words.total())  # each occurs five times or more on average
         short = sum(map(len, words.elements())) <= _LONGEST_SYMBOL * words.total()
-        unspaced = sum(number for letter, number in letters.items() if _is_unspaced(letter))
+        unspaced = sum(number for letter, number in letters.items() if is_spaceless(letter))
+        rare = len(words) + sum(number - 1 for word, number in words.items() if any(map(str.isdigit, word)))
         return TextSurvey(
             words=1 + self.spaces / self.count,
             characters=self.characters / self.count,
@@ -148,6 +155,7 @@ class _Sample:
             tokenised=is_tokenised(self.texts),
             alphabet=_cover(letters, 0.99 * total),
             num_characters=len(counts),
+            varied=3 * rare >= words.total(),
             sentences=2 * sum(text.endswith(tuple(ENDS)) for text in self.texts) > len(self.texts),
             symbols=2 * self.spaces > self.count and 2 * unspaced <= total and few and short,
         )
@@ -250,10 +258,6 @@ def survey_plain(data: TextDataConfig) -> PlainSurvey:
             break
     texts = rows.count()
     return PlainSurvey(texts, round(sample.characters * texts / sample.count), sample.survey())
-
-
-def _is_unspaced(letter: str) -> bool:
-    return unicodedata.name(letter, "").startswith(_UNSPACED)
 
 
 def _cover(letters: Counter[str], wanted: float) -> frozenset[str]:
