@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from regard.evaluation.words import build_metrics
+from regard.scripts import is_spaceless
 from regard.text.tokenizers.resolve import SAMPLE_SIZE, is_tokenised
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF
 
-_SCRIPTS = {"CJK": "zh", "IDEOGRAPHIC": "zh", "HIRAGANA": "ja-mecab", "KATAKANA": "ja-mecab", "HANGUL": "ko-mecab"}
-_SCRIPTS |= dict.fromkeys(
-    ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI", "NEW TAI", "YI"), "char"
-)
-"""sacrebleu's tokenisation for scripts in which `13a` finds no words, by the beginning of the Unicode names of letters."""
+_SCRIPTS = {"CJK": "zh", "IDEOGRAPH": "zh", "HIRAGANA": "ja-mecab", "KATAKANA": "ja-mecab", "HANGUL": "ko-mecab"}
+"""sacrebleu's tokenisation of letters, by a word of their Unicode names; `char` for others without spaces between words."""
 
 
 def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLEU, CHRF]":
@@ -51,8 +49,8 @@ def _tokenisation(references: Sequence[str]) -> str:
     counts = Counter[str]()
     for letter, count in Counter("".join(references)).items():
         if letter.isalpha():
-            name = unicodedata.name(letter, "").removeprefix("HALFWIDTH ")
-            counts[next((kind for script, kind in _SCRIPTS.items() if name.startswith(script)), "13a")] += count
+            name, other = unicodedata.name(letter, ""), "char" if is_spaceless(letter) else "13a"
+            counts[next((kind for script, kind in _SCRIPTS.items() if script in name), other)] += count
     if 2 * counts["13a"] >= counts.total():
         return "13a"
     if 10 * counts["ja-mecab"] >= counts.total():  # most Japanese text has more kana, and Chinese text has almost none
