@@ -192,8 +192,9 @@ def test_the_report_warns_of_lost_indentation(tmp_path, unit):
         "    an indented paragraph\n" * 40,
         ("    the first line of a paragraph\n" + "and another line of it\n" * 5) * 10,
         "Title\n" + "\u3000\u3000一个段落。\n" * 40,
+        "a plain line\n a line with a space that is left over\n" * 20,
     ],
-    ids=["plain", "indented", "first lines", "Chinese"],
+    ids=["plain", "indented", "first lines", "Chinese", "one space"],
 )
 def test_prose_is_read_line_by_line(tmp_path, text):
     found, report = read(write(tmp_path / "a.txt", text))

@@ -92,9 +92,12 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
 
 def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "block"]:
-    """Return `block` if a quarter of the first lines of a file is indented, not all alike, as in source code; else `line`."""
+    """Return `block` if a quarter of the first lines of a file is indented, not all alike, as in source code; else `line`.
+
+    An indentation is a tab or at least two spaces; one space is often left over from another tool.
+    """
     _, lines = next(line_blocks(path, encoding), (1, []))
-    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+    indents = [(len(line) - len(line.lstrip(" "))) // 2 for line in (each.expandtabs() for each in lines) if line.strip()]
     changes = sum(one != other for one, other in pairwise(indents))
     return "block" if len(indents) >= 20 and 4 * sum(map(bool, indents)) >= len(indents) <= 10 * changes else "line"
 

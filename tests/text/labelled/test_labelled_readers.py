@@ -322,6 +322,11 @@ def test_labels_in_brackets_are_plain_if_none_has_two_parts(tmp_path):
     assert read(path)[0] == [("a", ("[unknown]",)), ("b", ("(other)",))]
 
 
+def test_intervals_are_plain_labels(tmp_path):
+    path = write(tmp_path, "text\tlabels\na\t(0, 10]\nb\t(10, 20]\n")
+    assert read(path)[0] == [("a", ("(0, 10]",)), ("b", ("(10, 20]",))]
+
+
 def test_vectors_of_zeros_and_ones_are_not_labels(tmp_path):
     path = write(tmp_path, "text\tlabels\na\t[0, 1, 0]\nb\t[1, 0, 0]\n")
     with pytest.raises(DataError, match="labels are lists of 0 and 1, expected the names of labels"):

@@ -28,7 +28,8 @@ _DATE = re.compile(
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNORECASE)
 _CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
 _ITEM = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^\s,'"\[\](){}][^,'"\[\](){}]*+"""
-_LIST = re.compile(rf"[\[({{]\s*+(?:(?:{_ITEM})\s*+,?\s*+)*+[\])}}]")
+_ITEMS = rf"\s*+(?:(?:{_ITEM})\s*+,?\s*+)*+"
+_LIST = re.compile(rf"\[{_ITEMS}\]|\({_ITEMS}\)|\{{{_ITEMS}\}}")
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
 TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
 """Points that a column gets as a candidate for the text: if its cells have several words, have one word, have no words (such as

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, compress, islice
+from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -199,17 +200,15 @@ def skip_headers(
     rows: list[list[str]], numbers: Sequence[int], header: tuple[str, ...], report: ReadingReport
 ) -> tuple[list[list[str]], Sequence[int]]:
     """Return the rows and their line numbers without rows that equal the header, which files that were joined repeat."""
-    place = max(range(len(header)), key=lambda place: len(header[place]), default=0)
-    again = {
-        number
-        for row, number in zip(rows, numbers, strict=True)
-        # Stripping all cells takes long, so the longest name is looked for first.
-        if header and len(row) > place and header[place] in row[place] and tuple(map(trim, row)) == header
-    }
-    for number in sorted(again):
+    if not header:
+        return rows, numbers
+    longest = max(header, key=len)
+    place = header.index(longest)
+    # Stripping all cells takes long, so the longest name is looked for first.
+    kept = [len(row) != len(header) or longest not in row[place] or tuple(map(trim, row)) != header for row in rows]
+    for number in compress(numbers, map(not_, kept)):
         report.skip(HEADER, number)
-    kept = [(row, number) for row, number in zip(rows, numbers, strict=True) if number not in again] if again else []
-    return ([row for row, _ in kept], [number for _, number in kept]) if again else (rows, numbers)
+    return list(compress(rows, kept)), list(compress(numbers, kept))
 
 
 def _sample_csv(path: Path, encoding: str) -> list[list[str]]:
