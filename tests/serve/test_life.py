@@ -272,7 +272,7 @@ def test_an_empty_token_is_refused(value, runs, monkeypatch, capsys):
     assert "serve: the environment variable REGARD_TOKEN is empty, expected a token" in capsys.readouterr().err
 
 
-def status_of(header: bytes, value: bytes, **options) -> int:
+def status_of(header: bytes, value: bytes, path: str = "/", **options) -> int:
     """Return the status of a request with one header."""
     found = []
 
@@ -283,7 +283,7 @@ def status_of(header: bytes, value: bytes, **options) -> int:
         found.append(message.get("status"))
 
     guard = Guard(answer, limits=DEFAULT_LIMITS, metrics=Metrics(), **options)
-    asyncio.run(guard({"type": "http", "method": "GET", "path": "/", "headers": [(header, value)]}, answer, send))
+    asyncio.run(guard({"type": "http", "method": "GET", "path": path, "headers": [(header, value)]}, answer, send))
     return found[0]
 
 
@@ -298,11 +298,15 @@ def test_a_token_may_end_in_any_byte(ending):
     ("host", "status"),
     [
         *((host, 200) for host in ("localhost:80", "LocalHost", "127.0.0.1:8000", "192.0.2.7", "[::1]:8000", "[fe80::1]")),
-        *((host, 421) for host in ("evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example", "7.example", "")),
+        *(
+            (host, 421)
+            for host in ("evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example", "7.example", "a:80:80", "")
+        ),
     ],
 )
 def test_a_web_site_cannot_use_its_own_name(host, status):
     assert status_of(b"host", host.encode(), hosts={"localhost"}) == status
+    assert status_of(b"host", host.encode(), "/readyz", hosts={"localhost"}, token="secret") == 200
 
 
 def test_the_log_does_not_repeat_messages_of_libraries(capfd):

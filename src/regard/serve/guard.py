@@ -22,10 +22,10 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 _OPEN = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token."""
+"""Paths that need no token, and no accepted host name, because programs that watch a container use many."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_PORT, _ADDRESS = re.compile(r":[0-9]*$"), re.compile(r"[0-9.]+|.*:.*")
-"""The port in a Host header, and IP addresses: the name of a web site has a letter in its last part, and no colon."""
+_ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-f:.]+\]")
+"""IP addresses: the name of a web site has a letter in its last part, and no brackets."""
 _CLOSE = {"Connection": "close"}
 _GONE = ServiceError(499, "client_closed", "the client closed the connection")
 
@@ -89,12 +89,13 @@ class Guard:
             ServiceError: If one of the three is not as expected.
         """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        name = _PORT.sub("", headers.get("host", "").lower())
-        if self._hosts is not None and name not in self._hosts and not _ADDRESS.fullmatch(name):
-            raise ServiceError(421, "wrong_host", "unexpected host name in the header 'Host'; see the option --allow-host")
-        if self._token and scope["path"] not in _OPEN:
+        if scope["path"] not in _OPEN:
+            name = re.sub(r":[0-9]*$", "", headers.get("host", "").lower())
+            if self._hosts is not None and name not in self._hosts and not _ADDRESS.fullmatch(name):
+                message = "the header 'Host' has an unexpected name; if you use this name for the service, start it with "
+                raise ServiceError(421, "wrong_host", f"{message}--allow-host NAME or, for any name, with a token")
             given = _given_token(headers.get("authorization", ""))
-            if not hmac.compare_digest(given, self._token):
+            if self._token and not hmac.compare_digest(given, self._token):
                 message = "a token is needed: send the header 'Authorization: Bearer TOKEN'"
                 raise ServiceError(401, "unauthorized", message, {"WWW-Authenticate": 'Basic realm="regard"'})
         if "POST" in self.paths.get(scope["path"], ()) and scope["method"] == "POST":

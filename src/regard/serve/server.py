@@ -109,13 +109,13 @@ class _Server(uvicorn.Server):
         self._since = {}
         connections: set[Any] = self.server_state.connections
         for one in connections:
-            if one.cycle is None or one.cycle.response_complete or one.flow.write_paused:
-                state = one, one.cycle, one.transport.get_write_buffer_size()  # the size changes when the client reads
+            sends = one.cycle is None or one.conn.their_state is h11.SEND_BODY  # its first headers, or a body
+            if sends or one.cycle.response_complete or one.flow.write_paused:
+                state = one, one.cycle, one.transport.get_write_buffer_size(), sends  # the size changes when the client reads
                 self._since[state] = before.get(state, now)
         most, files = self._limits.connections, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 0
         surplus = len(connections) - (min(most, files // 2) if files > 0 else most)
-        for number, ((one, *_), since) in enumerate(sorted(self._since.items(), key=lambda pair: pair[1])):
-            sends = one.cycle is None or one.conn.their_state is h11.SEND_BODY  # its first headers, or an unread body
+        for number, ((one, *_, sends), since) in enumerate(sorted(self._since.items(), key=lambda pair: pair[1])):
             if number < surplus or now > since + (self._limits.body_seconds if sends else _KEEP_ALIVE_SECONDS):
                 one.transport.abort()
         return await super().on_tick(counter)
