@@ -7,7 +7,8 @@ import pytest
 
 from regard import disk
 from regard.bundle.folder import replacing
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
+from regard.training.folder import RunFolder
 
 linux = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes and hard links")
 
@@ -28,6 +29,18 @@ def model(tmp_path):
 
 def place(kind, path, precious):
     {"link": path.symlink_to, "second name": path.hardlink_to, "pipe": lambda _: os.mkfifo(path)}[kind](precious)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "logs"])
+def test_a_run_does_not_write_to_linked_folders(model, tmp_path, name):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.yaml").touch()
+    (model / "model.safetensors").touch()
+    (model / name).symlink_to(tmp_path / "other")
+    with pytest.raises(ConfigError, match=f"{name}' is a link that does not belong to a run"):
+        RunFolder(model).check_free(overwrite=True)
+    with pytest.raises(ConfigError, match=f"{name}' is a link, expected the folder itself"):
+        RunFolder(model).check_begun()
 
 
 @linux

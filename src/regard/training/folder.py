@@ -68,7 +68,7 @@ class RunFolder:
 
         Raises:
             ConfigError: If it contains a run and `overwrite` is False, contains other files, is a file, or cannot be written;
-                or if a run would write a file where a folder is, or a folder where a file is.
+                or if a run would write a file where a folder is, or a folder where a file or a link is.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"out is '{self.path}', which is a file; name a folder")
@@ -81,7 +81,7 @@ class RunFolder:
         elif self.path.exists() and not self._is_free():
             raise ConfigError(f"out is '{self.path}', which holds files that are not a run's; name a new or an empty folder")
         if wrong := self._in_the_way():
-            what = "a folder" if wrong.is_dir() else "a file"
+            what = "a link" if wrong.is_symlink() else "a folder" if wrong.is_dir() else "a file"
             raise ConfigError(
                 f"out is '{self.path}', but '{wrong}' is {what} that does not belong to a run; move it, or name another folder"
             )
@@ -104,7 +104,7 @@ class RunFolder:
     def _in_the_way(self) -> Path | None:
         """Return a file in place of a folder that a run writes, or a folder in place of a file; None if there is neither."""
         folders = (self.checkpoints, self.logs)
-        wrong = [path for path in folders if os.path.lexists(path) and not path.is_dir()]
+        wrong = [path for path in folders if path.is_symlink() or (path.exists() and not path.is_dir())]
         if not wrong:
             inside = self.checkpoints.iterdir() if self.checkpoints.exists() else ()
             wrong = [path for path in (*inside, *self._written()) if path.is_dir() and not path.is_symlink()]
@@ -200,8 +200,10 @@ class RunFolder:
         """Raise an error for a folder without a run that can be resumed.
 
         Raises:
-            ConfigError: If the folder contains no run.
+            ConfigError: If the folder contains no run, or only a link to one.
         """
+        if links := [path for path in (self.checkpoints, self.logs) if path.is_symlink()]:
+            raise ConfigError(f"cannot resume '{self.path}': '{links[0]}' is a link, expected the folder itself; copy it there")
         if not (self.checkpoints / "config.yaml").exists():
             if self.checkpoints.is_dir() and self._is_free():
                 holder = holder_of(self.checkpoints / _LOCK)
