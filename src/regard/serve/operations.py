@@ -94,6 +94,7 @@ class Translate(Operation):
             plain["alternatives"] = [self._plain(other) for other in one.alternatives]
         record = one.attention
         if self.alignment and record is not None:
+            record = record.in_units("auto")  # so that the alignment counts the words of the lists
             plain |= {"source_words": record.source_words, "words": record.target_words, "alignment": record.pharaoh()}
         return plain
 
