@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int8, Int32
-from torch import Tensor, nn
+from torch import Tensor, nn, overrides
 from torch.nn import functional
 
 
@@ -105,13 +105,16 @@ def recompile_limit_error() -> type[Exception]:
 
 
 @contextmanager
-def without_function_mode(own: int) -> Iterator[None]:
-    """Switch off the `own` active modes `TorchFunctionMode` in this context; PyTorch's fused encoder needs that.
+def without_function_mode(mode: type) -> Iterator[None]:
+    """Switch off this thread's modes of a class of `TorchFunctionMode` in this context; PyTorch's fused encoder needs that.
 
     Nothing changes if other modes are active too, or PyTorch lacks the private functions.
     """
-    count, disable = getattr(torch._C, "_len_torch_function_stack", None), getattr(torch._C, "DisableTorchFunction", None)
-    if count is None or disable is None or count() != own:
+    stack, disable = (
+        getattr(overrides, "_get_current_function_mode_stack", None),
+        getattr(torch._C, "DisableTorchFunction", None),
+    )
+    if stack is None or disable is None or not all(isinstance(each, mode) for each in stack()):
         yield
         return
     with disable():

@@ -1,5 +1,10 @@
 """Attention that modules write themselves: captured exactly, or named as not captured, and never with an effect on results."""
 
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 import torch
@@ -292,6 +297,21 @@ def test_the_kind_of_a_site_does_not_depend_on_padding():
         assert caught.to_record(["a"]).sites == (site,)
 
 
+class Joint(nn.Module):
+    def forward(self, x: Tensor, source: Tensor) -> Tensor:
+        keys = torch.cat([x, source], 1)
+        return softmax(x @ keys.mT, -1) @ keys
+
+
+def test_one_softmax_over_source_and_target_is_refused_by_name():
+    module = nn.ModuleDict({"decoder": Joint()})
+    with regard.capture(module) as caught:
+        module["decoder"](torch.randn(1, 3, 8), torch.randn(1, 4, 8))
+    assert caught["decoder"].shape == (1, 3, 7)
+    with pytest.raises(RequestError, match=r"'decoder' attends to source and target together \(4 \+ 3 keys\)"):
+        caught.to_record(list("abcd"), list("xyz"))
+
+
 def test_a_compiled_module_is_refused_and_a_compiled_part_is_named():
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval()
     compiled = torch.compile(layer, backend="eager")
@@ -325,3 +345,42 @@ def test_an_observation_that_fails_warns_after_the_module_has_run():
             regard.capture(empty),
         ):
             assert empty(x, x).shape == (2, 3, 8)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_captures_in_other_threads_neither_see_nor_change_each_other():
+    model, x = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 9, batch_first=True), 2), torch.randn(2, 5, 16)
+    model.eval().requires_grad_(False)  # so that the fused path is taken in all threads
+    expected, was = model(x), nn.MultiheadAttention.forward
+    own = nn.ModuleList([Form(FORMS["clone"])])
+    with ThreadPoolExecutor(1) as pool, ExitStack() as here:
+        other = ExitStack()  # a capture in another thread, which ends after the one that began before it
+        mine = here.enter_context(regard.capture(nn.ModuleList([model, own])))
+        theirs = pool.submit(other.enter_context, regard.capture(nn.ModuleList([model, own]))).result()
+        assert torch.equal(model(x), expected)
+        assert torch.equal(pool.submit(model, x).result(), expected)
+        own[0](x, x)
+        pool.submit(own[0], x, x).result()
+        here.close()
+        pool.submit(other.close).result()
+    names = ["0.layers.0.self_attn", "0.layers.1.self_attn", "1.0"]
+    assert [[call.name for call in each.calls] for each in (mine, theirs)] == [names, names]
+    assert nn.MultiheadAttention.forward is was
+
+
+def test_a_capture_that_begins_inside_a_running_module():
+    with ExitStack() as stack:
+        module = Form(lambda query, key: stack.enter_context(regard.capture(module, names=[""])) and query)
+        module.register_forward_hook(lambda *_: None)
+        module(torch.randn(2, 3, 8), torch.randn(2, 5, 8))
+
+
+def test_captured_weights_do_not_keep_the_module():
+    module = Form(FORMS["clone"])
+    with regard.capture(module) as caught:
+        module(torch.randn(2, 3, 8), torch.randn(2, 5, 8))
+    kept = weakref.ref(module)
+    del module
+    gc.collect()
+    assert kept() is None
+    assert len(caught) == 1

@@ -51,6 +51,19 @@ def test_an_encoder_and_a_decoder():
     assert from_huggingface(output, TOKENS, TARGETS, target_is_read=True).target_is_read
 
 
+def test_the_kind_of_a_model_does_not_depend_on_the_padding_of_a_sentence():
+    causal = torch.ones(4, 4).tril()
+    causal /= causal.sum(-1, keepdim=True)
+    padded = torch.cat([torch.full((2, 4), 0.25), torch.tensor([[0, 0, 1, 0], [0, 0, 0.5, 0.5]])])
+    batch = torch.stack([causal, padded])[:, None]  # an eager model gives padding on the left equal weights
+    for row in (0, 1):
+        made = from_huggingface((batch,), list("abcd"), batch=row)
+        assert (made.sites, made.target_tokens) == (("decoder.0",), tuple("abcd"))
+    short = torch.tensor([[1.0, 0, 0, 0]]).expand(4, 4)  # a sentence of an encoder with one token, which has no later ones
+    batch = torch.stack([weights(4, 4)[0][0, 0], short])[:, None]
+    assert [from_huggingface((batch,), list("abcd"), batch=row).sites for row in (0, 1)] == [("encoder.0",)] * 2
+
+
 def test_a_decoder_alone_that_attends_to_anothers_states():
     """GPT-2 and BERT as decoders name what is within the target `attentions`."""
     output = SimpleNamespace(attentions=weights(TARGET, TARGET, 1), cross_attentions=weights(TARGET, SOURCE, 2))

@@ -25,7 +25,7 @@ from regard.attention.capabilities import Observation
 from regard.errors import RegardError, RequestError, nearest
 from regard.private_torch import is_compiled
 from regard.records import AttentionRecord
-from regard.records.builders import record_of_tokens
+from regard.records.builders import record_of_tokens, shows_causal
 from regard.records.data import NOTE
 from regard.records.subwords import Scheme
 from regard.rendering import Units
@@ -108,7 +108,7 @@ class Captured(Mapping[str, Tensor]):
             RequestError: If nothing was captured, sentences and heads cannot be told apart, the
                 batch has no sentence with this index, `families` names a module whose
                 attention was not captured or a family other than these three, a module attends to another sequence and no
-                target tokens are given, or there is no such scheme of subwords.
+                target tokens are given, a module attends to source and target together, or there is no such scheme of subwords.
             DataError: If a weight is not a finite number.
             ShapeError: If the numbers of weights and tokens differ, for example because the module ran more than once.
         """
@@ -162,6 +162,11 @@ class Captured(Mapping[str, Tensor]):
             if len({each.weights.shape for each in self.calls if each.name == call.name}) > 1 == len(fitting):
                 family = fitting[0]  # encoder and decoder share this module
             family = families.get(call.name, family)
+            if target and source and found.shape[-2:] == (target, source + target):
+                raise RequestError(
+                    f"to_record: {call.name!r} attends to source and target together ({source} + {target} keys), which no site "
+                    "of a record can show: leave it out with names; its weights are caught[name]"
+                )
             weights[f"{family}.{count.setdefault(family, 0)}"] = found
             count[family] += 1
         return weights
@@ -169,7 +174,7 @@ class Captured(Mapping[str, Tensor]):
     def _is_causal(self, name: str) -> bool:
         """Return whether a module lets no query see later keys, by all its calls and sentences, or else by what it says."""
         calls = [call for call in self.calls if call.name == name]
-        shown = {_shows_causal(call.weights) for call in calls} - {None}
+        shown = {shows_causal(each.float().numpy(force=True)) for call in calls for each in call.weights} - {None}
         return False not in shown if shown else calls[0].is_causal is True
 
     def note(self, note: str) -> str:
@@ -227,8 +232,10 @@ def capture(
     observer = Observer(module, Selection(names, heads, top_k, device))
     observer.selection.check_names([name for each in observer.names.values() for name in each])
     ours = [part for part in observer.names if isinstance(part, Attention)]
+    known = bool(ours) or any(isinstance(part, nn.MultiheadAttention) for part in observer.names)
     caught, watch = Captured(observer), Watch(observer, products=not ours)
     with ExitStack() as stack:
+        stack.callback(observer.names.clear)  # the weights may be kept for longer than the module
         for part in ours:
             stack.enter_context(part.observe(partial(_take_observation, observer, part)))
         stack.enter_context(watch_modules(observer))
@@ -237,7 +244,6 @@ def capture(
         yield caught
     watch.close()
     _report_errors(observer)
-    known = any(isinstance(part, nn.MultiheadAttention | Attention) for part in observer.names)
     if not caught.calls and names is None and not known:
         raise RequestError(
             f"capture: this {type(module).__name__} contains no nn.MultiheadAttention and no mechanism of regard, and no call "
@@ -272,18 +278,6 @@ def _family(call: Call, *, has_target: bool, is_causal: bool, only_causal: bool)
     if "decoder" not in call.name.lower():
         return "encoder"
     return "decoder" if call.within or is_causal else "cross"
-
-
-def _shows_causal(weights: Tensor) -> bool | None:
-    """Return whether the weights (…,Q,K) of all sentences are those of causal attention; None if both kinds have them."""
-    if weights.shape[-2] != weights.shape[-1]:
-        return None
-    # Eager models spread the weight of a padding token equally over all keys, which says nothing about the module.
-    known = weights.amax(-1, keepdim=True) != weights.amin(-1, keepdim=True)
-    seen = weights.where(known, 0)
-    if seen.triu(1).any():
-        return False
-    return True if (known[..., :-1, :].any((-2, -1)) & seen[..., 1:].any(-1).any(-1)).any() else None
 
 
 def _check_sentences(call: Call, batch: int) -> None:

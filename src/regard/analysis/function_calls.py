@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,17 +65,6 @@ class Watch(TorchFunctionMode):
         self.sums: Any = WeakTensorKeyDictionary()  # sum over an axis: (the tensor, the axis)
         self.contexts: Any = WeakTensorKeyDictionary()  # result of a product whose weights have sentences × heads in one axis
         self.sources: list[_Source] = []
-
-    active: ClassVar[int] = 0
-    """Number of active modes of this class."""
-
-    def __enter__(self) -> Self:
-        Watch.active += 1
-        return super().__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        Watch.active -= 1
-        super().__exit__(*error)
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -52,9 +53,10 @@ class Observer:
         self.running: list[tuple[str, nn.Module]] = []
         self.missed: dict[str, None] = {}
         self.errors: list[Exception] = []
-        self.ran: dict[str, nn.Module] = {}
+        self.named: dict[str, None] = {}
         self.names: dict[nn.Module, list[str]] = {}
         self._batch: int | None = None
+        self._thread = get_ident()
         compiled: list[str] = []
         for name, part in module.named_modules(remove_duplicate=False):
             if is_compiled(part):
@@ -62,6 +64,10 @@ class Observer:
                 self.miss(name)
             elif not any(name.startswith(f"{outer}.") for outer in compiled):
                 self.names.setdefault(part, []).append(name)
+
+    def sees(self, part: nn.Module) -> bool:
+        """Return whether a module that runs is observed: other threads may run the same module, and their calls are not."""
+        return part in self.names and get_ident() == self._thread
 
     def name_of(self, part: nn.Module) -> str:
         """Return the name of a module; if it is used in several places, the name of the place that runs now."""
@@ -77,15 +83,19 @@ class Observer:
         """Keep `running` up to date while the context is open, except for the modules `without`."""
 
         def enter(part: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+            if not self.sees(part):
+                return
             name = self.name_of(part)
             if not self.running:
                 inputs = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor) and each.ndim > 1]
                 self._batch = len(inputs[0]) if inputs else None
             self.running.append((name, part))
-            self.ran[name] = part
+            if "attention" in type(part).__name__.lower():
+                self.named[name] = None
 
-        def leave(*_: Any) -> None:
-            self.running.pop()
+        def leave(part: nn.Module, *_: Any) -> None:
+            if self.sees(part) and self.running and self.running[-1][1] is part:  # it may have begun before the capture
+                self.running.pop()
 
         with ExitStack() as stack:
             for part in self.names.keys() - without:
@@ -95,7 +105,8 @@ class Observer:
 
     def observe(self, name: str, look: Callable[[], object]) -> None:
         """Call `look` for a module; if this fails, the module goes on, and the error is kept for the end of the capture."""
-        if in_backward() or not self.selection.includes(name):  # a backward pass may compute a module a second time
+        # A backward pass may compute a module a second time.
+        if get_ident() != self._thread or in_backward() or not self.selection.includes(name):
             return
         try:
             with torch.no_grad():
@@ -172,9 +183,8 @@ class Observer:
     def unseen(self) -> list[str]:
         """Return the names of the modules that seem to compute attention, but whose attention was not captured."""
         captured = {call.name for call in self.calls}
-        named = [name for name, part in self.ran.items() if "attention" in type(part).__name__.lower()]
         found: list[str] = []
-        for name in (*self.missed, *(name for name in named if self.selection.includes(name))):
+        for name in (*self.missed, *filter(self.selection.includes, self.named)):
             if name not in found and (name in self.missed or not any(_related(name, other) for other in (*captured, *found))):
                 found.append(name)
         return found

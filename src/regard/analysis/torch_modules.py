@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from threading import Lock
 from typing import Any
 
 import torch
@@ -16,6 +17,11 @@ from regard.private_torch import in_backward, without_function_mode
 _ATTENTION = nn.MultiheadAttention.forward
 _SIGNATURE = inspect.signature(_ATTENTION)
 _ENCODERS = (nn.TransformerEncoder, nn.TransformerEncoderLayer)
+_LOCK = Lock()
+_ACTIVE: list[dict[Any, Callable[..., Any]]] = []
+"""For each active capture and each class, a function that makes a method `forward` which reports to the capture."""
+_OWN: dict[Any, Callable[..., Any]] = {}
+"""The methods `forward` of the classes outside captures."""
 
 
 def inside_encoders(module: nn.Module) -> set[nn.Module]:
@@ -41,9 +47,9 @@ def watch_modules(observer: Observer) -> Iterator[None]:
     def attention(forward: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(forward)
         def called(module: nn.MultiheadAttention, *positional: Any, **named: Any) -> Any:
-            if torch.compiler.is_compiling() or module not in observer.names:
+            if torch.compiler.is_compiling() or not observer.sees(module):
                 return forward(module, *positional, **named)
-            with without_function_mode(Watch.active):
+            with without_function_mode(Watch):
                 output = forward(module, *positional, **named)
                 name = observer.name_of(module)
                 observer.observe(name, lambda: report(module, name, *positional, **named))
@@ -70,12 +76,12 @@ def watch_modules(observer: Observer) -> Iterator[None]:
         def called(module: nn.Module, *positional: Any, **named: Any) -> Any:
             layers = module.layers if isinstance(module, nn.TransformerEncoder) else [module]
             known = all(isinstance(layer, nn.TransformerEncoderLayer) for layer in layers)
-            if torch.compiler.is_compiling() or inside or not known or module not in observer.names:
+            if torch.compiler.is_compiling() or inside or not known or not observer.sees(module):
                 return forward(module, *positional, **named)
             before = len(observer.calls)
             inside.append(module)
             try:
-                with without_function_mode(Watch.active):
+                with without_function_mode(Watch):
                     output = forward(module, *positional, **named)
                     expected = {
                         observer.name_of(part)
@@ -101,15 +107,26 @@ def watch_modules(observer: Observer) -> Iterator[None]:
         with _no_fused_path():
             forward(module, *positional, **named)
 
-    builders: dict[Any, Any] = {nn.MultiheadAttention: attention, **dict.fromkeys(_ENCODERS, encoder)}
-    own = {each: each.forward for each in builders}
+    builders: dict[Any, Callable[..., Any]] = {nn.MultiheadAttention: attention, **dict.fromkeys(_ENCODERS, encoder)}
+    with _LOCK:
+        if not _ACTIVE:
+            _OWN.update({each: each.forward for each in builders})
+        _ACTIVE.append(builders)
+        _patch()
     try:
-        for each, build in builders.items():
-            each.forward = build(own[each])
         yield
     finally:
-        for each, forward in own.items():
-            each.forward = forward
+        with _LOCK:  # in threads, captures may end in another order than they began
+            _ACTIVE.remove(builders)
+            _patch()
+
+
+def _patch() -> None:
+    """Replace the methods of the classes by those that report to all active captures."""
+    for each, forward in _OWN.items():
+        for builders in _ACTIVE:
+            forward = builders[each](forward)
+        each.forward = forward
 
 
 @contextmanager

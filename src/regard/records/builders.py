@@ -146,7 +146,7 @@ def from_huggingface(
         raise RequestError(
             "from_huggingface: the output has decoder_attentions or cross_attentions; give its tokens as target_tokens"
         )
-    if target_tokens is None and all_causal(weights):
+    if target_tokens is None and _is_decoder(found["encoder"], weights):
         weights = {f"decoder.{site.partition('.')[2]}": layer for site, layer in weights.items()}
         tokens, target_tokens, target_is_read = (), tokens, True
         source_text, target_text = "", target_text or source_text
@@ -206,10 +206,22 @@ class _Attributes:
         return getattr(self._thing, name, None)
 
 
-def all_causal(weights: Mapping[str, np.ndarray]) -> bool:
-    """Return whether all weights (…,Q,K) are square, with several queries, and no query attends to a later key."""
-    squares = [layer for layer in weights.values() if layer.shape[-2] == layer.shape[-1] > 1]
-    return len(squares) == len(weights) > 0 and not any(np.triu(layer, 1).any() for layer in squares)
+def shows_causal(weights: np.ndarray) -> bool | None:
+    """Return whether the weights (…,Q,K) of a sentence are those of causal attention; None if both kinds have them."""
+    if weights.shape[-2] != weights.shape[-1]:
+        return None
+    # Eager models spread the weight of a padding token equally over all keys, which says nothing about the module.
+    known = weights.max(-1, keepdims=True) != weights.min(-1, keepdims=True)
+    seen = np.where(known, weights, 0)
+    if np.triu(seen, 1).any():
+        return False
+    return True if (known[..., :-1, :].any((-2, -1)) & seen[..., 1:].any((-2, -1))).any() else None
+
+
+def _is_decoder(layers: Sequence[Any], weights: Mapping[str, np.ndarray]) -> bool:
+    """Return whether no query attends to a later key, in any sentence; from `generate`, only the weights of one are joined."""
+    whole = [checks.to_float32("attentions", each) for layer in layers if hasattr(layer, "shape") for each in layer]
+    return {shows_causal(each) for each in whole or weights.values()} - {None} == {True}
 
 
 def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
