@@ -80,15 +80,15 @@ def test_a_model_of_transformers(model, own, grad):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["eager", "sdpa"])
-def test_every_architecture_of_transformers(kind):
+@pytest.mark.parametrize(("kind", "least"), [("eager", 200), ("sdpa", 150)])  # not all architectures have both
+def test_every_architecture_of_transformers(kind, least):
     """`capture` equals `output_attentions` or names what it lacks, and never changes a result."""
     pytest.importorskip("transformers")
     from tests.analysis import transformers_models
 
-    rows = [transformers_models.examine(*each, kind) for each in transformers_models.architectures()]
+    rows = [transformers_models.row_of(*each, kind) for each in transformers_models.architectures()]
     assert [row for row in rows if row["verdict"] == "WRONG" or row.get("identical") is False] == []
-    assert sum(row["verdict"] == "exact" for row in rows) > 200
+    assert sum(row["verdict"] == "exact" for row in rows) >= least
 
 
 @pytest.mark.slow
