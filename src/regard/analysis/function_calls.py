@@ -103,7 +103,7 @@ class Watch(TorchFunctionMode):
     def _take(self, name: str, kept: Any, fold: tuple[int, int] | None, context: Tensor) -> None:
         """Report weights; if sentences and heads had one axis, only if the context is then split in the same order."""
         number = self.observer.take_kept(name, kept, is_checked=fold is None or 1 in fold)
-        if number is not None and fold is not None and 1 not in fold:
+        if fold is not None and 1 not in fold:
             self.contexts[context] = lambda after: self.observer.confirm(number, getattr(after, "shape", ())[:2] == fold)
 
     def _follow(self, name: str, args: tuple, kwargs: Mapping[str, Any], output: Any) -> None:
@@ -141,7 +141,11 @@ class Watch(TorchFunctionMode):
         mark: _Mark = self.marks[tensor]
         if name in _PRODUCTS:
             for each in marked:
-                self._multiply(each, self.marks[each], _contracted(name, args, operands, each), output)
+                own: _Mark = self.marks[each]
+                if own.axis is not None and not own.has_values and _contracted(name, args, operands, each) == own.axis:
+                    self._report(own, each, output)
+                else:
+                    own.source.is_multiplied |= own.axis is not None or each.ndim > 2
         elif name in _TIMES and any(each.ndim > 1 for each in operands if each is not tensor):
             mark.source.is_multiplied |= mark.axis is not None or tensor.ndim > 2
             if output.shape == tensor.shape:
@@ -160,12 +164,6 @@ class Watch(TorchFunctionMode):
             for each in (output,) if isinstance(output, Tensor) else output if isinstance(output, list | tuple) else ():
                 if isinstance(each, Tensor) and each.is_floating_point() and each is not tensor:
                     self.marks[each] = _derived(mark, tensor, each, is_dropout="dropout" in name)
-
-    def _multiply(self, tensor: Tensor, mark: _Mark, contracted: int | None, output: Tensor) -> None:
-        if contracted is not None and contracted == mark.axis and not mark.has_values:
-            self._report(mark, tensor, output)
-        else:
-            mark.source.is_multiplied |= mark.axis is not None or tensor.ndim > 2
 
     def _report(self, mark: _Mark, tensor: Tensor, context: Tensor) -> None:
         weights, axis = (tensor, mark.axis) if mark.weights is None else (mark.weights, mark.weights_axis)
