@@ -7,9 +7,6 @@ Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is 
 `query_part(q, W)` and `key_part(k, W)`.
 """
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -40,7 +37,7 @@ class _ConcatBase(AdditiveBase):
     """An additive score with one matrix W; a map that is not plain is called with `pairs`, so the memory holds the keys."""
 
     projection: nn.Linear
-    pairs: ClassVar[Callable[[Tensor, Tensor], Tensor]]
+    pairs = staticmethod(concatenated_pairs)
     """Function that returns the input of the linear map for each query and key (B,Q,K,D)."""
     supports_fused = Unchanged("scores", "normalized_scores", "mix", linear="projection")
 
@@ -93,8 +90,6 @@ class Concat(_ConcatBase):
         >>> context.shape, weights.shape
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
-
-    pairs = staticmethod(concatenated_pairs)
 
     def __init__(
         self,
