@@ -5,7 +5,7 @@ training   texts per second with the updates of regard's trainer (batches by len
            both in turn in one process. Ratios compare processor time, which other programs affect little
 using      sentences per second through `Classifier.classify` in batches, with attention and without, and the median
            milliseconds of a call with one sentence
-rows       with --rows N: N reviews are written to a file, prepared in a new process, and used for 100 training updates
+rows       with --rows N: N generated reviews are written to a file, prepared in a new process, and used for 100 updates
            in another one; the peak of anonymous memory of each process, in megabytes of 10⁶ bytes (see `benchmarks.scale`)
 
 python -m benchmarks.classifier [--data FILE] [--rounds 5]
@@ -50,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "benchmarks.classifier", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--data", type=Path, metavar="FILE", help="file of texts and labels (default: reviews)")
-    parser.add_argument("--reviews", type=int, default=7000, metavar="N", help="number of reviews (%(default)s)")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="file of texts and labels (default: built-in reviews)")
+    parser.add_argument("--reviews", type=int, default=7000, metavar="N", help="number of built-in reviews (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds of training (%(default)s)")
     parser.add_argument("--updates", type=int, default=10, metavar="N", help="regard's updates per round (%(default)s)")
     parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="tokens in regard's batches (%(default)s)")
@@ -129,7 +129,7 @@ def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         training = {name: statistics.median(found) for name, found in rates.items()}
         use = measure_use(task)
     return {
-        "data": str(options.data or "reviews"),
+        "data": str(options.data or "built-in reviews"),
         "texts": len(task.data.train),
         "tokens_per_text": round(float(task.data.train.lengths.mean()), 1),
         "parameters": dict(zip(("regard", "plain"), sizes, strict=True)),

@@ -3,7 +3,7 @@
     python -m benchmarks.scale --pairs 5000000
     python -m benchmarks.scale --pairs 10000000 --steps 200 --lines 1000000
 
-Writes pairs to a file and prepares the file in a new process. A second process trains a model of the default size for
+Writes generated pairs to a file and prepares the file in a new process. A second process trains a model of the default size for
 100 updates, and validates it by its loss on 1,000 held-out pairs. With `--lines`, a third process translates that number of
 sources with this model, greedily and with at most 20 words each. Every 50 ms, the anonymous memory of each process and of its
 children is read (RssAnon in /proc/PID/status, which does not include memory-mapped files). Progress goes to standard error, and

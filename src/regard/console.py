@@ -12,7 +12,7 @@ class SafeConsole(Console):
     """A console that escapes control characters in all text (`regard.errors.printable`), but not the codes of `rich` itself."""
 
     def on_broken_pipe(self) -> None:
-        """Let the command line end as it does when plain text is printed; `rich` would end the process with code 1."""
+        """Raise the error of the closed pipe, which the command line handles; `rich` would end the process with code 1."""
         raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

@@ -130,8 +130,8 @@ def whole_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
 
     Args:
         path: The file. A link, a pipe or a device of this name is replaced, too.
-        follow: Whether the user named `path`: then the file that a link points to is replaced, and a pipe or a device is
-            written directly.
+        follow: If True, because the user named `path`, the file that a link points to is replaced, and a pipe or a device is
+            written to directly.
 
     Raises:
         OSError: If the file cannot be written. The error names `path`.
@@ -193,7 +193,7 @@ def rename(old: Path, new: Path) -> None:
 def exchange(new: Path, old: Path) -> None:
     """Exchange the names of two folders in one file system.
 
-    On Linux, this is a single step. Elsewhere, `old` is missing for a moment; after an error, both have their names again.
+    On Linux, this is a single step. On other systems, `old` is missing for a moment; after an error, both keep their names.
     """
     try:
         failed = ctypes.CDLL(None).renameat2(-100, os.fsencode(new), -100, os.fsencode(old), 2)  # AT_FDCWD, RENAME_EXCHANGE
@@ -340,8 +340,8 @@ def holder_of(path: Path) -> str:
 def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
     """Open and lock an empty file; return it, and its holder if another process has locked it.
 
-    Another file of this name is deleted and never written to: a killed process left it, or it is a second name of a file, a
-    link or a pipe, which an archive from a stranger can contain.
+    Another file of this name is deleted and never written to: a killed process left it, or it is a hard link, a symbolic link
+    or a pipe, which an archive from a stranger can contain.
     """
     while True:
         if path.is_symlink():

@@ -23,7 +23,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u20
 writing direction, and halves of surrogate pairs.
 """
 _LINE_FEED = re.compile(r"\n(?!  )")
-"""A line feed that begins no indented line."""
+"""A line feed that is not followed by two spaces."""
 
 
 def printable(text: str) -> str:
@@ -36,9 +36,9 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Escape a text as `printable` does, and its line feeds too, unless two spaces follow.
+    """Escape a text as `printable` does, and escape its line feeds too, unless two spaces follow.
 
-    So the name of a file cannot look like a message of its own. The further lines of a message are indented.
+    Further lines of a message are indented with two spaces. The name of a file can therefore not look like another message.
     """
     return _LINE_FEED.sub(r"\\n", printable(text))
 

@@ -66,11 +66,11 @@ def write_now(text: str, *, show_cursor: bool = True) -> None:
 
 
 def open_closed_streams() -> None:
-    """Open the null device in place of standard streams that are closed; otherwise, the next files get their numbers."""
+    """Open the null device in place of closed standard streams; otherwise, the next opened files would get their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
-            if handle == number and number:  # commands say if standard input is closed
+            if handle == number and number:  # sys.stdin stays None, so that commands can report it
                 setattr(sys, name, TextIOWrapper(FileIO(handle, "w"), encoding="utf-8"))
 
 

@@ -86,7 +86,7 @@ class Captured(Mapping[str, Tensor]):
         Each call becomes a site: `encoder.i`, `decoder.i` or `cross.i`, where i counts the calls of this kind from 0.
 
         - Without targets: `decoder.i` if no token attends to later tokens in any call and any sentence of the batch, as in a
-          language model, otherwise `encoder.i`. If that cannot be seen, the module's attribute `is_causal` decides.
+          language model, otherwise `encoder.i`. If weights don't show it, its attribute `is_causal` or `is_decoder` decides.
         - With targets: `cross.i` if queries and keys are different sequences, otherwise `decoder.i` if the module's name
           contains `decoder`, otherwise `encoder.i`. A call of a function, such as `scaled_dot_product_attention`, does not show
           where its keys come from. The keys count as another sequence if queries and keys differ in number, if the module's
@@ -172,7 +172,7 @@ class Captured(Mapping[str, Tensor]):
         return weights
 
     def _is_causal(self, name: str) -> bool:
-        """Return whether a module lets no query see later keys, by all its calls and sentences, or else by what it says."""
+        """Return whether no query of a module attends to later keys, by its weights or, if unknown, its attribute."""
         calls = [call for call in self.calls if call.name == name]
         shown = {shows_causal(each.float().numpy(force=True)) for call in calls for each in call.weights} - {None}
         return False not in shown if shown else calls[0].is_causal is True
@@ -264,7 +264,7 @@ def _report_errors(observer: Observer) -> None:
     if observer.errors:
         error = observer.errors[0]
         warnings.warn(
-            f"capture: the attention of {', '.join(observer.missed)} was not captured, because this failed: "
+            f"capture: the attention of {', '.join(observer.missed)} was not captured, because of an error: "
             f"{type(error).__name__}: {error}",
             stacklevel=4,
         )

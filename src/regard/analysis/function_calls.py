@@ -36,11 +36,11 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Mark:
-    """What is known of a tensor that was computed from a softmax."""
+    """Origin of a tensor that was computed from a softmax, and the axis of the keys in it."""
 
     source: _Source
     axis: int | None
-    """Axis of the keys, counted from the last one; None if it is not known any more."""
+    """Axis of the keys, counted from the last one; None if it is no longer known."""
     weights: Tensor | None = None
     """The weights before dropout, reshaping and multiplication by values; None if the tensor itself has them."""
     weights_axis: int = -1
@@ -197,12 +197,12 @@ def _contracted(name: str, args: tuple, operands: list[Tensor], tensor: Tensor) 
 
 
 def _changed(mark: _Mark) -> _Mark:
-    """Return the mark of a tensor with other weights than before, in the same axes."""
+    """Return the mark of a tensor whose weights were changed, in the same axes."""
     return mark if mark.has_values else replace(mark, weights=None)
 
 
 def _derived(mark: _Mark, before: Tensor, after: Tensor, *, is_dropout: bool) -> _Mark:
-    """Return what is known of a tensor that a function computed from one tensor with a mark."""
+    """Return the mark of a tensor that a function computed from one tensor with a mark."""
     lost = replace(mark, axis=None)
     if mark.axis is None:
         return lost

@@ -29,7 +29,7 @@ class Call:
     within: bool | None
     """Whether queries and keys came from the same sequence; None if that is not known."""
     is_causal: bool | None = None
-    """What the module says of itself by an attribute `is_causal` or `is_decoder`; None if it has none."""
+    """Value of the module's attribute `is_causal` or `is_decoder`; None if it has neither."""
     is_checked: bool = True
     """False if the first axis has sentences and something else, such as heads, in an unknown order."""
 
@@ -40,10 +40,10 @@ class Call:
 
 
 class Observer:
-    """The modules that run at the moment, and what was captured of them.
+    """The modules that are running, and the attention that was captured in them.
 
     Args:
-        module: The module that is observed. Modules in a compiled or scripted part of it are not.
+        module: The module to observe. Compiled and scripted parts of it are not observed.
         selection: The weights to keep.
     """
 
@@ -104,7 +104,7 @@ class Observer:
             yield
 
     def observe(self, name: str, look: Callable[[], object]) -> None:
-        """Call `look` for a module; if this fails, the module goes on, and the error is kept for the end of the capture."""
+        """Call `look` for a module; an error in it does not affect the module, and is kept for the end of the capture."""
         # A backward pass may compute a module a second time.
         if get_ident() != self._thread or in_backward() or not self.selection.includes(name):
             return
@@ -137,7 +137,7 @@ class Observer:
         return self._add(name, kept, False if across else None, is_checked=is_checked)
 
     def confirm(self, number: int, is_checked: bool) -> None:
-        """Note whether the order of sentences and heads in a call was found to be the assumed one."""
+        """Record whether sentences and heads in a call were found to be in the assumed order."""
         self.calls[number] = replace(self.calls[number], is_checked=is_checked)
 
     def _add(self, name: str, kept: Tensor | TopWeights, within: bool | None, *, is_checked: bool = True) -> int:
@@ -153,8 +153,8 @@ class Observer:
     def fold(self, tensor: Tensor) -> tuple[int, int] | None:
         """Return the numbers of sentences and heads (B,H) if the first of three axes has B·H entries, otherwise None.
 
-        The sentences are those of the running module's input, and the heads those that a running module names. (0, 0) stands
-        for an axis of neither.
+        B is the number of sentences in the input, and H is an attribute of a running module. The result is (0, 0) if the first
+        axis fits neither.
         """
         if tensor.ndim != 3:
             return None
@@ -167,7 +167,7 @@ class Observer:
         return (size // heads, heads) if heads and size % heads == 0 else None if batch is None else (0, 0)
 
     def unfolded(self, tensor: Tensor, fold: tuple[int, int] | None) -> Tensor:
-        """Return the weights with heads as an axis of their own, (B,H,Q,K), and with an axis of sentences."""
+        """Return the weights with separate axes for sentences and heads, (B,H,Q,K)."""
         if tensor.ndim == 2:
             return tensor[None]
         return tensor.unflatten(0, fold) if fold and fold[0] else tensor

@@ -103,7 +103,7 @@ def watch_modules(observer: Observer) -> Iterator[None]:
     def again(forward: Callable[..., Any], module: nn.Module, *positional: Any, **named: Any) -> None:
         """Run an encoder without its fused path, so that it computes the weights of the attention inside."""
         if any(part.training for part in module.modules()):  # its random numbers and statistics would change
-            raise RuntimeError("it is in training mode")
+            raise RuntimeError("the encoder is in training mode")
         with _no_fused_path():
             forward(module, *positional, **named)
 

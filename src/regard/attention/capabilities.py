@@ -82,7 +82,7 @@ class Unchanged:
 
     Args:
         methods: Names of the methods.
-        linear: Name of a linear map that must be plain too, for the attribute to be True on an instance; empty for none.
+        linear: Name of a linear map; if the map is not plain, the attribute of an instance is False. Empty for none.
     """
 
     owner: type

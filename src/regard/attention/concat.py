@@ -34,7 +34,7 @@ def summed_pairs(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> 
 
 
 class _ConcatBase(AdditiveBase):
-    """An additive score with one matrix W; a map that is not plain is called with `pairs`, so the memory holds the keys."""
+    """An additive score with one matrix W. A linear map that is not plain is called with the result of `pairs`."""
 
     projection: nn.Linear
     pairs = staticmethod(concatenated_pairs)

@@ -189,7 +189,7 @@ class LatentAttention(ProjectedHeads):
         return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.key.dtype)
 
     def values(self, memory: GatedMemory) -> Float[Tensor, "B G K Ev"]:
-        """Return c of the values, or V_h c if `value_expansion` is not plain; [c; r] are the keys if they are the values."""
+        """Return the latents c, or V_h c if `value_expansion` is not plain; c is part of the keys if the values are empty."""
         latents = memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
         plain = is_plain(self.value_expansion)
         return latents if plain else split_heads(self.value_expansion(latents[:, 0]), self.num_heads)

@@ -20,7 +20,7 @@ def linear_scores(query_term: Float[Tensor, "B Q 1"], key_term: Float[Tensor, "B
 
 
 def concatenated_pairs(query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
-    """Return [q_i; k_j] for each query and key, for maps that can only be called because they are not plain."""
+    """Return [q_i; k_j] for each query and key, for linear maps that must be called (see `is_plain`)."""
     shape = *query.shape[:2], key.shape[1], -1
     return torch.cat([query[:, :, None].expand(shape), key[:, None].expand(shape)], -1)
 

@@ -14,7 +14,7 @@ from regard.task import Bundle, Card, find_task
 
 _CODE_SPAN = re.compile(r"((?<!`)`[^`]+`(?!`))")
 _MARKDOWN = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)(?!lt;)|:(?=//)|(?<=\bwww)\.")
-"""Characters with a meaning in Markdown, also those that make links of plain addresses."""
+"""Characters with a meaning in Markdown, and those that turn plain addresses into links."""
 _COUNTS = (
     ("train_pairs", "training pairs"),
     ("dev_pairs", "held-out pairs"),
@@ -104,6 +104,6 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return a text on one line without HTML and links, which names of labels and files may contain; code spans stay."""
+    """Return a text on one line without HTML and links, which names of labels and files may contain; code spans are kept."""
     parts = _CODE_SPAN.split(" ".join(text.split()).replace("<", "&lt;"))
     return "".join(part if number % 2 else _MARKDOWN.sub(r"\\\g<0>", part) for number, part in enumerate(parts))

@@ -13,7 +13,7 @@ def main(arguments: Sequence[str]) -> None:
         "align",
         "Align the words of sentence pairs by the attention of a trained model.\n"
         "For each line of the file, one line of links is printed, such as `0-0 1-2` (source word-target word, from 0).\n"
-        "On a side whose tokens are characters, the numbers count characters, with spaces, unless --units words is given.\n"
+        "On a side whose tokens are characters, the numbers count characters and spaces, unless --units words is given.\n"
         "The line is empty if the file's line contains no pair.",
         "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de\n"
         "  regard align runs/mine pairs.tsv --site norm.1 --step consume",

@@ -32,7 +32,9 @@ def main(arguments: Sequence[str]) -> None:
         "`regard align`; a punctuation mark counts as a word",
     )
     parser.add_argument("--start", type=whole_number, default=0, metavar="N", help="number of the first example (default: 0)")
-    parser.add_argument("--seed", type=whole_number, default=1, metavar="N", help="seed: chooses example 0 (default: 1)")
+    parser.add_argument(
+        "--seed", type=whole_number, default=1, metavar="N", help="seed, which chooses the first example (default: 1)"
+    )
     options = parser.read(arguments)
     if options.alignments and options.reviews:
         raise RequestError("corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out")

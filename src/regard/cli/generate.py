@@ -75,7 +75,7 @@ def _parser() -> Parser:
     parser = Parser(
         "generate",
         "Continue the given prompts or each line of --input FILE, or generate texts without a prompt.\n"
-        "One line is printed for each sample; an empty line follows texts with line breaks.\n"
+        "Each sample is printed on one line. A text with line breaks is printed on several lines and an empty one.\n"
         "The same command gives the same texts; another --seed gives others.",
         '  regard generate runs/stories "once upon a time" --samples 3\n'
         '  regard generate runs/stories "once upon a time" --temperature 0\n'

@@ -29,7 +29,7 @@ PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
 
 
 class _Operand(str):
-    """An argument after `--`, which is not an option whatever it begins with."""
+    """An argument after `--`, which is never an option, even if it begins with `-`."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -140,7 +140,7 @@ class TextDataConfig(FileSettings):
     unit: Literal["auto", "line", "paragraph", "block"] = "auto"
     """Unit that counts as one text: a line; a paragraph (the lines up to an empty line, joined with spaces), for prose with
     line breaks; or a block, for source code and verse: the lines up to an empty line that no indented line follows, with their
-    line breaks and spaces. `auto`: blocks if many lines are indented, otherwise lines.
+    line breaks and spaces. `auto`: blocks if many lines are indented, as in source code, otherwise lines.
     """
     language: str = ""
     """Language code of the texts (`en`), for spaCy's tokenizer, and for the rules that join tokens to a text."""

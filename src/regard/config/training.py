@@ -139,14 +139,14 @@ class TrainingConfig(Settings):
     validate_every: int = 0
     """Number of updates between two validations; 0 to validate after each epoch."""
     monitor: str = "loss"
-    """Score that decides which checkpoint is the best; of equal scores, the one with the lower loss is better."""
+    """Score that decides which checkpoint is the best; if scores are equal, the lower loss decides."""
     patience: int = 0
-    """Number of consecutive validations without improvement after which training stops, and keeps the weights of the best
+    """Number of consecutive validations without improvement after which training stops and keeps the weights of the best
     validation; 0 to never stop early.
     """
     average_last: int = 0
     """Number of validations, counted from the end of the run, whose weights are averaged for the final model; 0 for the weights
-    of the best validation, 1 for those of the last. If `patience` ends the run, the best is kept instead.
+    of the best validation, 1 for those of the last. If `patience` ends the run, the best weights are kept instead.
     """
     ema_decay: float = 0.0
     """Decay of an exponential moving average of the weights; the average is validated and saved. 0 for no average."""

@@ -1,4 +1,4 @@
-"""The built-in corpora, which are two compressed tables in this package: one example per line, its parts separated by tabs.
+"""The built-in corpora: two compressed tables in this package, with one example per line and its parts separated by tabs.
 
 `python -m tools.corpora` in the repository wrote them, from a small grammar that knows the correct word alignment of each pair
 and the decisive words of each review.
@@ -20,7 +20,7 @@ from regard.errors import DataError
 from regard.text.bars import late_bars
 
 _STEP = 20_011
-"""Distance between the first examples of two consecutive seeds, so that a few seeds give corpora of different examples."""
+"""Distance between the first examples of two consecutive seeds, so that a few seeds give different examples."""
 _CHUNK = 20_000
 _WORD = re.compile(r"\w+|[^\w\s]")
 

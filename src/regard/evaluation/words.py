@@ -108,7 +108,7 @@ class Evaluation:
     character_error_rate: float
     """Number of characters to insert, delete or replace, divided by the number of characters in the references."""
     word_error_rate: float
-    """The same for words, as BLEU counts words, such as phonemes that are separated by spaces."""
+    """The same for words, split as for BLEU; for phonemes that are separated by spaces, this is the phoneme error rate."""
     bleu_signature: str
     """sacrebleu's signature of BLEU, which describes how the score was computed (`tok:` how texts are split); quote it."""
     chrf_signature: str

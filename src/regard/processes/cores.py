@@ -13,7 +13,7 @@ def count_cores(
 ) -> int:
     """Count the processors that this process may use, by its CPU affinity, quota of processor time, and environment.
 
-    More threads than the quota make programs slower. The machine's load does not count, because results must repeat.
+    More threads than the quota make programs slower. The machine's load has no effect, because results must be reproducible.
 
     Args:
         processes: Number of processes on this host that share the processors. The result is the share of one process, at least

@@ -105,10 +105,10 @@ def _connect(ranks: Ranks) -> None:
 
 
 def _local_store(ranks: Ranks, port: int) -> dist.Store | None:
-    """Let the processes of one host talk over its loopback interface only, where other hosts cannot connect.
+    """Connect the processes of one host over its loopback interface only, so that other hosts cannot connect.
 
     Returns:
-        The store that the first process offers to the others; None for that of torchrun, which listens on all interfaces.
+        The store that the processes share; None if they use torchrun's, which listens on all interfaces.
     """
     loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
     if loopback:

@@ -177,7 +177,7 @@ class AttentionRecord:
         return tuple(rows.words), tuple(columns.words)
 
     def in_units(self, units: Units) -> "AttentionRecord":
-        """Return a record whose words are tokens, characters or words; its views and pictures show them.
+        """Return the record in other units: its `words` are then tokens, characters or words, which views and pictures show.
 
         Args:
             units: `tokens`; `characters` for the sides whose tokens are characters, with words on the other side; `words`; or
@@ -200,7 +200,7 @@ class AttentionRecord:
         return self if all(getattr(self, name) == value for name, value in changed.items()) else replace(self, **changed)
 
     def unit(self, side: str) -> str:
-        """Return the noun for what views of a side (`source` or `target`) consist of: `character`, `token` or `word`."""
+        """Return the unit of a side (`source` or `target`) in views: `character`, `token` or `word`."""
         return {"characters": "character", "tokens": "token"}.get(getattr(self, f"{side}_scheme"), "word")
 
     def _side(self, side: str) -> views.Axis:

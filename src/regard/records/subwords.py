@@ -70,7 +70,7 @@ def join(tokens: Sequence[str], scheme: str, special: Collection[str] | None) ->
 
 
 def join_bytes(tokens: Sequence[str], ordinary: Sequence[bool], scheme: str) -> tuple[list[list[str]], list[int]]:
-    """Join the tokens of each character that is spelled by several tokens, as bytes of its UTF-8 form.
+    """Join the tokens that are UTF-8 bytes of one character.
 
     Returns:
         The tokens of each piece, usually one, and for each token the index of its piece, −1 for tokens that are not ordinary.
@@ -118,7 +118,7 @@ def _find_scheme(tokens: Sequence[str]) -> str:
         return "end"
     if any(token.endswith("@@") and len(token) > 2 for token in tokens):
         return "joiner"
-    written = "".join(tokens)  # text without spaces in byte-level tokens: its letters are the UTF-8 form of other letters
+    written = "".join(tokens)  # of a text without spaces; in byte-level tokens, each letter stands for a byte
     is_bytes = not written.isascii() and _INCOMPLETE not in (decoded := _decode("bytes", tokens)) and decoded != written
     return "bytes" if is_bytes else "none"
 

@@ -1,7 +1,7 @@
 """A bounded queue in front of a model: the texts of many requests are grouped into batches of texts with similar lengths.
 
-A batch ends at its next step once nobody waits for any of its texts, or if it delays other requests too long. In this case, its
-texts go to the end of the queue, and share no batch with other requests again, which a slow text could delay once more.
+A batch ends at its next step if nobody waits for any of its texts, or if it delays other requests too long. If it was too long,
+its texts go to the end of the queue, and no longer share a batch with other requests, because they could delay these again.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ class Batcher:
         if not self._waiting:
             return []
         before = {item.request for item in self._batch}
-        order = sorted(self._waiting, key=lambda item: item.request in before)  # now it is the turn of other requests
+        order = sorted(self._waiting, key=lambda item: item.request in before)  # other requests come first
         oldest = order[0]
         alike = [item for item in order if (item.operation, item.alone) == (oldest.operation, oldest.alone)]
         alike.sort(key=lambda item: abs(item.work.size - oldest.work.size))  # stable, so that the oldest is the first

@@ -51,7 +51,7 @@ def set_up_log() -> None:
     minutes: dict[tuple[str, str], int] = {}
 
     def is_new(record: logging.LogRecord) -> bool:
-        """Pass a library's message once a minute; asyncio repeats some for each connection."""
+        """Return False for a library's message that was logged in this minute; asyncio repeats some for each connection."""
         kind, minute = (record.name, str(record.msg).partition("\n")[0]), int(record.created // 60)
         known, minutes[kind] = minutes.get(kind), minute
         return record.name == _LOGGER.name or known != minute

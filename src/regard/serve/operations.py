@@ -39,7 +39,7 @@ class Operation(ABC):
     """Maximum number of texts in a batch, unless the limit of the service (`Limits.batch`) is lower."""
 
     def cost(self, predictor: Any, work: Work) -> int:
-        """Estimate the largest work for a text: hypotheses × steps × (characters + steps), or without a search its size."""
+        """Estimate the maximum work for a text: hypotheses × steps × (characters + steps); without a search, its size."""
         return work.size
 
     @abstractmethod

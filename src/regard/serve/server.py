@@ -93,7 +93,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, guard: Guard, limits: Limits) -> None:
         super().__init__(config)
         self._guard, self._limits = guard, limits
-        self._since: dict[tuple[Any, ...], float] = {}  # when each connection began to wait for its client
+        self._since: dict[tuple[Any, ...], float] = {}  # time at which each connection began to wait for its client
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving."""

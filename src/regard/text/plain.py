@@ -92,7 +92,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
 
 def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "block"]:
-    """Return `block` if a quarter of the first lines of a file is indented, not all alike, as in source code; else `line`.
+    """Return `block` if a quarter of a file's first lines have indentation that varies, as in source code; else `line`.
 
     An indentation is a tab or at least two spaces; one space is often left over from another tool.
     """
@@ -105,7 +105,7 @@ def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "bloc
 def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> Iterator[tuple[list[str], list[int]]]:
     """Join the lines of each paragraph, up to an empty line, and yield paragraphs with the number of their first line.
 
-    A line that is too long becomes a separate paragraph. If `whole` is True, white space is kept, and a paragraph goes on
+    A line that is too long becomes a separate paragraph. If `whole` is True, white space is kept, and a paragraph continues
     after an empty line if the next line is indented.
     """
     waiting: list[str] = []

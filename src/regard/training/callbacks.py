@@ -19,7 +19,7 @@ LOGGED_EVERY = 50
 SaveBundle = Callable[[dict[str, Any]], None]
 
 
-class Stopped(Exception):
+class ValidationStopped(Exception):
     """A signal interrupted a validation."""
 
 
@@ -86,7 +86,7 @@ class Validation(Callback):
             run.moving_average.swap()
         try:
             scores = self._score()
-        except Stopped:
+        except ValidationStopped:
             return
         finally:
             if run.moving_average is not None:
@@ -118,7 +118,7 @@ class Validation(Callback):
 
     def _go_on(self, advance: Callable[[], None]) -> None:
         if self._signals.pending:
-            raise Stopped
+            raise ValidationStopped
         advance()
 
     def _log(self, scores: Scores | None) -> None:

@@ -11,7 +11,7 @@ from regard.config.loading import load_config, parse_layer, render_config
 from regard.processes.signals import AgreedSignals
 from regard.processes.team import Team
 from regard.task import Scores, Validator
-from regard.training.callbacks import Callback, Stopped
+from regard.training.callbacks import Callback, ValidationStopped
 from regard.training.data import Update
 from regard.training.folder import RunFolder
 from regard.training.run import Run
@@ -81,7 +81,7 @@ class FirstValidates(Validator):
             nonlocal scores
             try:
                 scores = self._validator.validate(model, after_batch=after_batch)
-            except Stopped:
+            except ValidationStopped:
                 return None
             monitored = scores.monitored(self._monitor)
             return {"loss": scores.loss, "monitored": monitored, "dict": scores.to_dict(), "row": scores.to_row()}
@@ -89,7 +89,7 @@ class FirstValidates(Validator):
         values = self._signals.team.by_first(work)
         if values is None:
             self._signals.agree()  # all processes must handle a signal together
-            raise Stopped
+            raise ValidationStopped
         return scores or SimpleNamespace(
             loss=values["loss"],
             monitored=lambda name: values["monitored"],

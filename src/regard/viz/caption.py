@@ -19,7 +19,7 @@ _SHOWS: dict[Kind, str] = {
     "language": "which {column}s up to that {row} the model attended to when it predicted the next one",
     "cross": "which source {column}s the decoder attended to when it wrote that output {row}",
 }
-"""What a picture shows; `row` and `column` stand for the units of its rows and columns, such as `word`."""
+"""Descriptions of pictures; `row` and `column` are replaced by the units of rows and columns, such as `word`."""
 _READ: dict[Kind, str] = {  # for records whose rows are the words that a decoder reads
     "decoder": "which output {column}s the decoder attended to when it read that {row}",
     "cross": "which source {column}s the decoder attended to when it read that output {row}",

@@ -364,7 +364,7 @@ def test_lines_of_fasttext_have_labels_after_a_prefix(tmp_path, monkeypatch):
     one = "__label__good a fine film\n\n__label__bad\ta dull , long one\nno label here\n"
     found, report, numbers = read(write(tmp_path, one, "x.train"))
     assert found == [("a fine film", ("good",)), ("a dull , long one", ("bad",))]
-    assert (numbers, report.form) == ([1, 3], "fastText's lines")
+    assert (numbers, report.form) == ([1, 3], "fastText's format")
     assert reasons(report) == {EMPTY_LINE: [2], EMPTY_LABEL: [4]}
     several = "__label__a __label__b-c how much ?\n__label__a x__label__y\n"
     assert read(write(tmp_path, several, "x.txt"))[0] == [("how much ?", ("a", "b-c")), ("x__label__y", ("a",))]

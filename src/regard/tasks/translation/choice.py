@@ -80,7 +80,7 @@ def choose_for_pairs(survey: PairSurvey, given: UserSettings) -> Choice:
         f"{count(survey.pairs, 'pair')}, with {survey.source.units:.1f} words per source and {survey.target.units:.1f} per "
         "target on average",
         *(f"the {side} has no spaces between words" for side, text in survey.sides.items() if text.unspaced),
-        *(["the texts are short strings such as words, names or dates, which are spelled by their characters"] * strings),
+        *(["the texts are short strings, such as words, names or dates"] * strings),
     )
     preferred = "recurrent" if strings or _RECURRENT_BETWEEN[0] < words <= _RECURRENT_BETWEEN[1] else "transformer"
     kind = given.kind("model", _MODELS, preferred)

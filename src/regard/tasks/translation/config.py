@@ -26,7 +26,7 @@ class TranslationTrainingConfig(TrainingConfig):
     validation_pairs: int = 500
     """Number of dev pairs that each validation translates for BLEU, chrF and exact match; the loss is computed on all pairs."""
     monitor: Literal["auto", "bleu", "chrf", "exact_match", "loss"] = "auto"
-    """Score that decides which checkpoint is the best; of equal scores, the one with the lower loss is better. `auto` is BLEU,
+    """Score that decides which checkpoint is the best; if scores are equal, the lower loss decides. `auto` is BLEU,
     chrF if most dev targets have fewer than four words, which BLEU can't compare, or the loss if `validation_pairs` is 0.
     """
 

@@ -34,8 +34,9 @@ def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLE
 
 
 def suitable_monitor(target: Tokenizer, references: Sequence[str]) -> Literal["bleu", "chrf", "loss"]:
-    """Return the score that can tell models apart: BLEU, or chrF if most references have fewer words than BLEU compares, 4;
-    and the loss if there are no references.
+    """Return the score that can tell models apart.
+
+    It is BLEU; chrF if most references have fewer than 4 words, which BLEU compares; or the loss if there are no references.
     """
     if not references:
         return "loss"

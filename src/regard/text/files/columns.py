@@ -100,8 +100,9 @@ class TwoColumns(ABC):
     encoding: str = "auto"
     """Encoding of the file."""
     alike: bool = False
-    """Whether a table with only two columns is accepted if both have the same kind of content, such as codes, or if one of them
-    holds dates, or the second one numbers that are not row numbers."""
+    """Whether the only two columns of a table may also be columns that do not look like text: two columns with the same kind of
+    content, such as codes; a column of dates; or, as the second one, numbers that are not row numbers.
+    """
 
     @abstractmethod
     def given(self) -> tuple[str, str]:
@@ -246,7 +247,7 @@ def _choose(
 
 
 def _may_translate(column: Column, other: Column, side: int) -> bool:
-    """Return whether a column can be a side of pairs if the table has no other column, although it does not look like text."""
+    """Return whether one of a table's only two columns can be a side of pairs although it does not look like text."""
     kind = column.content.kind
     if kind == "numbers" != other.content.kind:
         texts = [str(cell).strip() for cell in column.cells]

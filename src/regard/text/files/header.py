@@ -51,7 +51,7 @@ class Layout:
     width: int
     """Number of columns; a line with text after them has too many."""
     header: tuple[str, ...] = ()
-    """Cells of the header, stripped; empty if there is none. Files that were joined repeat it further down."""
+    """Cells of the header, stripped; empty without a header. Joined files contain it again further down."""
     advice: str = ""
     """Advice about lines with too many columns; empty if there are hardly any."""
 
@@ -240,7 +240,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
     """Return True if the first row names the columns and is not an example.
 
     It is a header if at least two cells are filled, all filled cells could be names, no cell is repeated further down in its
-    column (except in rows that equal the first one, as in files that were joined), at most one column with values has an empty
+    column (except in rows that equal the first one, as in joined files), at most one column with values has an empty
     cell in the first row, and one of these is true:
 
     - The cells are names that columns usually have.

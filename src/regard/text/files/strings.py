@@ -14,7 +14,7 @@ INVISIBLE = "\u00ad\u061c\u180e\ufeff" + "".join(
 """Characters that are not shown: joiners, marks of direction, the byte order mark, the zero-width space, the soft hyphen."""
 _EDGES = INVISIBLE + "".join(filter(str.isspace, map(chr, range(0x3001))))
 _MANY_MARKS = re.compile(r"(?<=[^\w\0-\x7f]{8})([^\w\0-\x7f]{32})")
-"""A part of a long run of characters outside ASCII that are not letters or digits, and so may be combining marks."""
+"""A part of a long run of characters that may be combining marks: they are not ASCII, and no letters or digits."""
 
 
 def trim(text: str) -> str:
@@ -48,7 +48,7 @@ def normalise(texts: Iterable[str], form: str) -> list[str]:
 def to_form(text: str, form: str) -> str:
     """Bring a text into a Unicode form: `nfc`, `nfkc` or `none`.
 
-    Python sorts combining marks in a time that grows with the square of their number, so long runs of them are cut.
+    Python needs quadratic time to sort a run of combining marks, so long runs are divided into parts.
     """
     if form == "none" or text.isascii():
         return text

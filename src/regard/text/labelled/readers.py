@@ -35,7 +35,7 @@ from regard.text.labelled.files import WHAT, LabelFile, find_files
 
 LONGEST_LABEL = 200
 """Maximum number of characters of a label; texts with a longer label are skipped."""
-_FORMS = FORMS | {"text": "a text file for each label", "folders": "a folder for each label", "fasttext": "fastText's lines"}
+_FORMS = FORMS | {"text": "a text file for each label", "folders": "a folder for each label", "fasttext": "fastText's format"}
 _MOST_KNOWN = 50_000
 _IGNORED_SHOWN = 8
 _MARK = '"'

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 
 _MARKS = "։՝׃؛؞܀܁܂܃܄܅܆܇܈܉߸߹།༎༔၊။።፣፤፥፦፧፨᙮។៕៖᠂᠃᠄᠅᥄᥅᭚᭛᭝᭞᭟᰻᰼᰽᰾᰿᱾᱿⹁⹎꓾꓿꘍꘎꘏꛳꛴꛵꛶꛷꡶꡷꣎꣏꧇꧈꧉꩝꩞꩟꯫𑅁𑅂𑅃"
-"""Marks that end a sentence or a part of it, in scripts of which a text has few others."""
+"""Marks that end a sentence or a part of it, in less common scripts."""
 _CLOSING = frozenset([*",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", *_MARKS, "...", ".."])
 _GLUED = frozenset("་༌፡\u200b␊␉␠")
 """Marks between words, instead of a space, and symbols of white space."""

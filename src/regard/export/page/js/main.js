@@ -85,7 +85,7 @@ class App {
     units.addEventListener("change", () => this.setUnits(units.value));
   }
 
-  /** Show characters, words or tokens. What was left out, chosen or selected belongs to the former units and is forgotten. */
+  /** Show characters, words or tokens. Words that were left out, chosen or selected are reset, because they have the old units. */
   setUnits(units) {
     this.units = units;
     return this.setText(this.text);

@@ -96,7 +96,7 @@ function stepsByHead(path, family, key, width) {
   return found;
 }
 
-/** The version of a record's format, and the units that its words are; see `AttentionRecord.source_scheme`. */
+/** The version of a record's format, and the units of its words; see `AttentionRecord.source_scheme`. */
 const unitsOf = (version, source, target = "") =>
   (source || target ? { format_version: 4, source_scheme: source, target_scheme: target } : { format_version: version });
 
