@@ -3,7 +3,6 @@
 A public name is imported when it is first used, so that `import regard` does not import torch.
 """
 
-import os
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from regard.errors import (
     ShapeError,
     missing_package,
 )
+from regard.processes.cores import wait_passively
 from regard.rendering import Renderer, set_renderer
 from regard.version import __version__ as __version__
 
@@ -191,7 +191,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name) or (f"regard.{name}" if name in _submodules() else "")
     if not home:
         raise AttributeError(f"module 'regard' has no attribute '{name}'")
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as in `regard.cli.main`, if torch is not imported yet
+    wait_passively()
     try:
         found = import_module(home)
     except ModuleNotFoundError as error:

@@ -75,11 +75,14 @@ def test_threads_of_the_environment(tmp_path, environment, alone, of_two):
 @pytest.mark.parametrize(("before", "after"), [(None, "passive"), ("active", "active")])
 @pytest.mark.parametrize("use", [lambda: main(["--version"]), lambda: regard.load_config])
 def test_threads_wait_passively_unless_told_otherwise(monkeypatch, use, before, after):
-    monkeypatch.setenv("OMP_WAIT_POLICY", before or "")
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, before or "")
+    monkeypatch.delenv("GOMP_SPINCOUNT")
     if before is None:
         monkeypatch.delenv("OMP_WAIT_POLICY")
     use()
     assert os.environ["OMP_WAIT_POLICY"] == after
+    assert os.environ.get("GOMP_SPINCOUNT") == ("1000" if before is None else None)
 
 
 def test_the_command_line_sets_the_waiting_before_torch_is_imported():

@@ -12,6 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from regard.errors import RegardError, RequestError, missing_package, nearest, one_line, out_of_memory, shortened
+from regard.processes.cores import wait_passively
 from regard.processes.ranks import own_name
 from regard.terminal import discard_output, open_closed_streams, printable_warnings, replace_unwritable, show
 
@@ -86,8 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     open_closed_streams()
     replace_unwritable(sys.stdout)
-    # OpenMP reads this when torch is imported: waiting threads sleep, so that other programs can run.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    wait_passively()
     try:
         with printable_warnings():
             code = _run(sys.argv[1:] if arguments is None else list(arguments))

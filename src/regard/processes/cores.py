@@ -1,11 +1,24 @@
 """Count the processors that this process may use; in containers and cluster jobs, the machine can have more."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
+_SPINS = "1000"
+"""Number of times that a thread checks whether its work has come, before it sleeps: some microseconds.
+
+With 0, as `passive` says, two threads train a small model no faster than one; with 20,000 (libgomp's default is 300,000),
+another program on the machine makes training five times as slow as one thread (benchmarks/log.md).
+"""
 _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def wait_passively(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Let waiting threads sleep, unless the environment says how they wait; OpenMP reads it when torch is imported."""
+    if "OMP_WAIT_POLICY" not in environment:
+        environment["OMP_WAIT_POLICY"] = "passive"
+        environment.setdefault("GOMP_SPINCOUNT", _SPINS)
 
 
 def count_cores(

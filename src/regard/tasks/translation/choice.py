@@ -60,7 +60,7 @@ _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
-_STRING_TOKENS = 2_600_000
+_STRING_TOKENS = 1_750_000
 """Number of target tokens to train on for short strings, in all epochs together. This takes about 4 minutes on two cores."""
 _STRING_DROPOUT = 0.2
 """Dropout for short strings. With the higher dropout of the preset, the loss on held-out pairs falls more slowly."""
