@@ -5,8 +5,9 @@
 Each row says for one architecture and one attention implementation what `capture` found: `exact` (equal to the weights that
 the model returns with `output_attentions=True`), `listed` (a part was not recognised and is named), `refused` (nothing was
 recognised, and the error says so), `joined` (one softmax over source and target, whose parts the model returns; records refuse
-it), `no own` (the model returns no weights to compare with), or `WRONG`. It also says whether the results of the model are the
-same, bit by bit, inside and outside `capture`.
+it), `own is less` (the model returns the mean over heads, or leaves out its own first tokens), `no own` (the model returns no
+weights to compare with), or `WRONG`. It also says whether the results of the model are the same, bit by bit, inside and outside
+`capture`.
 """
 
 import argparse
@@ -254,6 +255,12 @@ def compare(model: nn.Module, eager: nn.Module | None, inputs: dict[str, Tensor]
         joined and len(joined) * 2 == len(missing) and all(any(is_same(seen[index], each) for index in free) for each in joined)
     ):
         verdict = "joined"
+    elif (
+        own
+        and len(missing) == len(free)
+        and all(is_less(own[missed[0]], seen[index]) for missed, index in zip(missing, free, strict=True))
+    ):
+        verdict = "own is less"
     elif refused:
         verdict = "refused"
     elif not own:
@@ -283,6 +290,14 @@ def is_same(seen: Tensor, weights: Tensor) -> bool:
     if seen.shape != weights.shape:
         return False
     return torch.allclose(seen.float(), weights.float(), rtol=0, atol=2e-5, equal_nan=True)
+
+
+def is_less(weights: Tensor, seen: Tensor) -> bool:
+    """Return whether the model's weights are the mean over heads of those captured, or those of its last tokens."""
+    if weights.shape == seen.shape and weights.ndim == 4:
+        return bool((weights == weights[:, :1]).all()) and is_same(seen.mean(1, keepdim=True), weights[:, :1])
+    rows, columns = weights.shape[-2:]
+    return weights.shape[:-2] == seen.shape[:-2] and is_same(seen[..., -rows:, -columns:], weights)
 
 
 def architectures() -> list[tuple[str, Any, Any]]:
@@ -361,14 +376,14 @@ def work(names: list[str], out: str) -> None:
                 file.write(json.dumps(row) + "\n")
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
     parser.add_argument("--out", required=True)
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--step", type=int, default=25, help="architectures of one process")
     parser.add_argument("--worker", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.worker:
         work(options.only.split(","), options.out)
         return
