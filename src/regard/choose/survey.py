@@ -43,7 +43,7 @@ class TextSurvey:
     num_characters: int
     """Number of different characters in the sample."""
     varied: bool = False
-    """Whether at least a third of the words are numbers or different, as in lists of names, dates or dictionary entries."""
+    """Whether distinct words and repeated numbers are at least a third of all words, as in lists of names or dates."""
     sentences: bool = False
     """Whether most texts end with a mark that ends a sentence."""
     symbols: bool = False
@@ -56,7 +56,7 @@ class TextSurvey:
 
     @property
     def names(self) -> bool:
-        """Whether the texts are short and of many different words, such as names, so that their characters tell most."""
+        """Whether the texts are short and have many distinct words, such as names, so that characters describe them best."""
         return self.varied and self.units <= _LONGEST_NAME
 
 
@@ -79,7 +79,7 @@ class PairSurvey:
 
     @property
     def strings(self) -> bool:
-        """Whether pairs are short strings, at least one of them a word or name: pronunciations, dates, transliterations."""
+        """Whether the pairs are short strings with words or names on at least one side: pronunciations, dates."""
         texts = self.source, self.target
         short = all(text.symbols or text.characters <= _LONGEST_STRING for text in texts)
         # Short sentences without spaces look like names, so the other side decides.

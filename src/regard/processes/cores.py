@@ -1,4 +1,4 @@
-"""Count the processors that this process may use; in containers and cluster jobs, the machine can have more."""
+"""Count the processors that this process may use, which can be fewer than the machine has, and set how threads wait."""
 
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
