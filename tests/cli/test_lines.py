@@ -3,21 +3,19 @@
 import gzip
 import io
 import os
-import shutil
 import threading
 import time
 import tracemalloc
-from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import chain, count
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from regard.cli import lines
-from regard.cli.lines import read_lines
-from regard.errors import DataError
+from regard.cli.lines import output_file, read_lines
+from regard.errors import DataError, RequestError
 from regard.tasks.requests import text_blocks
 from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE
 
@@ -46,7 +44,6 @@ def test_a_byte_order_mark_says_how_lines_are_encoded(tmp_path, encoding, packed
     text = ("ein Haus\nĊ ਊ\n" * 3).encode(encoding)  # letters with a byte that ends a line in UTF-8
     (tmp_path / "a.txt").write_bytes(gzip.compress(text) if packed else text)
     assert list(read_lines(str(tmp_path / "a.txt"), "translate")) == ["ein Haus", "Ċ ਊ"] * 3
-    assert lines._measure(str(tmp_path / "a.txt"))[0] == 6
 
 
 def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
@@ -63,17 +60,6 @@ def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
         DataError, match=r"a.parquet is named like a Parquet file, expected a text file: write the column to a text file"
     ):
         read_lines(str(tmp_path / "a.parquet"), "classify")
-
-
-def test_a_model_that_is_a_link_or_a_pipe_is_not_read_to_name_a_part(tmp_path):
-    (tmp_path / "own").write_text("{}")
-    keys = set()
-    for number, make in enumerate([Path.mkdir, Path.touch, lambda path: path.symlink_to(tmp_path / "own"), os.mkfifo]):
-        (tmp_path / "model").mkdir(exist_ok=True)
-        make(tmp_path / "model" / "signature.json")
-        keys.add(lines._key(Namespace(dir=str(tmp_path / "model")), "digest", 2))
-        shutil.rmtree(tmp_path / "model")
-        assert len(keys) == 1 + (number > 0)  # an empty file is another than none; the others are none
 
 
 def test_a_line_ends_at_a_newline_only(tmp_path):
@@ -124,7 +110,6 @@ def test_a_line_has_the_bound_of_training_data(tmp_path, capsys, packed, end):
     assert list(read_lines(str(path), "translate")) == [longest, "b", longest, "", longest]
     expected = "lines of more than 65,536 characters: 2 (the first: line 3); only the first 65,536 of each were read"
     assert capsys.readouterr().err == f"regard: {path}: {expected}\n"
-    assert lines._measure(str(path))[0] == 5
     piped = io.TextIOWrapper(io.BytesIO(content))
     assert [line for group in lines._available(piped) for line in group] == [longest, "b", longest, "", longest]
 
@@ -187,3 +172,65 @@ def test_blocks_of_long_lines_are_small():
     blocks = list(text_blocks(given(13), 5))
     assert [len(block) for block in blocks] == [5, 2, 3, 3], "a block ends after a long line, and at every multiple of 5"
     assert not list(text_blocks([], 5))
+
+
+@pytest.mark.parametrize(("name", "what"), [("", "is a folder"), ("none/out", "is in '.*none', which is not a folder")])
+def test_an_output_needs_an_existing_folder(tmp_path, name, what):
+    with (
+        pytest.raises(RequestError, match=rf"--output is '.*', which {what}; name a file in an existing folder"),
+        output_file(str(tmp_path / name), "translate"),
+    ):
+        pass
+
+
+def test_an_error_leaves_the_old_output(tmp_path):
+    (tmp_path / "out").write_text("old")
+    stack = ExitStack()
+    stack.enter_context(output_file(str(tmp_path / "out"), "translate")).write("new")
+    with pytest.raises(KeyError), stack:
+        raise KeyError
+    assert (tmp_path / "out").read_text() == "old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_output_may_be_a_link(tmp_path, there):
+    target, link = tmp_path / "elsewhere" / "target", tmp_path / "out"
+    target.parent.mkdir()
+    if there:
+        target.write_text("old")
+    link.symlink_to(target)
+    with output_file(str(link), "translate") as file:
+        file.write("new\n")
+    assert link.is_symlink()
+    assert target.read_text() == "new\n"
+    assert os.listdir(target.parent) == ["target"]
+
+
+def test_an_output_that_is_a_link_to_itself_is_refused(tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "out")
+    with (
+        pytest.raises(RequestError, match="which is a link to itself; name a file"),
+        output_file(str(tmp_path / "out"), "translate"),
+    ):
+        pass
+
+
+def test_an_output_may_be_a_pipe(tmp_path):
+    pipe, read = tmp_path / "out", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    with output_file(str(pipe), "translate") as file:
+        file.write("a\n")
+    assert pipe.is_fifo()
+    reader.join(10)
+    assert read == ["a\n"]
+
+
+def test_several_processes_are_refused(monkeypatch):
+    for name, value in {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 2}.items():
+        monkeypatch.setenv(name, str(value))
+    message = "translate: was started in 2 processes, expected one; several processes are for training: split the file"
+    with pytest.raises(RequestError, match=message), output_file(None, "translate"):
+        pass

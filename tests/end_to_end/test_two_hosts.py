@@ -94,22 +94,13 @@ def worker_of(launcher):
     return int(children[0])
 
 
-def test_training_and_translating(hosts, tmp_path):
+def test_training(hosts):
     codes, said = end(start(hosts, *TRAIN, "--training.max_epochs", "2", "--out", "run"))
     assert codes == [0, 0], "\n".join(said)
     assert "trained 2 epochs" in said[0]
     assert "trained" not in said[1]
     assert (hosts[0] / "run" / "model.safetensors").exists()
     assert not (hosts[1] / "run").exists()
-
-    (tmp_path / "lines.txt").write_text("".join(f"a b {'c ' * (number % 5)}\n" for number in range(5000)))
-    command = ("translate", hosts[0] / "run", "--input", "lines.txt", "--beam", "1", "--threads", "1")
-    codes, said = end(start(hosts, *command, "--output", "two.txt", folder=tmp_path))
-    assert codes == [0, 0], "\n".join(said)
-    alone = subprocess.run([BIN / "regard", *command, "--output", "one.txt"], cwd=tmp_path, check=False)
-    assert alone.returncode == 0
-    assert (tmp_path / "two.txt").read_bytes() == (tmp_path / "one.txt").read_bytes()
-    assert len((tmp_path / "two.txt").read_text().splitlines()) == 5000
 
 
 def test_a_host_that_loses_its_process_ends_the_other(hosts):

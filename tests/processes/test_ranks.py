@@ -1,7 +1,5 @@
 """What launchers say in the environment."""
 
-from itertools import pairwise
-
 import pytest
 
 from regard.errors import ConfigError
@@ -56,16 +54,6 @@ def test_environments(environment, expected):
 def test_contradictions(environment, message):
     with pytest.raises(ConfigError, match=message):
         read_ranks(environment)
-
-
-@pytest.mark.parametrize("count", [0, 1, 5, 12])
-def test_shares_are_all_and_alike(count):
-    shares = [Ranks(rank, 4).share(count) for rank in range(4)]
-    assert shares[0][0] == 0
-    assert shares[-1][1] == count
-    assert all(one[1] == other[0] for one, other in pairwise(shares))
-    sizes = [stop - start for start, stop in shares]
-    assert max(sizes) - min(sizes) <= 1
 
 
 @pytest.mark.parametrize(

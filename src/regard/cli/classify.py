@@ -4,10 +4,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
+from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
 from regard.cli.options import (
     Parser,
     add_heatmap_option,
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.classification.results import Classification
 
-LINES_TOGETHER = 4096
-"""Number of lines that are classified together; the same number as in `Classifier.classify_stream`."""
-
 
 def main(arguments: Sequence[str]) -> None:
     """Label texts, and print one line for each."""
@@ -35,14 +31,11 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("texts and --input are both given; give only one of the two")
     check_heatmap(options, "classify", len(options.texts), "texts")
     lines = _lines_of(options)  # a missing file is found before the model is loaded
-    with output_part(options, "classify", LINES_TOGETHER) as part:
-        if part is None:
-            return
+    with output_file(options.output, "classify") as file:
         classifier = load_classifier(options, "classify")
-        own = None if lines is None else islice(lines, part.first, part.last)
         num_cut = 0
-        for number, found in enumerate(_classifications(classifier, own, options), part.first + 1):
-            show(_render(found, options, classifier.labels.multiple), file=part.file, flush=lines is None)
+        for number, found in enumerate(_classifications(classifier, lines, options), 1):
+            show(_render(found, options, classifier.labels.multiple), file=file, flush=lines is None)
             if options.heatmap:
                 save_heatmap(found.attention, number, options, "texts")
             num_cut += found.cut_at is not None

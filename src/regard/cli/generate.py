@@ -6,10 +6,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from regard.cli.lines import Part, add_output_option, output_part, read_lines
+from regard.cli.lines import add_output_option, output_file, read_lines
 from regard.cli.options import (
     Parser,
     add_machine_options,
@@ -42,16 +41,15 @@ def main(arguments: Sequence[str]) -> None:
         )
     # A missing file is found before the model is loaded.
     lines = read_lines(options.input, "continue") if options.input else options.prompts or [""]
-    with output_part(options, "generate", _AT_ONCE) as part:
-        if part is not None:
-            _generate(options, part, islice(lines, part.first, part.last))
+    with output_file(options.output, "generate") as file:
+        _generate(options, file, lines)
 
 
-def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> None:
+def _generate(options: argparse.Namespace, file: TextIO, lines: Iterable[str]) -> None:
     model = load_language_model(options, "generate")
     from regard.tasks.requests import text_blocks
 
-    first = part.first
+    first = 0
     for prompts in text_blocks(lines, _AT_ONCE):
         found = model.generate(
             prompts,
@@ -68,7 +66,7 @@ def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> 
         )
         first += len(prompts)
         for one in (generation for own in found for generation in own):
-            show(_render(one, options), file=part.file)
+            show(_render(one, options), file=file)
 
 
 def _parser() -> Parser:

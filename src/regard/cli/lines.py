@@ -1,30 +1,28 @@
-"""The input lines of a command, from a file or from standard input, and its output, which several processes can share."""
+"""The input lines of a command, from a file or from standard input, and its output."""
 
 import argparse
 import codecs
 import gzip
-import hashlib
 import os
 import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, Any, TextIO
+from typing import IO, TextIO
 
-from regard.errors import BundleError, DataError, RequestError, one_line
-from regard.processes.parted_file import PartedFile
+from regard.disk import whole_text
+from regard.errors import DataError, RequestError, one_line
 from regard.processes.ranks import read_ranks
 from regard.terminal import replace_unwritable, show
 from regard.text.files.formats import ENDINGS, ending
 from regard.text.files.opening import LONGEST_SIDE
-from regard.version import __version__
 
 _AT_ONCE = 1024
 """Maximum number of lines of standard input that are processed together."""
@@ -146,91 +144,46 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-@dataclass
-class Part:
-    """Output file of a command, and the range of input lines that this process works on."""
-
-    file: TextIO
-    """File to which this process writes."""
-    first: int = 0
-    """Number of lines before this part."""
-    last: int | None = None
-    """Number of lines up to the end of this part; None for all lines."""
-
-
 def add_output_option(parser: argparse.ArgumentParser) -> None:
     """Add `--output`."""
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help="file for the result, which is written completely or not at all (default: standard output). Several processes, "
-        "started by torchrun or srun, share the lines of --input and write one file",
+        help="file for the result, which is written completely or not at all (default: standard output)",
     )
 
 
 @contextmanager
-def output_part(options: argparse.Namespace, command: str, together: int) -> Iterator[Part | None]:
-    """Prepare the output, and yield it with the range of lines for this process.
-
-    If an earlier attempt has already completed the output of this process, the result is None.
+def output_file(path: str | None, command: str) -> Iterator[TextIO]:
+    """Open the output of a command: standard output, or a file that appears when it is complete.
 
     Args:
-        options: Parsed options: `input`, `output`, `dir`, and all others that affect the result.
+        path: The file; None for standard output. If it is a link, the file that it points to is written; a pipe or a device is
+            written directly.
         command: Name of the command, for messages.
-        together: Number of lines that are processed together. Such a group is never divided between processes, so that the
-            batches are the same for any number of processes.
 
     Raises:
-        DataError: If the input cannot be read.
-        RequestError: If several processes run without `input` or `output`, `output` cannot be written, or another process has
-            ended without its part.
+        RequestError: If the command runs in several processes, or the file cannot be written.
     """
-    ranks = read_ranks()
-    if not ranks.alone and not (options.input and options.output):
+    if not read_ranks().alone:
         raise RequestError(
-            f"{command}: was started in {ranks.world_size} processes, which can only share a file: give --input FILE and "
-            "--output FILE"
+            f"{command}: was started in {read_ranks().world_size} processes, expected one; several processes are for training: "
+            "split the file with `split`, and start a command for each part"
         )
-    if not options.output:
-        yield Part(sys.stdout)
+    if path is None:
+        yield sys.stdout
         return
-    part, key = Part(sys.stdout), ""
-    if not ranks.alone:
-        count, digest = _measure(options.input)
-        start, stop = ranks.share(-(-count // together))
-        part.first, part.last = start * together, stop * together
-        key = _key(options, digest, ranks.world_size)
-    whole = PartedFile(options.output, ranks, key)
-    if whole.begin():
-        yield None
-    else:
-        with whole.writing() as part.file:
-            replace_unwritable(part.file)
-            yield part
-    whole.finish()
-
-
-def _measure(path: str) -> tuple[int, str]:
-    """Return the number of lines of a file, and a hash of its text."""
-    count, digest, last = 0, hashlib.sha256(), "\n"
-    with _decoded(path) as file:
-        while text := file.read(1 << 20):
-            count += text.count("\n")
-            digest.update(text.encode())
-            last = text[-1]
-    return count + (last != "\n"), digest.hexdigest()
-
-
-def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
-    """Return a hash of the number of processes, and of all that affects the result: lines, options, models and version."""
-    from regard.bundle.folder import read
-
-    asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
-    decisive: list[Any] = [digest, __version__, processes, sorted(asked.items())]
-    for folder in (options.dir, *(getattr(options, "ensemble", None) or ())):
-        with suppress(BundleError):  # loading the model raises it again with a better message
-            decisive.append(read(Path(folder), "signature.json"))
-    return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
+    target, direct = Path(path), os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    if not direct:
+        target = Path(os.path.realpath(path))
+        if target.is_symlink():
+            raise RequestError(f"--output is '{path}', which is a link to itself; name a file")
+        if target.is_dir() or not target.parent.is_dir():
+            what = "is a folder" if target.is_dir() else f"is in '{target.parent}', which is not a folder"
+            raise RequestError(f"--output is '{path}', which {what}; name a file in an existing folder")
+    with whole_text(target, follow=direct) as file:
+        replace_unwritable(file)
+        yield file
 
 
 def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:

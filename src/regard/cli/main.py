@@ -126,9 +126,9 @@ def _run(arguments: list[str]) -> int:
         show(f"regard {__version__}")
         return 0
     if name not in COMMANDS:
-        from regard.cli.habits import find_command
+        from regard.cli.habits import find_habit
 
-        known = find_command(name)
+        known = find_habit("commands", name)
         meant = f"; in regard: {known}" if known else nearest(name, COMMANDS)
         raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
     try:

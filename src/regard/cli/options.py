@@ -78,9 +78,10 @@ class Parser(argparse.ArgumentParser):
             options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
             name = unknown[0].partition("=")[0]
             if name.startswith("-"):
-                from regard.cli.habits import find_option
+                from regard.cli.habits import find_habit
 
-                known = find_option(name, frozenset(options))
+                known = find_habit("using", name)
+                known = known if not known.startswith("--") or known.split()[0] in options else ""
                 self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
             self.error(f"unexpected argument '{unknown[0]}'{self.stray}")
         if getattr(parsed, "ensemble", None):  # not in the task, which defines --ensemble, because tasks do not import the hub

@@ -1,17 +1,15 @@
 """`regard resume`: continue an interrupted run, or train a run longer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from regard.cli.options import Parser
-from regard.config.loading import setting_names
 from regard.errors import RequestError
-from regard.task import find_task
 from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
     """Resume a run, with changed settings if any are given, or a cross-validation."""
-    from regard.cli.train import say_what_next, split_settings
+    from regard.cli.train import read_settings, say_what_next, split_settings
 
     parser = Parser(
         "resume",
@@ -36,6 +34,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from regard.training import resume
     from regard.training.cross_validation import holds_folds, resume_folds
+    from regard.training.folder import RunFolder
 
     if holds_folds(folder):
         if overrides:
@@ -45,26 +44,6 @@ def main(arguments: Sequence[str]) -> None:
             )
         show(resume_folds(folder).render())
         return
-    settings = _read_changes(folder, overrides) if overrides else {}
+    settings = read_settings(RunFolder(folder).read_start()[0].task, overrides) if overrides else {}
     model = resume(folder, overrides=settings)
     say_what_next(folder, model.config.task)
-
-
-def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return the changed settings by their dotted names, and check that none is an option of another tool.
-
-    Raises:
-        RequestError: If one is an option of another tool. The message gives regard's name for it.
-    """
-    from regard.cli.habits import find_setting
-    from regard.cli.train import read_settings
-    from regard.training.folder import RunFolder
-
-    task = RunFolder(folder).read_start()[0].task
-    settings = read_settings(task, overrides)
-    known = set(setting_names(find_task(task).config_class))
-    for name in settings:
-        answer = "" if name in known else find_setting(f"--{name}", task)
-        if answer:
-            raise RequestError(f"resume: '--{name}' is not an option here; in regard: {answer}")
-    return settings

@@ -3,12 +3,12 @@
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
-from regard.cli.habits import find_option, find_other_name, find_setting, normalise
+from regard.cli.habits import find_habit, normalise
 from regard.cli.options import Parser, model_folder
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
 from regard.config.plugins import KINDS, entry_names
@@ -137,7 +137,7 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
     if task.startswith("-"):
         words = [part for argument in (task, *rest) for part in argument.split("=")]
         named = next((value for name, value in pairwise(words) if normalise(name) == "task"), "")
-        meant = named if is_task(named) else find_other_name(named)
+        meant = named if is_task(named) else find_habit("tasks", named)
         example = f"regard train {meant or 'TASK'} …"
         return RequestError(
             f"train: the first argument is '{task}', expected the task: `{example}`, with one of: {', '.join(task_names())} "
@@ -148,17 +148,11 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
         return RequestError(
             f"train: the first argument is '{task}', expected the task ({names}): `regard train TASK --data.train {task}`"
         )
-    other = find_other_name(task)
+    other = find_habit("tasks", task)
     meant = f"; did you mean '{other}'?" if other else nearest(task, task_names())
     return RequestError(
         f"train: there is no task '{task}'{meant} (expected one of: {', '.join(task_names())}; `regard train --help` explains)"
     )
-
-
-def _find_in_section(option: str, task: str) -> str:
-    """Return regard's answer to another tool's option that was typed with a section, such as `--training.batch_size`."""
-    section, _, name = option.lstrip("-").partition(".")
-    return find_setting(name, task) if section in {field.name for field in fields(find_task(task).config_class)} else ""
 
 
 def _check_habits(task: str, arguments: Sequence[str]) -> None:
@@ -175,7 +169,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
         if not option.startswith("-") or not option.lstrip("-")[:1].isalpha():
             continue  # a value, perhaps a negative number
         if option not in known and f"--{option.lstrip('-').replace('-', '_')}" not in known:
-            if answer := find_setting(option, task) or _find_in_section(option, task):
+            if answer := find_habit("training", option) or find_habit("training", option.rpartition(".")[2]):
                 raise RequestError(f"train {task}: '{option}' is not an option here; in regard: {answer}")
             if not equals and following.startswith("--"):
                 meant = nearest(option, known)
@@ -309,8 +303,6 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
             continue
         if not equals:
             if not waiting or waiting[0].startswith("--"):
-                if answer := find_option(name, frozenset(own)):
-                    raise RequestError(f"{command}: '{name}' is not an option here; in regard: {answer}")
                 raise RequestError(f"{command}: {name} needs a value: {name} VALUE")
             value = waiting.pop(0)
         settings[name.removeprefix("--").replace("-", "_")] = value

@@ -4,10 +4,10 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, tee
+from itertools import tee
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
+from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
 from regard.cli.options import (
     Parser,
     add_heatmap_option,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _ASKED = ("text", "prefix", "constraints")
 _KEPT_OF_ENDLESS = 2048
 """Number of characters to keep of a line with more than 65,536. Translating such a line as a whole would take minutes."""
-LINES_TOGETHER = 2048
-"""Number of lines that are translated together; the same number as in `Translator.translate_stream`."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -51,13 +49,10 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--minimum-risk chooses among several translations: add --sample 32, or --n-best 8")
     check_heatmap(options, "translate", len(options.sentences), "sentences")
     lines = _lines_of(options)  # a missing file is found before the model is loaded
-    with output_part(options, "translate", LINES_TOGETHER) as part:
-        if part is None:
-            return
+    with output_file(options.output, "translate") as file:
         translator = load_translator(options, "translate")
-        found = _translations(translator, islice(lines, part.first, part.last), options, part.first)
-        for number, translation in enumerate(found, part.first + 1):
-            show(_render(translation, number, options), file=part.file, flush=options.live)
+        for number, translation in enumerate(_translations(translator, lines, options), 1):
+            show(_render(translation, number, options), file=file, flush=options.live)
             if options.heatmap:
                 save_heatmap(translation.attention, number, options, "sentences")
 
@@ -69,7 +64,6 @@ def _parser() -> Parser:
         "For each sentence, one line is printed, in order.",
         '  regard translate runs/mine "she kissed him ." --heatmap map.png\n'
         "  regard translate runs/mine --input test.en > test.de\n"
-        "  torchrun --nproc-per-node 8 --no-python regard translate runs/mine --input large.en --output large.de\n"
         "  cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json\n"
         "  regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third\n"
         "  regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf\n"

@@ -29,10 +29,6 @@ class Ranks:
         """Whether there is only one process."""
         return self.world_size == 1
 
-    def share(self, count: int) -> tuple[int, int]:
-        """Return the range [first, last) of `count` items for this process; the sizes of all ranges differ by at most one."""
-        return count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size
-
 
 def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
     """Read this process's rank from the launcher's variables: WORLD_SIZE, RANK and so on, or those of a SLURM step.

@@ -123,7 +123,7 @@ class Classifier:
                 chosen = tuple(names[one] for one in np.argsort(-row, kind="stable").tolist() if row[one] > 0.5)
             origin = Origin(self.tokenizer, len(ids[number]), attention[number], note) if sites else None
             cut_at = len(ids[number]) if cut[number] else None
-            found.append(Classification(text, names[place], float(row[place]), chosen, names, row, origin, cut_at))
+            found.append(Classification(text, names[place], float(row[place]), chosen, names, row, origin, cut_at, several))
         return found
 
     def classify_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Classification]:

@@ -30,6 +30,9 @@ class Classification:
     cut_at: int | None = None
     """Number of tokens that the model read of a text that was too long; None if it read the whole text."""
 
+    several: bool = field(default=False, repr=False, compare=False)
+    """Whether texts may have several labels."""
+
     @cached_property
     def probabilities(self) -> dict[str, float]:
         """Probability of every label, the most probable first. The sum is one, unless texts may have several labels."""
