@@ -1,4 +1,7 @@
-"""Settings of attention mechanisms. The formulas are in the modules of `regard.attention`.
+"""Settings of attention mechanisms with one head. The formulas are in the modules of `regard.attention`.
+
+The settings of a mechanism have the names of its constructor's arguments, so that one `build` serves all of them. They are
+here and not beside the mechanisms, because settings are read and explained without torch, which takes seconds to import.
 
 To use your own mechanism in a configuration, write its config class, and import the class's module:
 
@@ -10,32 +13,28 @@ To use your own mechanism in a configuration, write its config class, and import
             return Mine(query_size, key_size=key_size)
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.settings import BELOW_ONE, NOT_NEGATIVE, POSITIVE, Family, Range
+from regard.config.settings import ANY, BELOW_ONE, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Family, Range
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention
-    from regard.attention.scored import ScoredAttention
-
-_REMEDY = (
-    "Make them equal (in a run: model.decoder.hidden_size, and model.encoder.hidden_size times its directions), or choose "
-    "'general' (a matrix between them) or 'additive', which take any two widths"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(Family):
     """Settings of an attention mechanism with queries and keys (a pooling has no queries)."""
 
+    mechanism: ClassVar[str] = ""
+    """Name of the mechanism's class in `regard.attention`; not used by a config that defines its own `build`."""
+
     kind: str
 
-    @abstractmethod
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         """Build the mechanism, with initial parameters drawn from torch's random generator.
 
@@ -46,6 +45,43 @@ class AttentionConfig(Family):
         Raises:
             ConfigError: If a width is below 1, or the mechanism does not accept these widths.
         """
+        return self.construct(self.mechanism, query_size, key_size)
+
+    def construct(self, name: str, query_size: int, key_size: int, *, without: str = "kind") -> Any:
+        """Build a mechanism of `regard.attention` from the settings of the same names as its arguments.
+
+        A setting whose default is 0 is left out while it is 0, so that the mechanism's own default applies.
+
+        Args:
+            name: Name of the mechanism's class.
+            query_size: Dq, width of the queries.
+            key_size: Dk, width of the keys.
+            without: Name of a setting that chooses the class, and is no argument of its constructor.
+
+        Raises:
+            ConfigError: If the mechanism does not accept these widths.
+        """
+        import regard.attention
+
+        cls = getattr(regard.attention, name)
+        arguments: dict[str, Any] = {}
+        if "key_size" in signature(cls).parameters:
+            arguments["key_size"] = key_size
+        elif query_size != key_size:
+            raise ConfigError(
+                f"{name}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this "
+                "score. Make them equal (in a run: model.decoder.hidden_size, and model.encoder.hidden_size times its "
+                "directions), or choose 'general' (a matrix between them) or 'additive', which take any two widths"
+            )
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, NormalizerConfig):
+                arguments[item.name] = value.build()
+            elif isinstance(value, AttentionConfig):
+                arguments[item.name] = value.build(query_size=query_size, key_size=key_size)
+            elif item.name not in ("kind", without) and (value is False or value or item.default):
+                arguments[item.name] = value
+        return cls(query_size, **arguments)
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
         """Return the settings for use in a Transformer; by default, they stay unchanged.
@@ -71,10 +107,6 @@ class NormalizedConfig(AttentionConfig):
     dropout: float = 0.0
     """Dropout on the attention weights in training."""
 
-    def score_options(self) -> dict[str, Any]:
-        """Return the arguments for the constructor of the mechanism: `normalizer`, `scale` and `dropout`."""
-        return {"normalizer": self.normalizer.build(), "scale": self.scale or None, "dropout": self.dropout}
-
 
 @dataclass(frozen=True, kw_only=True)
 class TanhConfig(NormalizedConfig):
@@ -92,29 +124,15 @@ class ScorerConfig(NormalizedConfig):
     Another mechanism, such as `local_monotonic`, can use its scores (setting `scorer`).
     """
 
-    @abstractmethod
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        """Build the mechanism; see `AttentionConfig.build`."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveConfig(TanhConfig, ScorerConfig):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
+    mechanism: ClassVar[str] = "Additive"
     kind: Literal["additive"] = "additive"
     bias: bool = False
     """Whether there is a bias inside the tanh."""
-
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.additive import Additive
-
-        return Additive(
-            query_size,
-            key_size=key_size,
-            attention_size=self.attention_size or None,
-            bias=self.bias,
-            **self.score_options(),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,67 +143,47 @@ class DotConfig(ScorerConfig):
     scaled: bool = False
     """Whether to divide the scores by √width (Vaswani et al. 2017)."""
 
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.multiplicative import Dot, ScaledDot
-
-        check_equal_widths("Dot", query_size, key_size)
-        return (ScaledDot if self.scaled else Dot)(query_size, **self.score_options())
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        return self.construct("ScaledDot" if self.scaled else "Dot", query_size, key_size, without="scaled")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralConfig(ScorerConfig):
     """k·(W q) (Luong et al. 2015, eq. 8)."""
 
+    mechanism: ClassVar[str] = "General"
     kind: Literal["general"] = "general"
-
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.multiplicative import General
-
-        return General(query_size, key_size=key_size, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatConfig(TanhConfig, ScorerConfig):
     """v·tanh(W [q; k]) (Luong et al. 2015, eq. 8)."""
 
+    mechanism: ClassVar[str] = "Concat"
     kind: Literal["concat"] = "concat"
-
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.concat import Concat
-
-        width = self.attention_size or None
-        return Concat(query_size, key_size=key_size, attention_size=width, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
 class SumConcatConfig(TanhConfig, ScorerConfig):
     """v·tanh(W (q + k)), a variant of `concat` from a well-known tutorial; query and key must have the same width."""
 
+    mechanism: ClassVar[str] = "SumConcat"
     kind: Literal["sum_concat"] = "sum_concat"
-
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.concat import SumConcat
-
-        check_equal_widths("SumConcat", query_size, key_size)
-        return SumConcat(query_size, attention_size=self.attention_size or None, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(ScorerConfig):
     """w·[q; k] + b. The query's part cancels in a softmax, so weights don't depend on the query (for preset `tutorial-gru`)."""
 
+    mechanism: ClassVar[str] = "LinearConcat"
     kind: Literal["linear"] = "linear"
-
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.linear import LinearConcat
-
-        return LinearConcat(query_size, key_size=key_size, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
 class CosineScoreConfig(ScorerConfig):
     """g q·k / (‖q‖ ‖k‖), g times the cosine of the angle (Graves et al. 2014); query and key must have the same width."""
 
+    mechanism: ClassVar[str] = "Cosine"
     ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "scale": POSITIVE}
 
     kind: Literal["cosine"] = "cosine"
@@ -194,65 +192,184 @@ class CosineScoreConfig(ScorerConfig):
     learned: bool = True
     """Whether to train g, the factor that multiplies the cosine."""
 
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.cosine import Cosine
-
-        check_equal_widths("Cosine", query_size, key_size)
-        return Cosine(query_size, learned=self.learned, **self.score_options())
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrilinearConfig(ScorerConfig):
     """w·[q; k; q∘k] (Seo et al. 2017); query and key must have the same width."""
 
+    mechanism: ClassVar[str] = "Trilinear"
     kind: Literal["trilinear"] = "trilinear"
-
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.trilinear import Trilinear
-
-        check_equal_widths("Trilinear", query_size, key_size)
-        return Trilinear(query_size, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
     """g v/‖v‖ · tanh(W_q q + W_k k + b), an additive score with a learned scale g (Raffel et al. 2017)."""
 
+    mechanism: ClassVar[str] = "WeightNormAdditive"
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
-
-    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.monotonic import WeightNormAdditive
-
-        width = self.attention_size or None
-        return WeightNormAdditive(query_size, key_size=key_size, attention_size=width, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelfAttentionConfig(NormalizedConfig):
     """One head of scaled dot products, with projections of queries, keys and values; query and key must have the same width."""
 
+    mechanism: ClassVar[str] = "SelfAttention"
     kind: Literal["self_attention"] = "self_attention"
 
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.self_attention import SelfAttention
 
-        check_equal_widths("SelfAttention", query_size, key_size)
-        return SelfAttention(query_size, **self.score_options())
+@dataclass(frozen=True, kw_only=True)
+class CoverageConfig(TanhConfig):
+    """`additive` with the key's earlier weights, summed, inside the tanh, and a loss for repeated attention (See et al. 2017).
 
-
-def check_equal_widths(called: str, query_size: int, key_size: int) -> None:
-    """Raise an error if queries and keys have different widths.
-
-    Args:
-        called: Name of the mechanism, for the message.
-        query_size: Width of the queries.
-        key_size: Width of the keys.
-
-    Raises:
-        ConfigError: If the widths differ.
+    `training.attention_loss_weight` is the weight of this loss.
     """
-    if query_size != key_size:
-        raise ConfigError(
-            f"{called}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this score. "
-            f"{_REMEDY}"
-        )
+
+    mechanism: ClassVar[str] = "Coverage"
+    kind: Literal["coverage"] = "coverage"
+    bias: bool = True
+    """Whether there is a bias inside the tanh."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FertilityCoverageConfig(TanhConfig):
+    """`coverage` without its loss; a key's earlier weights are divided by its predicted fertility (Tu et al. 2016).
+
+    The fertility of a source word is the number of target words that translate it.
+    """
+
+    mechanism: ClassVar[str] = "FertilityCoverage"
+    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "max_fertility": POSITIVE}
+
+    kind: Literal["fertility_coverage"] = "fertility_coverage"
+    max_fertility: float = 2.0
+    """Largest fertility (number of target words that translate a source word) that the model can predict."""
+    bias: bool = False
+    """Whether there is a bias inside the tanh."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocationSensitiveConfig(TanhConfig):
+    """`additive` with a convolution of the previous query's weights inside the tanh (Chorowski et al. 2015)."""
+
+    mechanism: ClassVar[str] = "LocationSensitive"
+    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "num_filters": COUNT, "kernel_size": COUNT}
+
+    kind: Literal["location_sensitive"] = "location_sensitive"
+    num_filters: int = 32
+    """Number of filters of the convolution."""
+    kernel_size: int = 31
+    """Number of keys that a filter covers, an odd number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalMonotonicConfig(AttentionConfig):
+    """Attention within a window of keys, which is around position t for query t (Luong et al. 2015, local-m)."""
+
+    mechanism: ClassVar[str] = "LocalMonotonic"
+    ranges: ClassVar[Mapping[str, Range]] = {"window": NOT_NEGATIVE}
+
+    kind: Literal["local_monotonic"] = "local_monotonic"
+    window: int = 10
+    """Number of keys on each side of the window's centre."""
+    scorer: ScorerConfig = field(default_factory=GeneralConfig)
+    """Mechanism that computes the scores and the weights within the window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalPredictiveConfig(AttentionConfig):
+    """Attention in a window around a predicted position, with weights multiplied by a Gaussian (Luong et al. 2015, local-p)."""
+
+    mechanism: ClassVar[str] = "LocalPredictive"
+    ranges: ClassVar[Mapping[str, Range]] = {"window": COUNT, "position_size": NOT_NEGATIVE}
+
+    kind: Literal["local_predictive"] = "local_predictive"
+    window: int = 10
+    """Number of keys on each side of the window's centre."""
+    position_size: int = 0
+    """Width of the layer that predicts the centre of the window; 0 for the query's width."""
+    scorer: ScorerConfig = field(default_factory=GeneralConfig)
+    """Mechanism that computes the scores and the weights within the window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ScanConfig(AttentionConfig):
+    """Settings of a monotonic scan: each query reads the keys in order, from the key at which the previous query stopped."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"initial_offset": ANY, "noise": NOT_NEGATIVE, "chunk_size": FEW}
+
+    kind: str
+    scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
+    """Mechanism whose scores decide at which key the scan stops; its normalizer is not used."""
+    initial_offset: float = -1.0
+    """Initial value of a learned number that is added to the scores. The lower it is, the later the scan stops; choose a lower
+    value for longer sources.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonotonicConfig(_ScanConfig):
+    """A scan that stops at one key for each query, and goes on from there for the next query (Raffel et al. 2017).
+
+    Training uses the expected weights of this scan, because a choice of keys has no gradient.
+    """
+
+    kind: Literal["monotonic"] = "monotonic"
+    noise: float = 1.0
+    """Standard deviation of the noise that training adds to the scores."""
+    decoding: Literal["hard", "soft"] = "hard"
+    """Weights outside of training: 1 for the key at which the scan stops (`hard`), or the expected weights (`soft`)."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.soft_to_hard import SoftToHard
+
+        soft = self.construct("SoftMonotonic", query_size, key_size, without="decoding")
+        return SoftToHard(soft) if self.decoding == "hard" else soft
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardMonotonicConfig(_ScanConfig):
+    """A monotonic scan that stops at one key for each query, also in training; the choice of the key has no gradient."""
+
+    mechanism: ClassVar[str] = "HardMonotonic"
+    kind: Literal["hard_monotonic"] = "hard_monotonic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ChunkConfig(_ScanConfig):
+    """Settings of a monotonic scan, and of a softmax over the chunk of keys that ends at the key where the scan stops."""
+
+    kind: str
+    chunk_size: int = 8
+    """Number of keys in a chunk. A chunk ends at the key where the scan stops."""
+    chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
+    """Mechanism that computes the scores for the softmax within a chunk; its normalizer is not used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoChAConfig(_ChunkConfig):
+    """A monotonic scan, and a softmax over the chunk of keys that ends where the scan stops (Chiu & Raffel 2018).
+
+    Training uses the expected weights of this process, because a choice of keys has no gradient.
+    """
+
+    kind: Literal["mocha"] = "mocha"
+    noise: float = 1.0
+    """Standard deviation of the noise that training adds to the scores of the scan."""
+    decoding: Literal["hard", "soft"] = "hard"
+    """Weights outside of training: a softmax over the chunk that ends where the scan stops (`hard`), or the expected weights
+    (`soft`).
+    """
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.soft_to_hard import SoftToHard
+
+        soft = self.construct("MoChA", query_size, key_size, without="decoding")
+        return SoftToHard(soft) if self.decoding == "hard" else soft
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardMoChAConfig(_ChunkConfig):
+    """A softmax over the chunk where a monotonic scan stops, also in training; the choice of the chunk has no gradient."""
+
+    mechanism: ClassVar[str] = "HardMoChA"
+    kind: Literal["hard_mocha"] = "hard_mocha"

@@ -1,8 +1,7 @@
 """Settings of poolings, which turn a sequence into one vector. The formulas are in `regard.attention.pooling`."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
@@ -21,15 +20,24 @@ class PoolingConfig(Family):
 
     ranges: ClassVar[Mapping[str, Range]] = {"num_heads": COUNT, "attention_size": NOT_NEGATIVE}
 
+    mechanism: ClassVar[str] = ""
+    """Name of the pooling's class in `regard.attention`; not used by a config that defines its own `build`."""
+
     kind: str
 
-    @abstractmethod
     def build(self, *, size: int) -> "Pooling":
         """Build the pooling for values of width `size`, with initial parameters drawn from torch's random generator.
 
         Raises:
             ConfigError: If a width or the number of heads is below 1.
         """
+        import regard.attention
+
+        settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "kind"}
+        # A width of 0 is left out, so that the pooling's own default applies.
+        given = {name: each.build() if isinstance(each, NormalizerConfig) else each for name, each in settings.items() if each}
+        pooling: Pooling = getattr(regard.attention, self.mechanism)(size, **given)
+        return pooling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,52 +53,35 @@ class ScoredPoolingConfig(PoolingConfig):
 class LinearPoolingConfig(ScoredPoolingConfig):
     """The score w·h + b of each state h; a normalizer (by default a softmax) turns the scores into weights."""
 
+    mechanism: ClassVar[str] = "AttentionPooling"
     kind: Literal["linear"] = "linear"
-
-    def build(self, *, size: int) -> "Pooling":
-        from regard.attention.pooling import AttentionPooling
-
-        return AttentionPooling(size, normalizer=self.normalizer.build())
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdditivePoolingConfig(ScoredPoolingConfig):
     """The score v·tanh(W h + b) of each state h; a normalizer turns the scores into weights (Yang et al. 2016, eq. 5 to 7)."""
 
+    mechanism: ClassVar[str] = "AdditivePooling"
     kind: Literal["additive"] = "additive"
     attention_size: int = 0
     """Width of the tanh layer; 0 for the states' width."""
-
-    def build(self, *, size: int) -> "Pooling":
-        from regard.attention.pooling import AdditivePooling
-
-        return AdditivePooling(size, attention_size=self.attention_size or None, normalizer=self.normalizer.build())
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiHeadPoolingConfig(ScoredPoolingConfig):
     """Several heads with their own scores and weights, whose results are concatenated (Lin et al. 2017)."""
 
+    mechanism: ClassVar[str] = "MultiHeadPooling"
     kind: Literal["multi_head"] = "multi_head"
     num_heads: int = 4
     """Number of heads."""
     attention_size: int = 0
     """Width of the tanh layer, which the heads share; 0 for the states' width."""
 
-    def build(self, *, size: int) -> "Pooling":
-        from regard.attention.pooling import MultiHeadPooling
-
-        width, normalizer = self.attention_size or None, self.normalizer.build()
-        return MultiHeadPooling(size, num_heads=self.num_heads, attention_size=width, normalizer=normalizer)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MeanPoolingConfig(PoolingConfig):
     """Equal weights for all states, as a baseline that shows how much attention improves the results."""
 
+    mechanism: ClassVar[str] = "MeanPooling"
     kind: Literal["mean"] = "mean"
-
-    def build(self, *, size: int) -> "Pooling":
-        from regard.attention.pooling import MeanPooling
-
-        return MeanPooling(size)
