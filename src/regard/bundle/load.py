@@ -158,7 +158,7 @@ def plan_model(folder: Path, config: RunConfig, task: Task[Any, Any, Any, Any], 
     Raises:
         BundleError: If the model cannot be built.
     """
-    with _explained(folder / CONFIG), torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with _explained(folder / CONFIG), torch.random.fork_rng(devices=[]), torch.device("meta"), Uninitialised():
         return task.bundle_format.build_model(config, parts)
 
 
