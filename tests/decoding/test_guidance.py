@@ -177,5 +177,9 @@ def test_no_room(tiny, sources):
         beam_search(tiny(), *sources, max_length=3, guidance=guidance)
     with pytest.raises(RequestError, match="got 7 sentences, but guidance for 2; expected guidance for each"):
         beam_search(tiny(), *sources, guidance=Guidance([[4], []], [[], []]))
-    with pytest.raises(RequestError, match="greedy search does not support required phrases"):
-        greedy(tiny(), *sources, guidance=guidance)
+
+
+def test_greedy_search_finds_required_phrases(tiny, sources):
+    phrases = [[[5, 6]], *[[]] * 6]
+    found = greedy(tiny(), *sources, guidance=Guidance([[]] * 7, phrases))
+    assert all(holds(one.tokens, each) for one, each in zip(found, phrases, strict=True))

@@ -62,11 +62,10 @@ def test_large_vocabularies(settings):
     draw = torch.Generator().manual_seed(1)
     logits = torch.randn(1, 1, 3000, generator=draw)
     logits[0, 0, :20] += 4
+    logits[..., [PAD, START]] = -torch.inf
     chance = torch.rand(1, 20_000, generator=draw, dtype=torch.float64)
     drawn = _draw(logits.log_softmax(-1).expand(1, 20_000, -1)[:, :500], Sampling(**settings), chance[:, :500])
-    p = logits[0, 0].double()
-    p[[PAD, START]] = -torch.inf
-    order = p.softmax(0).sort(descending=True)
+    order = logits[0, 0].double().softmax(0).sort(descending=True)
     reached = order.values.cumsum(0)
     count = settings.get("top_k") or int((reached - order.values < settings.get("top_p", 1.0)).sum())
     assert set(drawn.flatten().tolist()) <= set(order.indices[:count].tolist())

@@ -13,7 +13,7 @@ from export.page_models import RECURRENT, TRANSFORMER, make_translator
 import regard
 from regard.attention import ALiBi
 from regard.cli.main import main
-from regard.decoding.beam import beam_search
+from regard.decoding import beam_search
 from regard.errors import RequestError
 from regard.export.ctranslate2 import check_convertible, export_ctranslate2, read_parts, unscaled, write_ctranslate2
 from regard.text.symbols import END, PAD, START

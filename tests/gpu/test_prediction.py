@@ -6,7 +6,7 @@ import torch
 from gpu.presets import config_of
 
 import regard
-from regard.decoding import beam_search, finished, greedy, trace
+from regard.decoding import beam_search, greedy
 
 if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
@@ -41,32 +41,25 @@ def test_evaluation_equals_that_of_a_cpu(translator_run):
 
 
 @pytest.mark.parametrize("search", [greedy, beam_search])
-def test_a_step_waits_for_nothing(translator_run, search, monkeypatch):
-    """Each step, until the search is far ahead of the GPU; the results are read at the end."""
+def test_steps_wait_for_nothing(translator_run, search, monkeypatch):
+    """Each step until the search reads which sentences have finished; the results are read at the end."""
     model = regard.load(translator_run, device="cuda").model
     source = torch.randint(5, 20, (4, 6), device="cuda")
     mask = torch.ones_like(source, dtype=torch.bool)
-    expected = search(model, source, mask, max_length=12)
-    inner, best, steps = finished.Finished.others, trace.Trace.best, []
+    expected = search(model, source, mask, max_length=7)
+    step, steps = model.step, []
 
-    def others(self, done):
-        torch.cuda.set_sync_debug_mode("default")
-        kept = inner(self, done)
+    def counted(*inputs, **options):
         steps.append(len(steps))
-        torch.cuda.set_sync_debug_mode("error")
-        return kept
+        torch.cuda.set_sync_debug_mode("error" if len(steps) < 7 else "default")
+        return step(*inputs, **options)
 
-    def best_of(self, count):
-        torch.cuda.set_sync_debug_mode("default")
-        return best(self, count)
-
-    monkeypatch.setattr(finished.Finished, "others", others)
-    monkeypatch.setattr(trace.Trace, "best", best_of)
+    monkeypatch.setattr(model, "step", counted)
     try:
-        found = search(model, source, mask, max_length=12)
+        found = search(model, source, mask, max_length=7)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert len(steps) > 3
+    assert len(steps) > 6
     one, two = ([h.tokens for h in (row if isinstance(row, list) else [row])] for row in (found[0], expected[0]))
     assert one == two
 

@@ -3,14 +3,12 @@
 The functions work with every model that implements `Seq2Seq`.
 """
 
-from regard.decoding.beam import beam_search
+from regard.decoding.best import beam_search, greedy, search
 from regard.decoding.force import force
-from regard.decoding.greedy import greedy
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of, score_of
-from regard.decoding.restrictions import Restrictions
+from regard.decoding.restrictions import Restrictions, restrictions_of
 from regard.decoding.sampling import Sampling, sample
-from regard.decoding.search import restrictions_of, search
 
 __all__ = [
     "Guidance",

@@ -12,7 +12,7 @@ that leave too few steps for the missing phrases are removed. A candidate that c
 always finds a target.
 
 All hypotheses of all sentences are computed at once. A sentence without phrases has one bank, so its result is the same as
-without constraints (`BestOfAll`).
+without constraints (`Best`).
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import best_words, less_end_cost, log_probabilities_of
-from regard.decoding.extension import Extended
-from regard.decoding.guidance import Guidance, Prefix, padded
+from regard.decoding.guidance import Guidance, padded
+from regard.decoding.search import Chosen, Step
 from regard.text.symbols import END, PAD, UNKNOWN
 
 
@@ -105,11 +104,11 @@ class _Phrases:
 
 
 class Constrained:
-    """Extension of a beam for targets that must contain given phrases.
+    """Chooser of continuations that lead to given phrases.
 
     Args:
         beam_size: Number of hypotheses in the beam.
-        guidance: The phrases and the prefixes.
+        guidance: The phrases.
         limits: Maximum number of steps for each sentence, which must be enough for its prefix, its phrases and the end symbol.
 
     Reference:
@@ -120,58 +119,44 @@ class Constrained:
     phrase may begin again at once.
     """
 
-    handicap: Tensor | None = None
+    handicap = None
 
     def __init__(self, beam_size: int, guidance: Guidance, limits: Int[Tensor, " B"]) -> None:
-        device = limits.device
-        self.beam_size = beam_size
-        self._prefix: Prefix = guidance.prefix(device)
-        self._continues = None if guidance.continues is None else guidance.continues.to(device)
+        self.width, self.reorders = beam_size, beam_size > 1
+        self._continues = None if guidance.continues is None else guidance.continues.to(limits.device)
         self._phrases = _Phrases.of(guidance.phrases, limits)
         self._now = self._phrases.begin()
 
-    def extend(
-        self,
-        rows: Int[Tensor, " B"],
-        step: int,
-        total: Float[Tensor, "B N"],
-        logits: Float[Tensor, "B N V"],
-        end_cost: Float[Tensor, " B"] | None = None,
-    ) -> Extended:
+    def choose(self, step: Step) -> Chosen:
         """Choose the best candidates of each bank."""
-        forced = self._prefix.at(step, rows)
-        words, values = self._candidates(logits, forced)
+        words, values = self._candidates(step)
         progress = self._after(words)
-        scores = total[:, :, None] + values.masked_fill(~self._allowed(words, progress, step, forced), -torch.inf)
-        bank = self._phrases.met_words(progress.met) + progress.position
-        ranks = less_end_cost(scores.flatten(1), words.flatten(1), end_cost)
-        choice = _deal(ranks, bank, min(self.beam_size, bank.shape[1]))
+        allowed = self._allowed(words, progress, step)
+        total = (step.total[:, :, None] + values.masked_fill(~allowed, -torch.inf)).flatten(1)
+        bank, flat = self._phrases.met_words(progress.met) + progress.position, words.flatten(1)
+        ranks = total if step.end_cost is None else torch.where(flat == END, total - step.end_cost[:, None], total)
+        choice = _deal(ranks, bank, min(self.width, bank.shape[1]))
         self._now = progress.pick(choice)
-        return choice // words.shape[2], words.flatten(1).gather(1, choice), scores.flatten(1).gather(1, choice)
+        return choice // words.shape[2], flat.gather(1, choice), total.gather(1, choice)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
         """Keep only the sentences with the indices `kept` in the current batch."""
         self._phrases, self._now = self._phrases.keep(kept), self._now.keep(kept)
 
-    def _candidates(
-        self, logits: Float[Tensor, "B N V"], forced: Int[Tensor, " B"] | None
-    ) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
+    def _candidates(self, step: Step) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
         """Return for each hypothesis the most probable words, then words that continue phrases, then the end symbol.
 
         The second result is their log probabilities. If one of the most probable words occurs again among the other words, its
         first occurrence has log probability −∞, so that it is not chosen twice.
         """
-        values, words = best_words(logits, self.beam_size + 1, forced=forced)
-        wanted = self._phrases.next_words(self._now)
-        if forced is not None:  # a forced unknown symbol and one in a phrase replace different words
-            wanted = wanted.masked_fill((forced == UNKNOWN)[:, None, None], PAD)
-        extra = torch.cat((wanted, wanted.new_full((*wanted.shape[:2], 1), END)), -1)
-        added = log_probabilities_of(logits, extra).masked_fill(extra == PAD, -torch.inf)
-        if forced is not None:
-            bound = (forced != PAD)[:, None, None]
-            added = added.masked_fill(bound & (extra != forced[:, None, None]), -torch.inf)
+        log_probabilities = step.log_probabilities
+        values, words = log_probabilities.topk(min(self.width + 1, log_probabilities.shape[-1]), -1)
+        extra = self._phrases.next_words(self._now)
+        if step.forced is not None:  # a forced unknown symbol and one in a phrase replace different words
+            extra = extra.masked_fill((step.forced == UNKNOWN)[:, None, None], PAD)
+        extra = torch.cat((extra, extra.new_full((*extra.shape[:2], 1), END)), -1)
         values = values.masked_fill((words[..., None] == extra[:, :, None]).any(-1), -torch.inf)
-        return torch.cat((words, extra), -1), torch.cat((values, added), -1)
+        return torch.cat((words, extra), -1), torch.cat((values, log_probabilities.gather(-1, extra)), -1)
 
     def _after(self, words: Int[Tensor, "B N K"]) -> _Progress:
         """Return the progress after each candidate; the N·K candidates of a sentence are in one row."""
@@ -191,9 +176,7 @@ class Constrained:
         met[:, :, plain : plain + count] |= torch.diag_embed(complete)
         return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
 
-    def _allowed(
-        self, words: Int[Tensor, "B N K"], progress: _Progress, step: int, forced: Int[Tensor, " B"] | None
-    ) -> Bool[Tensor, "B N K"]:
+    def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: Step) -> Bool[Tensor, "B N K"]:
         """Return a mask that is True for the candidates that may be chosen.
 
         A candidate may be chosen if enough steps remain for the missing phrases, if it is not the end symbol while a phrase is
@@ -202,15 +185,15 @@ class Constrained:
         """
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
-        left = (phrases.limits - step - 1)[:, None]
+        left = (phrases.limits - step.number - 1)[:, None]
         fits = ((missing == 0) | (missing < left)).view(words.shape) & ~((words == END) & (missing > 0).view(words.shape))
         if self._continues is None:
             return fits
         plain = words.shape[2] - phrases.lengths.shape[1] - 1
         glued = self._continues[words] & self._now.closed[..., None]
         glued[..., plain:] = False
-        if forced is not None:
-            glued &= (forced == PAD)[:, None, None]
+        if step.forced is not None:
+            glued &= (step.forced == PAD)[:, None, None]
         return fits & ~glued
 
 

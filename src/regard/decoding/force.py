@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis, score_of
-from regard.decoding.request import check_beam, check_sites
+from regard.decoding.search import check_request
 from regard.decoding.trace import source_sizes
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
@@ -50,9 +50,7 @@ def force(
         RequestError: If an argument is out of range, a site is unknown, a target is empty (not even an end symbol), or a
             probability is NaN.
     """
-    check_beam(1, 1, length_penalty, length_reward)
-    check_sites(model, record)
-    model.check_reweight(reweight)
+    check_request(model, 1, 1, length_penalty, length_reward, record, reweight)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()
     if not all(lengths):
         raise RequestError(f"force: target {lengths.index(0) + 1} has no symbols; a target needs at least its end symbol")

@@ -55,24 +55,9 @@ class Guidance:
         pairs = zip(self.prefixes, self.phrases, strict=True)
         return torch.tensor([len(prefix) + sum(map(len, phrases)) for prefix, phrases in pairs], device=device)
 
-    def prefix(self, device: torch.device) -> "Prefix":
-        """Return the prefixes as a `Prefix`, whose tensor is on the device."""
-        return Prefix(padded(self.prefixes).to(device))
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """Words that targets must begin with."""
-
-    words: Int[Tensor, "B P"]
-    """The words, followed by padding."""
-
-    def at(self, step: int, rows: Int[Tensor, " M"]) -> Int[Tensor, " M"] | None:
-        """Return the word that each of the given sentences must have at a step; the first step is 0.
-
-        A sentence without a required word at this step gets padding. The result is None after the longest prefix.
-        """
-        return self.words[rows, step] if step < self.words.shape[1] else None
+    def prefix(self, device: torch.device) -> Int[Tensor, "B P"]:
+        """Return the prefixes as one tensor, filled with padding."""
+        return padded(self.prefixes).to(device)
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Int[Tensor, "R L"]:

@@ -1,7 +1,7 @@
 """Restrictions of a search: a minimum length, no repeated n-grams, a repetition penalty, suppressed words, diverse groups.
 
-`Restrictions` are the settings, and `Restricted` is the extension of the beam that applies them. Reported log probabilities are
-those of the model: a restriction only changes how the beam compares continuations.
+Reported log probabilities are those of the model: a restriction only changes how a search compares continuations. A hypothesis
+keeps the costs of its words.
 """
 
 from collections.abc import Collection
@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
-from regard.decoding.candidates import check_scores
-from regard.decoding.extension import Extended
-from regard.decoding.guidance import Prefix
+from regard.config import DecodingConfig
 from regard.errors import RequestError
-from regard.text.symbols import END, PAD, START
+from regard.text.symbols import END, PAD, START, UNKNOWN
 
 _LONGEST_NGRAM = 100
 _STRONGEST = 100.0
@@ -45,7 +42,10 @@ class Restrictions:
     groups: int = 1
     """Number of groups in a diverse beam search; 1 for an ordinary beam."""
     diversity: float = 0.5
-    """λ ≥ 0, in nats: penalty of a word for each hypothesis of an earlier group that chose this word at the same step."""
+    """λ ≥ 0, in nats: penalty of a word for each hypothesis of an earlier group that chose this word at the same step
+    (Vijayakumar et al. 2018, "Diverse Beam Search", eq. 5 with Hamming diversity). The groups have equal sizes and choose one
+    after another.
+    """
 
     def __post_init__(self) -> None:
         if self.min_length < 0:
@@ -79,14 +79,17 @@ class Restrictions:
         """Whether words can be forbidden or have a cost; the penalty between groups does not count."""
         return bool(self.min_length or self.no_repeat_ngrams or self.repetition_penalty > 1 or self.suppressed)
 
-    def costs(self, log_probabilities: Float[Tensor, "B N V"], words: Int[Tensor, "B N T"]) -> Float[Tensor, "B N V"]:
+    def costs(
+        self, log_probabilities: Float[Tensor, "B N V"], words: Int[Tensor, "B N T"], forced: Int[Tensor, " B"] | None
+    ) -> Float[Tensor, "B N V"]:
         """Return the cost that comparisons subtract from the log probability of each next word; ∞ for forbidden words.
 
-        If all words would be forbidden, the end symbol is allowed.
+        If all words would be forbidden, the end symbol is allowed. A forced word has no cost.
 
         Args:
             log_probabilities: Log probabilities of the next words.
             words: The T words of each target so far.
+            forced: For each sentence the only word that may follow, or padding if any word may; None if no word is forced.
         """
         costs = torch.zeros_like(log_probabilities)
         if self.repetition_penalty > 1 and words.shape[-1]:
@@ -99,7 +102,7 @@ class Restrictions:
         if words.shape[-1] < self.min_length:
             costs[..., END] = torch.inf
         costs[..., END].masked_fill_(costs.isinf().all(-1), 0.0)
-        return costs
+        return costs if forced is None else costs.masked_fill_((forced != PAD)[:, None, None], 0.0)
 
     def _repeating(self, words: Int[Tensor, "B N T"]) -> Int[Tensor, "B N M"]:
         """Return words that must not come next, because a sequence of n words would then occur twice, and padding."""
@@ -115,84 +118,13 @@ class Restrictions:
 NO_RESTRICTIONS = Restrictions()
 
 
-class Restricted:
-    """Extension that chooses the best continuations after subtracting the cost of restrictions from their log probabilities.
-
-    A hypothesis keeps its repetition penalty: `handicap` is the sum of the costs of its words. A diverse beam (Vijayakumar
-    et al. 2018, "Diverse Beam Search", eq. 5 with Hamming diversity) is split into groups of equal size. The groups choose one
-    after another, and each group has a penalty for words that earlier groups chose at the same step.
-
-    Args:
-        beam_size: N, number of hypotheses in all groups together.
-        restrictions: The restrictions.
-        prefix: Words that targets must begin with, regardless of the restrictions.
-
-    Raises:
-        RequestError: If the beam cannot be split into groups of equal size.
-    """
-
-    def __init__(self, beam_size: int, restrictions: Restrictions, prefix: Prefix | None = None) -> None:
-        if beam_size % restrictions.groups:
-            raise RequestError(
-                f"beam_size is {beam_size}, which does not split into {restrictions.groups} groups of equal size; set it to a "
-                f"multiple of {restrictions.groups}"
-            )
-        self._beam_size, self._restrictions, self._prefix = beam_size, restrictions, prefix
-        self._words: Tensor | None = None
-        self.handicap: Tensor | None = None
-
-    def extend(
-        self,
-        rows: Int[Tensor, " B"],
-        step: int,
-        total: Float[Tensor, "B N"],
-        logits: Float[Tensor, "B N V"],
-        end_cost: Float[Tensor, " B"] | None = None,
-    ) -> Extended:
-        """Choose the best continuations of each group."""
-        log_probabilities = logits.float().log_softmax(-1)
-        check_scores(log_probabilities.amax(-1))
-        words = total.new_zeros((*total.shape, 0), dtype=torch.int64) if self._words is None else self._words
-        handicap = torch.zeros_like(total) if self.handicap is None else self.handicap
-        costs = self._restrictions.costs(log_probabilities, words)
-        if self._prefix is not None and (forced := self._prefix.at(step, rows)) is not None:
-            costs = _only(forced, costs)
-        values = total[:, :, None] + log_probabilities
-        compared = values - costs - handicap[:, :, None]
-        if end_cost is not None:
-            compared[..., END] -= end_cost[:, None]
-        parent, chosen, possible = self._choose(compared)
-        flat = parent * logits.shape[-1] + chosen
-        self._words = torch.cat([words.gather(1, parent[..., None].expand(-1, -1, words.shape[-1])), chosen[..., None]], -1)
-        self.handicap = handicap.gather(1, parent) + costs.flatten(1).gather(1, flat).masked_fill(~possible, 0.0)
-        return parent, chosen, values.flatten(1).gather(1, flat).masked_fill(~possible, -torch.inf)
-
-    def _choose(self, compared: Float[Tensor, "B N V"]) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Bool[Tensor, "B M"]]:
-        """Return the hypothesis and the word of each chosen continuation, group by group, and whether each is possible."""
-        vocabulary_size, num_groups = compared.shape[-1], self._restrictions.groups
-        size = self._beam_size // num_groups
-        same = compared.new_zeros(len(compared), vocabulary_size)  # how often earlier groups chose each word at this step
-        parents, words, possible = [], [], []
-        for group in range(num_groups):
-            first = group * size if compared.shape[1] > 1 else 0  # all groups begin with the one empty hypothesis
-            own = compared[:, first : first + size] if num_groups > 1 else compared
-            own = (own - self._restrictions.diversity * same[:, None] if group else own).flatten(1)
-            if num_groups > 1:  # each group keeps its size, even if a small vocabulary has fewer words
-                own = pad(own, (0, max(size - own.shape[1], 0)), value=-torch.inf)
-            value, place = own.topk(min(size, own.shape[1]), 1)
-            parents.append((place // vocabulary_size + first).clamp(max=compared.shape[1] - 1))
-            words.append(place % vocabulary_size)
-            possible.append(~value.isneginf())
-            same.scatter_add_(1, words[-1], possible[-1].float())
-        return torch.cat(parents, 1), torch.cat(words, 1), torch.cat(possible, 1)
-
-    def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep only the sentences whose indices in the last call of `extend` are in `kept`."""
-        if self._words is not None and self.handicap is not None:
-            self._words, self.handicap = self._words[kept], self.handicap[kept]
-
-
-def _only(forced: Int[Tensor, " B"], costs: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
-    """In sentences with a forced word, set the cost of this word to 0, and the cost of all other words to ∞."""
-    alone = torch.full_like(costs[:, 0], torch.inf).scatter_(1, forced[:, None], 0.0)
-    return torch.where((forced != PAD)[:, None, None], alone[:, None], costs)
+def restrictions_of(decoding: DecodingConfig) -> Restrictions:
+    """Return the restrictions that a configuration defines."""
+    return Restrictions(
+        min_length=decoding.min_length,
+        no_repeat_ngrams=decoding.no_repeat_ngrams,
+        repetition_penalty=decoding.repetition_penalty,
+        suppressed=(UNKNOWN,) if decoding.suppress_unknown else (),
+        groups=decoding.groups if decoding.beam_size > 1 else 1,
+        diversity=decoding.diversity,
+    )

@@ -13,16 +13,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoding.beginning import Follow, begin_search
-from regard.decoding.candidates import check_scores
 from regard.decoding.guidance import Guidance
-from regard.decoding.hypothesis import Hypothesis, score_of
-from regard.decoding.request import check_beam, check_sites, length_limits
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions
+from regard.decoding.search import Chosen, Follow, Ranking, Step, check_request, length_limits, run_search
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
-from regard.text.symbols import END, PAD, START
 
 _MOST = 1000
 _NUCLEUS = 256
@@ -123,9 +120,7 @@ def sample(
     Reference:
         Fan et al. 2018 (top-k), section 5; Holtzman et al. 2020 (top-p), eq. 2–3.
     """
-    check_beam(1, 1, length_penalty, length_reward)
-    check_sites(model, record)
-    model.check_reweight(reweight)
+    check_request(model, 1, 1, length_penalty, length_reward, record, reweight)
     if guidance is not None and guidance.constrains:
         raise RequestError("sampling does not support phrases that targets must contain: leave them out, or use a beam search")
     if not len(source):
@@ -133,36 +128,11 @@ def sample(
     if restrictions.groups > 1:
         raise RequestError(f"groups is {restrictions.groups}, but sampling has no beam to split; leave groups out")
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
-    prefix = None if guidance is None else guidance.prefix(source.device)
-    chance = _chance(sampling, range(len(source)) if numbers is None else numbers, limits)
-    rows = torch.arange(len(source), device=source.device)
-    places = torch.arange(sampling.count, device=source.device).expand(len(source), -1)
-    model, state, trace = begin_search(model, source, source_mask, record, reweight, follow)
-    state = state.select(torch.zeros_like(places))
-    tokens, total = torch.full_like(places, START), torch.zeros(places.shape, device=source.device)
-    going, step = torch.ones_like(places, dtype=torch.bool), 0
-    words = tokens[..., None][..., :0]
-    while len(rows):
-        logits, attention, state = model.step(tokens, state, record=record, reweight=reweight)
-        log_probabilities = logits.float().log_softmax(-1)
-        offered = log_probabilities - restrictions.costs(log_probabilities, words) if restrictions else log_probabilities
-        tokens = _draw(offered, sampling, chance[rows, :, step])
-        if prefix is not None and (forced := prefix.at(step, rows)) is not None:
-            tokens = torch.where((forced != PAD)[:, None], forced[:, None], tokens)
-        if restrictions:
-            words = torch.cat([words, tokens[..., None]], -1)
-        step += 1
-        total = total + log_probabilities.gather(-1, tokens[..., None])[..., 0].masked_fill(~going, 0)
-        trace.add(rows, places[rows], tokens, total, attention)
-        ended, cut = going & (tokens == END), (limits[rows] == step)[:, None]
-        score = score_of(total, float(step), length_penalty, length_reward)
-        trace.end(ended, score, finished=True)
-        trace.end(going & ~ended & cut, score, finished=False)
-        going = going & ~ended & ~cut
-        kept = going.any(1).nonzero()[:, 0]
-        if len(kept) < len(rows):
-            rows, tokens, total, going, state = rows[kept], tokens[kept], total[kept], going[kept], state.keep(kept)
-            words = words[kept]
+    chooser = _Drawn(sampling, _chance(sampling, range(len(source)) if numbers is None else numbers, limits), restrictions)
+    ranking = Ranking(limits, sampling.count, length_penalty, length_reward)
+    trace = run_search(
+        model, source, source_mask, chooser, ranking, guidance=guidance, record=record, reweight=reweight, follow=follow
+    )
     return trace.all()
 
 
@@ -175,6 +145,41 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
     return chance.to(limits.device)
 
 
+class _Drawn:
+    """Chooser that continues each hypothesis with a random word.
+
+    Args:
+        sampling: Settings of sampling.
+        chance: A random number in [0, 1) for each sentence, sample and step.
+        restrictions: Restrictions, whose costs are subtracted from the log probabilities before a word is drawn.
+    """
+
+    reorders = False
+    handicap = None
+
+    def __init__(self, sampling: Sampling, chance: Float[Tensor, "B N T"], restrictions: Restrictions) -> None:
+        self.width, self._sampling, self._chance, self._restrictions = sampling.count, sampling, chance, restrictions
+        self._places = torch.arange(sampling.count, device=chance.device).expand(len(chance), -1)
+        self._words = chance.new_zeros((*chance.shape[:2], 0), dtype=torch.int64)
+
+    def choose(self, step: Step) -> Chosen:
+        """Draw a word for each hypothesis; the first step draws the first words of all samples of a sentence."""
+        values = step.log_probabilities.expand(-1, self.width, -1)
+        offered = values
+        if self._restrictions:
+            offered = values - self._restrictions.costs(values, self._words, step.forced)
+        chance = self._chance[step.rows, :, min(step.number, self._chance.shape[2] - 1)]
+        words = _draw(offered, self._sampling, chance)
+        if self._restrictions:
+            self._words = torch.cat([self._words, words[..., None]], -1)
+        parent = self._places[: len(words)].clamp(max=step.total.shape[1] - 1)
+        return parent, words, step.total + values.gather(-1, words[..., None])[..., 0]
+
+    def keep(self, kept: Int[Tensor, " M"]) -> None:
+        """Keep only the sentences whose indices in the last step are in `kept`."""
+        self._words = self._words[kept]
+
+
 def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance: Float[Tensor, "B N"]) -> Int[Tensor, "B N"]:
     """Draw a word for each hypothesis; on a CPU, rows are processed in blocks that fit into the cache."""
     rows, each = log_probabilities.flatten(0, 1), chance.flatten()
@@ -185,18 +190,16 @@ def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance:
 
 def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
     """Return for each row the first allowed word at which the cumulative share of probability exceeds `chance`."""
-    scores = log_probabilities / max(sampling.temperature, _COLDEST)
-    scores[:, [PAD, START]] = -torch.inf
-    check_scores(scores.amax(-1), wait=True)
-    probabilities = scores.softmax(-1)
+    probabilities = (log_probabilities / max(sampling.temperature, _COLDEST)).softmax(-1)
     words = None
     if sampling.top_k or sampling.top_p < 1:
         probabilities, words = _nucleus(probabilities, sampling)
     reached = probabilities.cumsum(-1, dtype=torch.float64)
     place = torch.searchsorted(reached, (chance * reached[:, -1])[:, None], right=True)
-    # If rounding moves `chance` beyond the end, take the last word with a positive probability.
+    # If rounding moves `chance` beyond the end, take the last word with a positive probability. If all are NaN, take any word:
+    # the search then finds that its log probability is NaN or −∞.
     last = torch.searchsorted(reached, reached[:, -1:].contiguous())
-    place = torch.minimum(place, last)
+    place = torch.minimum(place, last).clamp(max=reached.shape[1] - 1)
     return (place if words is None else words.gather(-1, place))[:, 0]
 
 

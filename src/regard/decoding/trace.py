@@ -5,7 +5,7 @@ the search runs. At the end, the words and the attention of the best hypotheses 
 recording costs one list entry per step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import check_totals
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import RequestError
 from regard.models.seq2seq import AttentionMaps
@@ -47,8 +46,6 @@ class Trace:
     """The steps of one search over B sentences, and the steps at which hypotheses ended."""
 
     source_mask: Bool[Tensor, "B S"]
-    follow: Callable[[Tensor, Tensor], None] | None = None
-    """Function that is called after each step with the indices of its sentences, and their words."""
     _steps: list[_Step] = field(default_factory=list)
     _within: AttentionMaps = field(default_factory=dict)  # weights within the encoder (B,H,S,S), the same at every step
     # For each call of `end`: the index of the step, then the arguments.
@@ -68,8 +65,6 @@ class Trace:
             self._within = {site: weights for site, weights in attention.items() if sides(site)[0] == "source"}
         attention = {site: weights for site, weights in attention.items() if sides(site)[0] == "target"}
         self._steps.append(_Step(rows, parent, words, total, attention))
-        if self.follow is not None:
-            self.follow(rows, words)
 
     def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
         """Mark the hypotheses that end at the last stored step."""
@@ -123,7 +118,8 @@ class Trace:
             step = self._steps[number]
             alive = np.flatnonzero(winners.step >= number)
             rows, totals = step.rows.numpy(force=True), step.total.numpy(force=True)
-            check_totals(totals)
+            if np.isnan(totals).any():
+                raise not_finite()
             place[rows] = np.arange(len(rows))
             here = place[winners.row[alive]]
             words[alive, number] = step.words.numpy(force=True)[here, slot[alive]]
@@ -160,6 +156,14 @@ class Trace:
                 )
             )
         return hypotheses
+
+
+def not_finite() -> RequestError:
+    """Return the error for scores of a model that are NaN or +∞; log probabilities of hypotheses are then NaN."""
+    return RequestError(
+        "the model's scores for the next word are not finite (NaN or infinity): its weights are damaged, or its "
+        "training diverged; go back to an earlier checkpoint, or train with a lower learning rate"
+    )
 
 
 def source_sizes(source_mask: Bool[Tensor, "B S"]) -> Sequence[int]:

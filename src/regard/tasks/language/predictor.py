@@ -15,7 +15,7 @@ from regard.bundle import save_bundle
 from regard.config import GenerationConfig
 from regard.config.checks import check_config
 from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
-from regard.decoding.request import MOST_STEPS
+from regard.decoding.search import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
 from regard.evaluation.words import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq

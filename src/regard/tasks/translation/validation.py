@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.config import DecodingConfig
-from regard.decoding.search import search
+from regard.decoding import search
 from regard.evaluation.words import exact_match
 from regard.machine import Machine
 from regard.models.seq2seq import Seq2Seq

@@ -11,38 +11,20 @@ import pytest
 import torch
 from training.test_synchronisation import Operations, made, meta  # noqa: F401
 
-from regard.decoding import Sampling, beam_search, finished, greedy, sample
+from regard.decoding import Sampling, beam_search, greedy, sample
 from regard.decoding.guidance import Guidance
 from regard.decoding.restrictions import Restrictions
 from regard.errors import RequestError
 from regard.text.symbols import END
 
-
-class LateCopy:
-    """A background copy that arrives after `delay` more steps."""
-
-    delay = 0
-
-    def __init__(self, mask: torch.Tensor) -> None:
-        self.values, self.left = mask.clone(), self.delay
-
-    def has_arrived(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-    def wait(self) -> None:
-        self.left = 0
-
-
-delays = pytest.mark.parametrize("delay", [0, 1, 3, 20])
+loop = import_module("regard.decoding.search")  # `regard.decoding.search` is the function
+delays = pytest.mark.parametrize("delay", [1, 2, 4, 20])
 
 
 def learn_late(monkeypatch, delay: int) -> None:
-    """Let searches on a CPU run the code for GPUs, with copies that arrive after `delay` more steps."""
-    monkeypatch.setattr(LateCopy, "delay", delay)
-    monkeypatch.setattr(finished, "BackgroundCopy", LateCopy)
-    for name in ("finished", "candidates", "beam", "greedy"):
-        monkeypatch.setattr(import_module(f"regard.decoding.{name}"), "is_free_to_read", lambda tensor: False)
+    """Let searches on a CPU run the code for GPUs, which reads every `delay` steps which sentences have finished."""
+    monkeypatch.setattr(loop, "is_free_to_read", lambda tensor: False)
+    monkeypatch.setattr(loop, "_STEPS_AHEAD", delay)
 
 
 def words_and_scores(found: list) -> list:
@@ -101,11 +83,11 @@ def test_an_impossible_word_is_found_at_the_end(tiny, sources, search, only, mon
     guidance = Guidance([[7], *[[]] * (len(source) - 1)], [[]] * len(source)) if only == "the prefix" else None
     with torch.no_grad():
         model.bias[7 if only == "the prefix" else slice(1, None)] = -torch.inf
-    with pytest.raises(RequestError, match="not finite"):
-        search(model, source, mask, guidance=guidance)
-    learn_late(monkeypatch, 3)
-    with pytest.raises(RequestError, match="for at least one sentence, the model gives probability 0 to every target"):
-        search(model, source, mask, guidance=guidance)
+    for late in (False, True):
+        if late:
+            learn_late(monkeypatch, 3)
+        with pytest.raises(RequestError, match="for at least one sentence, the model gives probability 0 to every target"):
+            search(model, source, mask, guidance=guidance)
 
 
 @pytest.mark.parametrize("phrases", [[[5, 6]], [[5, 6], [7]]])
@@ -120,7 +102,7 @@ def test_required_phrases_with_scores_that_are_not_finite(tiny, sources, phrases
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 5}])
-def test_sampling_checks_each_step(tiny, sources, options, monkeypatch) -> None:
+def test_samples_with_scores_that_are_not_finite(tiny, sources, options, monkeypatch) -> None:
     model, (source, mask) = tiny(), sources
     with torch.no_grad():
         model.bias[7] = torch.nan
@@ -144,27 +126,23 @@ def test_a_stream_gets_no_word_after_the_end(tiny, sources, delay, monkeypatch) 
         assert [word for word in words if word != END] == hypothesis.tokens
 
 
-class Enough(Exception):
-    """Exception that ends a search on `meta`, where no copy ever arrives."""
-
-
 @pytest.mark.parametrize("preset", ["transformer-tiny", "luong", "tutorial-luong-concat"])
 @pytest.mark.parametrize(
     "options", [{}, {"restrictions": Restrictions(no_repeat_ngrams=2, suppressed=(1,))}], ids=["plain", "restricted"]
 )
 @pytest.mark.parametrize("search", [greedy, beam_search])
-def test_a_step_waits_for_nothing(search, options, preset, meta, monkeypatch) -> None:  # noqa: F811
+def test_only_every_eighth_step_waits(search, options, preset, meta, monkeypatch) -> None:  # noqa: F811
+    """On `meta`, reading a value raises an error."""
     model, batch = made(preset, meta)
-    counts: list[int] = []
+    model.eval()
+    counts, step = [], model.step
 
-    class Never(LateCopy):
-        def has_arrived(self) -> bool:
-            counts.append(operations.counts.total())
-            if len(counts) == 5:
-                raise Enough
-            return False
+    def counted(*inputs, **settings):
+        counts.append(operations.counts.total())
+        return step(*inputs, **settings)
 
-    monkeypatch.setattr(finished, "BackgroundCopy", Never)
-    with pytest.raises(Enough), Operations() as operations:
-        search(model.eval(), batch.source, batch.source_mask, record=("cross",), **options)
-    assert 0 < counts[4] - counts[3] <= (300 if preset == "transformer-tiny" else 150)
+    monkeypatch.setattr(model, "step", counted)
+    with pytest.raises(NotImplementedError), Operations() as operations:
+        search(model, batch.source, batch.source_mask, record=("cross",), **options)
+    assert len(counts) == 8
+    assert 0 < counts[5] - counts[4] <= (300 if preset == "transformer-tiny" else 150)

@@ -1,0 +1,275 @@
+"""Greedy search and beam search: the best continuations of all hypotheses of a sentence form the next step.
+
+With restrictions, continuations are compared by their log probability minus a cost. With several groups, each group has its
+part of the beam, and a penalty for words that earlier groups chose at the same step.
+"""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from regard.config import DecodingConfig
+from regard.decoding.constraints import Constrained
+from regard.decoding.guidance import Guidance
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions, restrictions_of
+from regard.decoding.search import Chooser, Chosen, Follow, Ranking, Step, check_request, length_limits, run_search
+from regard.errors import RequestError
+from regard.models.seq2seq import Seq2Seq
+from regard.reweight import ReweightBySite
+from regard.text.symbols import END
+
+_RUN = 64
+"""Number of consecutive words in a run; see `best_continuations`."""
+_FEW = 1 << 16
+"""Up to this number of values, comparing all of them is as fast."""
+
+
+def search(
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    decoding: DecodingConfig,
+    *,
+    n_best: int = 1,
+    guidance: Guidance | None = None,
+    record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
+) -> list[list[Hypothesis]]:
+    """Run the beam search that a configuration defines; see `beam_search`."""
+    return beam_search(
+        model,
+        source,
+        source_mask,
+        beam_size=decoding.beam_size,
+        n_best=n_best,
+        length_penalty=decoding.length_penalty,
+        length_reward=decoding.length_reward,
+        max_length=decoding.max_length,
+        guidance=guidance,
+        restrictions=restrictions_of(decoding),
+        record=record,
+        reweight=reweight,
+    )
+
+
+def greedy(
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    *,
+    length_penalty: float = 1.0,
+    length_reward: float = 0.0,
+    max_length: int = 0,
+    guidance: Guidance | None = None,
+    restrictions: Restrictions = NO_RESTRICTIONS,
+    record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
+    follow: Follow | None = None,
+) -> list[Hypothesis]:
+    """Take the most probable word at each step: a `beam_search` with a beam of one, whose arguments these are.
+
+    Before the limit, the length reward is subtracted from the log probability of the end symbol. The length penalty only
+    affects the reported score.
+
+    Returns:
+        A hypothesis for each sentence; it is unfinished if it reached the length limit.
+    """
+    found = beam_search(
+        model,
+        source,
+        source_mask,
+        beam_size=1,
+        length_penalty=length_penalty,
+        length_reward=length_reward,
+        max_length=max_length,
+        guidance=guidance,
+        restrictions=restrictions,
+        record=record,
+        reweight=reweight,
+        follow=follow,
+    )
+    return [hypothesis for [hypothesis] in found]
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    *,
+    beam_size: int = 5,
+    n_best: int = 1,
+    length_penalty: float = 1.0,
+    length_reward: float = 0.0,
+    max_length: int = 0,
+    guidance: Guidance | None = None,
+    restrictions: Restrictions = NO_RESTRICTIONS,
+    record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
+    follow: Follow | None = None,
+) -> list[list[Hypothesis]]:
+    """Search for the targets with the best scores.
+
+    Args:
+        model: The model, in evaluation mode.
+        source: Source tokens, each sentence with its end symbol.
+        source_mask: True for the source's symbols, False for padding.
+        beam_size: N, number of hypotheses kept at each step, ≥ 1; 1 for greedy search.
+        n_best: Number of hypotheses to return for each sentence, at most `beam_size`.
+        length_penalty: α ≥ 0 of `score_of`; 0 for no penalty. Without penalty and reward, log probabilities decide, which
+            favours short targets.
+        length_reward: r ≥ 0 of `score_of`, in nats per symbol; 0 for no reward.
+        max_length: Maximum number of steps, including the one for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
+            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
+            `restrictions.min_length` + 20.
+        guidance: Words that targets must begin with, and phrases that they must contain.
+        restrictions: Restrictions such as a minimum length or words that targets must not contain; they cannot be combined
+            with required phrases.
+        record: Attention sites to record.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
+        follow: Function that is called after each step with the indices of the R sentences in this step, and their new words
+            (R, N).
+
+    Returns:
+        For each sentence up to `n_best` hypotheses: finished ones first, then those that were cut at the limit, both by
+        decreasing score; of equal scores, the one that ended earlier comes first. There are fewer than `n_best` only if the
+        search finds fewer different ones.
+
+    Raises:
+        RequestError: If an argument is out of range, or the model's scores are not finite.
+
+    Reference:
+        Wu et al. 2016, "Google's Neural Machine Translation System", section 7 (without the coverage penalty);
+        for the reward see `score_of`.
+    """
+    check_request(model, beam_size, n_best, length_penalty, length_reward, record, reweight)
+    if not len(source):
+        return []
+    limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
+    phrases = guidance if guidance is not None and guidance.constrains else None
+    if phrases is not None and restrictions:
+        raise RequestError(
+            "required phrases and restrictions (a minimum length, no repeated n-grams, a repetition penalty, suppressed "
+            "words or groups) are both given; leave one of the two out"
+        )
+    chooser: Chooser = Best(beam_size, restrictions) if phrases is None else Constrained(beam_size, phrases, limits)
+    ranking = Ranking(limits, n_best, length_penalty, length_reward)
+    trace = run_search(
+        model, source, source_mask, chooser, ranking, guidance=guidance, record=record, reweight=reweight, follow=follow
+    )
+    if phrases is None:
+        return trace.best(n_best)
+    return [_different(found)[:n_best] for found in trace.best(beam_size)]  # several hypotheses may have the same words
+
+
+def _different(found: list[Hypothesis]) -> list[Hypothesis]:
+    """Return the hypotheses without duplicates; the first of equal ones stays."""
+    first: dict[tuple[int, ...], Hypothesis] = {}
+    for hypothesis in found:
+        first.setdefault(tuple(hypothesis.tokens), hypothesis)
+    return list(first.values())
+
+
+class Best:
+    """Chooser of the best continuations over all hypotheses of a sentence, or of each group of them.
+
+    Args:
+        beam_size: Number of hypotheses in the beam.
+        restrictions: The restrictions.
+
+    Raises:
+        RequestError: If the beam cannot be divided into the groups.
+    """
+
+    def __init__(self, beam_size: int, restrictions: Restrictions = NO_RESTRICTIONS) -> None:
+        if beam_size % restrictions.groups:
+            raise RequestError(
+                f"beam_size is {beam_size}, which does not split into {restrictions.groups} groups of equal size; set it to a "
+                f"multiple of {restrictions.groups}"
+            )
+        self.width, self.reorders = beam_size, beam_size > 1
+        self.handicap: Tensor | None = None
+        self._restrictions = restrictions
+        self._words: Tensor | None = None  # the words of each hypothesis so far, if restrictions depend on them
+
+    def choose(self, step: Step) -> Chosen:
+        """Choose the best continuations."""
+        restrictions, values, worth, costs = self._restrictions, step.log_probabilities, step.total, None
+        if restrictions.restricts_words:
+            words = worth.new_zeros((*worth.shape, 0), dtype=torch.int64) if self._words is None else self._words
+            costs = restrictions.costs(values, words, step.forced)
+            worth = worth if self.handicap is None else worth - self.handicap
+        compared = values if costs is None else values - costs
+        if step.end_cost is not None:
+            compared = compared.clone() if costs is None else compared
+            compared[..., END] -= step.end_cost[:, None]
+        size, groups = self.width // restrictions.groups, restrictions.groups
+        choice = best_continuations(worth, compared, size) if groups == 1 else self._choose_by_group(worth, compared, size)
+        parent, chosen, rank = choice
+        place, possible = parent * values.shape[-1] + chosen, ~rank.isneginf()
+        total = (step.total.gather(1, parent) + values.flatten(1).gather(1, place)).masked_fill(~possible, -torch.inf)
+        if costs is not None:
+            before = 0.0 if self.handicap is None else self.handicap.gather(1, parent)
+            self.handicap = before + costs.flatten(1).gather(1, place).masked_fill(~possible, 0.0)
+            words = words.gather(1, parent[..., None].expand(-1, -1, words.shape[-1]))
+            self._words = torch.cat([words, chosen[..., None]], -1)
+        return parent, chosen, total
+
+    def _choose_by_group(self, worth: Float[Tensor, "B N"], compared: Float[Tensor, "B N V"], size: int) -> Chosen:
+        """Return hypothesis, word and rank of each chosen continuation, group by group, with `size` places for each group."""
+        vocabulary_size = compared.shape[-1]
+        same = compared.new_zeros(len(compared), vocabulary_size)  # how often earlier groups chose each word at this step
+        chosen = []
+        for group in range(self._restrictions.groups):
+            first = group * size if compared.shape[1] > 1 else 0  # all groups begin with the one empty hypothesis
+            part = slice(first, first + size)
+            ranks = (worth[:, part, None] + compared[:, part] - self._restrictions.diversity * same[:, None]).flatten(1)
+            # Each group keeps its size, even if a small vocabulary has fewer words.
+            rank, place = pad(ranks, (0, max(size - ranks.shape[1], 0)), value=-torch.inf).topk(size, 1)
+            parent, word = (place // vocabulary_size + first).clamp(max=compared.shape[1] - 1), place % vocabulary_size
+            same.scatter_add_(1, word, rank.isfinite().float())
+            chosen.append((parent, word, rank))
+        parent, word, rank = (torch.cat(column, 1) for column in zip(*chosen, strict=True))
+        return parent, word, rank
+
+    def keep(self, kept: Int[Tensor, " M"]) -> None:
+        """Keep only the sentences whose indices in the last step are in `kept`."""
+        if self._words is not None and self.handicap is not None:
+            self._words, self.handicap = self._words[kept], self.handicap[kept]
+
+
+def best_continuations(worth: Float[Tensor, "B N"], values: Float[Tensor, "B N V"], count: int) -> Chosen:
+    """Return the continuations with the highest sums of `worth` and `values` over all hypotheses of a sentence.
+
+    On a CPU, selecting k of N·V ≈ 50,000 sums takes four times as long as reading them. But the k best words are in the k runs
+    (of 64 consecutive words) with the highest maxima. Computing maxima takes no longer than reading, and the selection then
+    compares 64·k words. With 250 hypotheses and 9,700 words, a step of the search takes 2.8 ms, and 6.2 ms without runs.
+
+    Args:
+        worth: Value of each hypothesis; −∞ for those that do not continue.
+        values: Value of each next word.
+        count: Number of continuations to find.
+
+    Returns:
+        For each continuation its hypothesis, its word and its sum, the best first; fewer than `count` if fewer exist.
+    """
+    size = values.shape[2]
+    covered = size // _RUN * _RUN
+    if values.device.type != "cpu" or values.numel() <= _FEW or covered <= 2 * count * _RUN:
+        sums = (worth[:, :, None] + values).flatten(1)
+        found, place = sums.topk(min(count, sums.shape[1]), 1)
+        return place // size, place % size, found
+    maxima = values[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
+    if covered < size:  # the last run is shorter
+        maxima = torch.cat([maxima, values[..., covered:].amax(-1, keepdim=True)], -1)
+    run = (worth[:, :, None] + maxima).flatten(1).topk(count, 1).indices
+    parent, run = run // maxima.shape[2], run % maxima.shape[2]
+    words = (run[:, :, None] * _RUN + torch.arange(_RUN)).flatten(1)
+    parent, within = parent.repeat_interleave(_RUN, 1), words.clamp(max=size - 1)
+    sums = worth.gather(1, parent) + values.flatten(1).gather(1, parent * size + within)
+    found, place = sums.masked_fill_(words != within, -torch.inf).topk(count, 1)
+    return parent.gather(1, place), words.gather(1, place), found
