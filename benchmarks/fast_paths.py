@@ -66,16 +66,6 @@ def blocks(dtype: torch.dtype) -> Iterator[Forms]:
         yield from both(f"{name} {SIZES[name]}", plain_additive_scores, additive.fast_additive_scores, *given)
 
 
-def compiled(dtype: torch.dtype) -> Iterator[Forms]:
-    """Compare the compiled loops with the blocks, which a compiled caller would otherwise use."""
-    ours = torch.compile(additive_scores)
-    theirs = torch.compile(lambda q, k, v: torch.ops.regard.additive_scores(q, k, v, None, False))
-    for name in ("sentences", "long"):
-        batch, queries, keys, width = SIZES[name]
-        given = draw(batch, queries, width, dtype=dtype), draw(batch, keys, width, dtype=dtype), draw(width, dtype=dtype)
-        yield from both(f"{name} {SIZES[name]}", theirs, ours, *given)
-
-
 def prepare(dtype: torch.dtype) -> Iterator[Forms]:
     """Compute the exponentials of the keys once for 30 steps, instead of at each step."""
     for batch in (128, 32):
@@ -237,7 +227,7 @@ def fused(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 PATHS = (
-    blocks, compiled, prepare, tapes, padded_softmax, heads_kernel, two_products, laid_out_keys, rotary, scan, summaries,
+    blocks, prepare, tapes, padded_softmax, heads_kernel, two_products, laid_out_keys, rotary, scan, summaries,
     fused,
 )  # fmt: skip
 

@@ -1,7 +1,6 @@
 """Each private function of PyTorch and its public fallback give the same results, and no other module uses one."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -83,28 +82,6 @@ def test_packed_maps_fall_back_to_plain_ones(without_mkldnn):
         assert not made.packed
         rows = torch.randn(3, 512)
         torch.testing.assert_close(made(rows), linear(rows))
-
-
-@pytest.fixture
-def fresh_compiler():
-    private_torch.has_compiler.cache_clear()
-    yield
-    private_torch.has_compiler.cache_clear()
-
-
-def test_the_fallback_looks_for_a_compiler_on_the_path(monkeypatch, fresh_compiler):
-    monkeypatch.setitem(sys.modules, "torch._inductor", None)
-    monkeypatch.setattr(private_torch.shutil, "which", lambda name: "/usr/bin/c++" if name == "c++" else None)
-    assert private_torch.has_compiler()
-    private_torch.has_compiler.cache_clear()
-    monkeypatch.setattr(private_torch.shutil, "which", lambda name: None)
-    assert not private_torch.has_compiler()
-
-
-def test_the_error_of_too_many_recompilations(monkeypatch):
-    assert private_torch.recompile_limit_error().__name__ == "FailOnRecompileLimitHit"
-    monkeypatch.setitem(sys.modules, "torch._dynamo.exc", None)
-    assert private_torch.recompile_limit_error() is RuntimeError
 
 
 @pytest.mark.parametrize("rows", [1, 7, 130])

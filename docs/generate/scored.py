@@ -76,12 +76,11 @@ print(tuple(out.context.shape), bool((out.weights[0][~adjacency] == 0).all()))
 
 regard chooses the form by size and device, never by timing, so that results can be repeated. Small sizes use the formula as it
 is written. On a CPU, larger sizes are computed in blocks that fit into the cache, with tanh(a + b) = 1 − 2/(1 + e^{2a}·e^{2b}):
-the exponentials are computed once for each row, so each element needs only a multiply-add and a division. **Under
-`torch.compile`, large sizes use compiled loops with the same identity**, in which two fractions share one denominator, forward
-and backward. For NVIDIA GPUs there are Triton kernels, which also apply mask and softmax and return the context
+the exponentials are computed once for each row, so each element needs only a multiply-add and a division. For NVIDIA GPUs there
+are Triton kernels, which also apply mask and softmax and return the context
 ([module](../../src/regard/attention/kernels/additive_triton.py)). They are used for large sizes
-([measurements](../explanation/kernels.md)). None of the fast forms stores a tensor of `B·Q·K·D`, and
-tests compare each of them with the plain form.
+([measurements](../explanation/kernels.md)). None of the fast forms stores a tensor of `B·Q·K·D`, and tests compare each of them
+with the plain form.
 """
 
 SCORED = [
@@ -132,7 +131,6 @@ print(tuple(out.context.shape), tuple(out.weights.shape))""",
         tests=(
             *_CASES,
             "tests/attention/test_additive_kernel.py",
-            "tests/attention/test_additive_compiled.py",
         ),
         also=(additive_scores, additive_attention),
     ),

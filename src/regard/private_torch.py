@@ -4,11 +4,9 @@ No other module of the package touches `torch._C`, `torch._dynamo`, `torch._indu
 If a version of PyTorch lacks one of these functions, results stay the same up to rounding, but code may be slower.
 """
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int8, Int32
@@ -75,33 +73,6 @@ def _multiplies_int8() -> bool:
         return False
     left, right = (torch.full(shape, 127, dtype=torch.int8) for shape in ((1, 64), (64, 16)))
     return bool((torch._int_mm(left, right) == 127**2 * 64).all())
-
-
-@cache
-def has_compiler() -> bool:
-    """Return whether PyTorch finds a C++ compiler; without the private function, whether PATH contains one."""
-    try:
-        from torch._inductor import cpp_builder
-
-        find: Any = cpp_builder.get_cpp_compiler
-    except (ImportError, AttributeError):
-        return any(shutil.which(name) for name in ("g++", "clang++", "c++"))
-    try:
-        return bool(find())
-    except RuntimeError:  # the base of InvalidCxxCompiler
-        return False
-
-
-def recompile_limit_error() -> type[Exception]:
-    """Return the class of the error that `torch.compile` raises after too many recompilations.
-
-    If this version of PyTorch has no such class, return `RuntimeError`.
-    """
-    try:
-        from torch._dynamo.exc import FailOnRecompileLimitHit
-    except ImportError:
-        return RuntimeError
-    return FailOnRecompileLimitHit
 
 
 @contextmanager

@@ -5,12 +5,7 @@ import torch
 
 from regard.attention import additive_attention, additive_scores, masked_softmax
 from regard.attention.additive import plain_additive_scores
-from regard.attention.kernels.additive import (
-    additive_scores_backward,
-    exponential,
-    fast_additive_scores,
-    is_fast,
-)
+from regard.attention.kernels.additive import exponential, fast_additive_scores, is_fast
 from regard.errors import ShapeError
 
 SHAPES = [(2, 3, 5, 7), (1, 1, 1, 1), (40, 1, 9, 64), (3, 150, 70, 33), (2, 5, 300, 1024)]
@@ -107,14 +102,23 @@ def test_a_second_derivative_is_refused():
         torch.autograd.grad(gradient.sum(), query)
 
 
-def test_only_the_gradients_asked_for_are_computed():
-    query, key, weight = (x.detach() for x in tensors((2, 3, 5, 7)))
-    grad = torch.ones(2, 3, 5, dtype=torch.float64)
-    full = additive_scores_backward(grad, query, key, weight)
-    for needs in [(True, False, False), (False, True, True)]:
-        some = additive_scores_backward(grad, query, key, weight, needs=needs)
-        for a, b, need in zip(some, full, needs, strict=True):
-            assert torch.equal(a, b) if need else a.numel() == 0
+@pytest.mark.parametrize("wanted", [(0,), (1, 2), (2,)], ids=str)
+def test_some_of_the_gradients(wanted):
+    leaves = tensors((2, 3, 5, 7))
+    full = torch.autograd.grad(fast_additive_scores(*leaves).sum(), leaves)
+    some = [x if i in wanted else x.detach() for i, x in enumerate(leaves)]
+    found = torch.autograd.grad(fast_additive_scores(*some).sum(), [leaves[i] for i in wanted])
+    assert all(torch.equal(a, full[i]) for a, i in zip(found, wanted, strict=True))
+
+
+def test_transforms_of_torch_func_use_the_plain_form():
+    query, key, weight = (x.detach() for x in tensors((4, 64, 64, 64)))
+    assert is_fast(query, key)
+    grad = torch.func.grad(lambda q: additive_scores(q, key, weight).sum())(query)
+    query.requires_grad_()
+    torch.testing.assert_close(grad, torch.autograd.grad(additive_scores(query, key, weight).sum(), query)[0])
+    rows = torch.func.vmap(lambda q, k: additive_scores(q[None], k[None], weight)[0])(query.detach(), key)
+    torch.testing.assert_close(rows, additive_scores(query.detach(), key, weight))
 
 
 def test_nan_and_infinity_are_what_the_plain_form_makes_of_them():

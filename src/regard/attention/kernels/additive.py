@@ -9,8 +9,8 @@ Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), E = e^{2q} and F = e^{2k} a
 takes one multiply-add and one division for each element, and the processor computes many elements at a time. The work is done
 in place, in blocks that fit into the cache, so memory grows with B·Q·K only, in the backward pass too. If |q| or |k| is so
 large that E·F could overflow, E or F is NaN on purpose, and a block that contains a NaN uses tanh itself. So saturated inputs,
-and large inputs of opposite signs that cancel, give the same results as tanh. In callers compiled by `torch.compile`,
-`kernels.additive_compiled` computes large sizes.
+and large inputs of opposite signs that cancel, give the same results as tanh. The operations are opaque to `torch.compile`, so
+compiled callers use the same blocks.
 
 Speed-up over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 7 to 13 and 2.6 to 5 in float32, 3.2 to
 3.9 and 1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10 in float32, 10 and 6 in bfloat16 (`benchmarks/log.md`).
@@ -20,17 +20,14 @@ of each element stays at about ε·|v| (ε is the precision of the type), while 
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.kernels import additive_compiled
-from regard.attention.kernels.additive_compiled import in_range, is_compiled
-from regard.private_torch import recompile_limit_error
+from regard.private_torch import is_transformed
 
 BLOCK = 1 << 18
 """Number of elements of a block: 1 MB of float32, which fits into a core's second-level cache."""
@@ -54,10 +51,9 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return the scores of the plain form, computed in blocks.
+    """Return the scores of the plain form, computed in blocks; they have first derivatives only.
 
-    In a caller compiled by `torch.compile`, `additive_compiled` computes large inputs. Half types are computed in float32,
-    also under autocast; the result has the type that the plain form gives.
+    Half types are computed in float32, also under autocast; the result has the type that the plain form gives.
 
     Args:
         query: Projected queries.
@@ -65,46 +61,22 @@ def fast_additive_scores(
         score_weight: v.
         key_exponential: `exponential(key)`; give it if many queries use the same keys one after another.
     """
-    attend = torch.ops.regard.additive_scores if torch.compiler.is_compiling() else _Differentiable.apply
-    scores = attend(query, key, score_weight, key_exponential, torch.compiler.is_compiling())
+    scores: Tensor = torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
     device = query.device.type
     if torch.is_autocast_enabled(device) and scores.dtype != torch.float64:  # the type of the plain form's product
         return scores.to(torch.get_autocast_dtype(device))
     return scores
 
 
-def additive_scores_backward(
-    grad: Float[Tensor, "B Q K"],
-    query: Float[Tensor, "B Q H"],
-    key: Float[Tensor, "B K H"],
-    score_weight: Float[Tensor, " H"],
-    key_exponential: Float[Tensor, "B K H"] | None = None,
-    *,
-    needs: tuple[bool, bool, bool] = (True, True, True),
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of the scores for query, key and score weight, for hand-written backward loops.
-
-    dq_i = v Σ_j g_ij t'_ij, dk_j = v Σ_i g_ij t'_ij, dv = Σ_ij g_ij t_ij with t = tanh(q_i + k_j), t' = 1 − t².
-
-    Args:
-        grad: g, the gradient for the scores.
-        query: Projected queries.
-        key: Projected keys.
-        score_weight: v.
-        key_exponential: `exponential(key)`, if it was computed before.
-        needs: Which of the three gradients to compute; the others are empty tensors.
-    """
-    return torch.ops.regard.additive_scores_backward(grad, query, key, score_weight, key_exponential, list(needs), False)
-
-
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
     """Return whether the blocked form is used for these sizes and this device.
 
-    It is used on a CPU only: on a GPU, the program would have to wait for the range check of each block.
+    It is used on a CPU only: on a GPU, the program would have to wait for the range check of each block. Transforms of
+    `torch.func` use the plain form, which has all derivatives.
     """
     (batch, queries, width), keys = query.shape, key.shape[1]
-    enough = batch * queries * keys * width >= _small(query, key)
-    return query.device.type == "cpu" and enough and (queries >= FEW or key_exponential is not None)
+    enough = batch * queries * keys * width >= _small(query, key) and (queries >= FEW or key_exponential is not None)
+    return enough and query.device.type == "cpu" and not is_transformed()
 
 
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
@@ -122,8 +94,8 @@ def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | N
     gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 in float32, 1.5 to 1.9 in bfloat16; with gradients, the
     steps use the plain form.
     """
-    pays = not torch.compiler.is_exporting() and key.device.type == "cpu" and key.numel() >= _small(key)
-    return exponential(key) if pays else None
+    pays = key.numel() >= _small(key) and key.device.type == "cpu"
+    return exponential(key) if pays and not torch.compiler.is_exporting() and not is_transformed() else None
 
 
 def _small(*given: Tensor) -> int:
@@ -199,10 +171,7 @@ class _Blocks:
 
 
 @torch.library.custom_op("regard::additive_scores", mutates_args=())
-def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, compiled: bool) -> Tensor:
-    if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
-        with suppress(recompile_limit_error()):
-            return additive_compiled.scores(query, key, score_weight, key_exponential)
+def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None) -> Tensor:
     blocks = _Blocks(query, key, key_exponential)
     v = score_weight.to(blocks.e.dtype)
     scores = v.new_zeros(query.shape[0], query.shape[1], key.shape[1])
@@ -217,17 +186,9 @@ def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: T
 
 @torch.library.custom_op("regard::additive_scores_backward", mutates_args=())
 def _backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    score_weight: Tensor,
-    key_exponential: Tensor | None,
-    needs: list[bool],
-    compiled: bool,
+    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
-        with suppress(recompile_limit_error()):
-            return additive_compiled.gradients(grad, query, key, score_weight, key_exponential, needs)
+    # With t = tanh(q_i + k_j) and t' = 1 − t²: dq_i = v Σ_j g_ij t'_ij, dk_j = v Σ_i g_ij t'_ij, dv = Σ_ij g_ij t_ij.
     blocks = _Blocks(query, key, key_exponential)
     grad, v = grad.to(blocks.e.dtype), score_weight.to(blocks.e.dtype)
     full = (blocks.e, blocks.f, v)
@@ -251,20 +212,14 @@ def _backward(
 
 
 @_scores.register_fake
-def _(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, compiled: bool) -> Tensor:
+def _(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None) -> Tensor:
     dtype = torch.promote_types(query.dtype, key.dtype)
     return query.new_empty(query.shape[0], query.shape[1], key.shape[1], dtype=dtype)
 
 
 @_backward.register_fake
 def _(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    score_weight: Tensor,
-    key_exponential: Tensor | None,
-    needs: list[bool],
-    compiled: bool,
+    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
     full = (query, key, score_weight)
     grad_q, grad_k, grad_v = (x.new_empty(x.shape if need else 0) for x, need in zip(full, needs, strict=True))
@@ -277,73 +232,20 @@ def _(x: Tensor) -> Tensor:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    *tensors, ctx.compiled = inputs
-    ctx.save_for_backward(*tensors)
+    ctx.save_for_backward(*inputs)
 
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    query, key, score_weight, key_exponential = ctx.saved_tensors
     needs = list(ctx.needs_input_grad[:3])
-    differentiate = torch.ops.regard.additive_scores_backward if ctx.compiled else _Gradient.apply
-    grads = differentiate(grad, query, key, score_weight, key_exponential, needs, ctx.compiled)
-    return *(x if need else None for x, need in zip(grads, needs, strict=True)), None, None
+    grads = torch.ops.regard.additive_scores_backward(grad, *ctx.saved_tensors, needs)
+    return *(x if need else None for x, need in zip(grads, needs, strict=True)), None
+
+
+def _refuse(ctx: Any, *grads: Tensor) -> None:
+    raise RuntimeError(
+        "additive_scores has no second derivative; use regard.attention.additive.plain_additive_scores, which has one"
+    )
 
 
 _scores.register_autograd(_differentiate, setup_context=_setup)
-
-
-class _Differentiable(torch.autograd.Function):
-    """Autograd function of the scores, for `torch.func`, which does not use the gradients of custom operators."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs: Any) -> Tensor:
-        return torch.ops.regard.additive_scores(*inputs)
-
-    setup_context = staticmethod(_setup)
-    backward = staticmethod(_differentiate)
-
-
-class _Gradient(torch.autograd.Function):
-    """Autograd function of the gradients; `torch.func` can use it, but cannot differentiate it again."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        return torch.ops.regard.additive_scores_backward(*inputs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:
-        raise RuntimeError(
-            "additive_scores has no second derivative; use regard.attention.additive.plain_additive_scores, which has one"
-        )
-
-
-@_scores.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
-    *tensors, compiled = arguments
-    return torch.stack([_scores(*row, compiled) for row in _rows(info, in_dims[:-1], tensors)]), 0
-
-
-@_exponential.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], x: Tensor) -> tuple[Tensor, int | None]:
-    return _exponential(x), in_dims[0]
-
-
-@_backward.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    *tensors, needs, compiled = arguments
-    results = [_backward(*row, needs, compiled) for row in _rows(info, in_dims[:-2], tensors)]
-    return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0)
-
-
-def _rows(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the arguments of one call for each index of a vmapped axis."""
-    for row in range(info.batch_size):
-        yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))
+_backward.register_autograd(_refuse)
