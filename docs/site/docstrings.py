@@ -17,7 +17,7 @@ from docs.site.examples import example_of
 from docs.site.examples.configs import generated
 from docs.site.related import links
 from regard.config import Settings
-from regard.config.describe import field_docs
+from regard.config.fields import field_docs
 from regard.config.loading import field_types
 
 _EXAMPLE = ("Example:", "Examples:")
@@ -39,6 +39,9 @@ def _signature(
     if what != "class" or "__init__" not in vars(obj):
         return None
     made = signature(obj.__init__, bound_method=True)
+    if is_dataclass(obj):  # without constraints such as `Ge(1)`
+        types = field_types(obj)
+        made = made.replace(parameters=[item.replace(annotation=types[name]) for name, item in made.parameters.items()])
     text = stringify_signature(made, show_return_annotation=False, unqualified_typehints=True)
     return text.replace("<factory>", "..."), None  # with `<factory>`, which is not Python, Sphinx breaks lines at every comma
 

@@ -42,7 +42,7 @@ def test_kinds_of_models():
         ({"rotary": {"original_length": 0}}, "model.rotary.original_length is 0, expected 1 or more"),
     ],
 )
-def test_misfits(settings, message):
+def test_conflicts(settings, message):
     with pytest.raises(ConfigError, match=message):
         load_config({"model": {**TRANSFORMER, **settings}})
 
@@ -58,7 +58,7 @@ def test_misfits(settings, message):
         ({"embedding_size": 15, "num_heads": 5}, "which needs an even model.embedding_size; it is 15"),
     ],
 )
-def test_misfits_of_a_classifier(settings, message):
+def test_conflicts_of_a_classifier(settings, message):
     with pytest.raises(ConfigError, match=message):
         load_config({"task": "classification", "model": {**TRANSFORMER, **settings}})
 

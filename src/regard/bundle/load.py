@@ -15,7 +15,7 @@ from regard.bundle.folder import find, version
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import Uninitialised, read_shapes, unpack
 from regard.config import RunConfig
-from regard.config.checks import numbers
+from regard.config.fields import walk
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, RegardError, RequestError
 from regard.task import Bundle, BundleFiles, BundleFormat, Task, find_task
@@ -173,9 +173,9 @@ def check_sizes(config: RunConfig, data: bytes, path: Path) -> None:
     shapes = read_shapes(data, path)
     limits = dict.fromkeys(_DEPTHS, (len(shapes), "tensors"))
     limits |= dict.fromkeys(_WIDTHS, (sum(map(math.prod, shapes.values())), "numbers"))
-    for name, value, _ in numbers(config.model, "model."):
+    for name, _, value in walk(config.model, "model."):
         most, what = limits.get(name.rpartition(".")[2], (value, ""))
-        if value > most:
+        if isinstance(value, int) and value > most:
             raise BundleError(f"{path} holds {most:,} {what}, too few for config.yaml, where {name} is {value:,}")
 
 

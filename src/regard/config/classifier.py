@@ -1,8 +1,11 @@
 """Settings of the model of a text classifier."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge, Le
+
+from regard.config.fields import Count, Depth, Dropout, NotNegative, Width
 from regard.config.model import Cell, LayerSettings
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
 from regard.config.pooling import AdditivePoolingConfig, LinearPoolingConfig, PoolingConfig
@@ -14,15 +17,15 @@ class NeuralClassifierSettings(ModelSettings):
     """Settings of classifiers that embed the words and pool their states into one vector."""
 
     kind: str
-    embedding_size: int = 100
+    embedding_size: Width = 100
     """Width of the embeddings. With `data.vectors`, the width of the vectors is used instead."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
     """Pooling of the states of the words into one vector."""
-    word_dropout: float = 0.0
+    word_dropout: Dropout = 0.0
     """Share of the words, chosen at random, that training replaces with the unknown symbol."""
-    embedding_dropout: float = 0.5
+    embedding_dropout: Dropout = 0.5
     """Dropout on the embeddings."""
-    output_dropout: float = 0.5
+    output_dropout: Dropout = 0.5
     """Dropout on the pooled vector."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
@@ -35,13 +38,13 @@ class RecurrentClassifierConfig(NeuralClassifierSettings):
     kind: Literal["recurrent"] = "recurrent"
     cell: Cell = "lstm"
     """Kind of the recurrent cells."""
-    hidden_size: int = 128
+    hidden_size: Width = 128
     """Width of the states of each direction."""
-    num_layers: int = 1
+    num_layers: Depth = 1
     """Number of recurrent layers."""
     bidirectional: bool = True
     """If True, each layer also reads the text backwards, from its last word to its first."""
-    layer_dropout: float = 0.0
+    layer_dropout: Dropout = 0.0
     """Dropout on the output of each recurrent layer except the last."""
 
 
@@ -53,17 +56,17 @@ class BagClassifierConfig(NeuralClassifierSettings):
     """
 
     kind: Literal["bag"] = "bag"
-    max_ngram: int = 2
+    max_ngram: Annotated[int, Ge(1), Le(1000)] = 2
     """Maximum number of words in an n-gram; 1 for single words only."""
-    num_buckets: int = 65536
+    num_buckets: Count = 65536
     """Number of rows of the table into which n-grams of two and more words are hashed. N-grams with the same row share its
     vector.
     """
-    count_smoothing: float = 1.0
+    count_smoothing: NotNegative = 1.0
     """Number that is added to the count of each word or n-gram before training computes its initial weights from the log-count
     ratios (Wang & Manning 2012); 0 to start from weights that do not depend on counts. Ignored with `data.vectors`.
     """
-    output_dropout: float = 0.0
+    output_dropout: Dropout = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +76,14 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings):
     kind: Literal["hierarchical"] = "hierarchical"
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
-    hidden_size: int = 64
+    hidden_size: Width = 64
     """Width of the states of each direction, in the layer over words and in the layer over sentences."""
     pooling: PoolingConfig = field(default_factory=AdditivePoolingConfig)
     """Pooling of the words into one vector per sentence, and of the sentences into one vector for the text."""
-    max_sentence: int = 60
+    max_sentence: Count = 60
     """Maximum number of tokens of a sentence; longer ones are split into parts of this length."""
-    embedding_dropout: float = 0.3
-    output_dropout: float = 0.3
+    embedding_dropout: Dropout = 0.3
+    output_dropout: Dropout = 0.3
     """Dropout on the vector of the text."""
 
 
@@ -89,35 +92,35 @@ class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
     """Embedding, Transformer encoder, attention pooling, linear layer."""
 
     kind: Literal["transformer"] = "transformer"
-    embedding_size: int = 128
+    embedding_size: Width = 128
     """Width of the model, including the residual stream; vectors from `data.vectors` are mapped to this width."""
-    num_layers: int = 2
+    num_layers: Depth = 2
     """Number of layers."""
-    feed_forward_size: int = 256
+    feed_forward_size: Width = 256
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
     norm_first: bool = True
     """If True, there is a norm before each attention and each feed-forward network (pre-norm), else after it (post-norm)."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns the scores of self-attention into weights; for the pooling, see `pooling.normalizer`."""
-    embedding_dropout: float = 0.1
-    layer_dropout: float = 0.1
+    embedding_dropout: Dropout = 0.1
+    layer_dropout: Dropout = 0.1
     """Dropout on the output of each attention and feed-forward network, before it is added to the residual stream, and on the
     hidden layer of each feed-forward network.
     """
-    output_dropout: float = 0.1
+    output_dropout: Dropout = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountedClassifierConfig(Settings):
     """A linear classifier of the log-count ratios of words and n-grams, fitted to all training texts at once."""
 
-    max_ngram: int = 2
+    max_ngram: Annotated[int, Ge(1), Le(1000)] = 2
     """Maximum number of words in an n-gram; 1 for single words only."""
-    num_buckets: int = 524288
+    num_buckets: Count = 524288
     """Number of rows of the table into which n-grams of two and more words are hashed, but at most 16,777,216 divided by the
     number of labels. Each row keeps only one n-gram.
     """
-    shrinkage: float = 0.1
+    shrinkage: NotNegative = 0.1
     """Weight λ of the penalty that keeps the learned factors of the log-count ratios near 1, their value in naive Bayes. The
     larger λ is, the closer to 1 they stay.
     """
@@ -132,7 +135,7 @@ class CombinedClassifierConfig(ModelSettings):
     """The linear classifier of counts."""
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     """The recurrent classifiers."""
-    num_recurrent: int = 1
+    num_recurrent: Depth = 1
     """Number of recurrent classifiers, each with its own initial weights and its own loss. In the average of the scores, all
     recurrent classifiers together count a quarter, and the linear classifier counts three quarters.
     """

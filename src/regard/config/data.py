@@ -1,63 +1,78 @@
 """Settings of the data files, and of the tokenizers that split texts into tokens."""
 
-from collections.abc import Iterable
+import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from encodings.aliases import aliases
+from typing import Annotated, Literal
 
-from regard.config.checks import encoding_misfits
+from annotated_types import Ge, Le
+
+from regard.config.fields import Count, Natural, Probability, Role
 from regard.config.settings import DataSettings, Settings
+from regard.errors import nearest
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings(DataSettings):
     """Settings under `data` that all built-in tasks have."""
 
-    train: tuple[str, ...] = ()
+    train: Annotated[tuple[str, ...], Role.FILE] = ()
     """Training files."""
-    dev: tuple[str, ...] = ()
+    dev: Annotated[tuple[str, ...], Role.FILE] = ()
     """Files to validate on. Empty: `dev_size` examples are held out of `train`."""
-    dev_size: int = 1000
+    dev_size: Natural = 1000
     """Number of examples to hold out when `dev` is empty, at most a tenth of all; 0 holds out none."""
     encoding: str = "auto"
     """Encoding of the files, such as `cp1252`; `auto` for the encoding that a byte order mark shows, or UTF-8 without one."""
-    allow_skipped: float = 0.1
+    allow_skipped: Probability = 0.1
     """Maximum share of unusable lines in a file, from 0 to 1; with more, the file is refused. Unusable lines cannot be decoded,
     are too long, lack a column, a text or a label, or have too many columns.
     """
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    normalization: Annotated[Literal["nfc", "nfkc", "none"], Role.READING] = "nfc"
     """Unicode normalization of the texts."""
-    drop_repeats: bool = True
+    drop_repeats: Annotated[bool, Role.READING] = True
     """Whether to remove duplicates: equal sentence pairs, equal texts with equal labels, or, without labels, equal texts."""
-    cache: str = ""
+    cache: Annotated[str, Role.ADJUSTABLE] = ""
     """Folder for the tokenised data, which later runs reuse if the files and the settings of data and tokenizers are the same.
     Empty: the folder in the environment variable REGARD_CACHE, or `regard` in the user's cache folder.
     """
 
-    def misfits(self) -> Iterable[tuple[str, str]]:
-        """Return a conflict if the name of the encoding is not valid."""
-        return encoding_misfits(self.encoding)
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield a conflict if `encoding` is neither `auto` nor a text encoding of Python."""
+        try:
+            if self.encoding != "auto":
+                "".encode(self.encoding)
+                codecs.getincrementaldecoder(self.encoding)
+        except (LookupError, ValueError):
+            known = ("auto", *sorted(set(aliases.values()) | {"cp1252", "utf-8"}))
+            yield (
+                "data.encoding",
+                f"data.encoding is '{self.encoding}', which is not a text encoding of Python{nearest(self.encoding, known)}; "
+                "expected auto, utf-8, utf-16, cp1252, …",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig(FileSettings):
     """Files of sentence pairs: their format, their columns, and the choice of the pairs to use."""
 
-    train: tuple[str, ...] = ()
+    train: Annotated[tuple[str, ...], Role.FILE] = ()
     """One file of pairs (.tsv, .txt, .csv, .json, .jsonl, .parquet, each also .gz), or two parallel text files."""
-    dev: tuple[str, ...] = ()
+    dev: Annotated[tuple[str, ...], Role.FILE] = ()
     """Pairs to validate on, in the same forms. Empty: `dev_size` pairs are held out of `train`."""
-    alignments: str = ""
+    alignments: Annotated[str, Role.FILE] = ""
     """File of links between source and target words (Pharaoh format, `0-0 1-2`), whose line n belongs to line n of `train`.
     A second loss trains the attention to match the links (`training.alignment_weight`). It leaves out pairs whose line is empty
     or missing.
     """
-    dev_size: int = 1000
+    dev_size: Natural = 1000
     """Number of pairs to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Held-out pairs share no source
     and no target with training. If there are more than `max_pairs` pairs, pairs after this limit are held out.
     """
-    source: str = "source"
+    source: Annotated[str, Role.READING] = "source"
     """Language code of the source (`en`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
-    target: str = "target"
+    target: Annotated[str, Role.READING] = "target"
     """Language code of the target (`de`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
     columns: tuple[str, ...] = ()
     """Columns of the source and of the target, by name or by number from 0. Empty: chosen by the names and the content of the
@@ -71,9 +86,9 @@ class DataConfig(FileSettings):
     """Whether the first line is a header: names of columns in a tab- or comma-separated file, or of languages in parallel
     files.
     """
-    max_pairs: int = 0
+    max_pairs: Natural = 0
     """Maximum number of training pairs; further pairs of the file are not used for training. 0 for all pairs."""
-    max_tokens: int = 200
+    max_tokens: Annotated[int, Ge(1), Le(65536), Role.READING] = 200
     """Maximum number of tokens on each side. Longer pairs are left out, also from validation, and counted in the report."""
 
 
@@ -81,35 +96,35 @@ class DataConfig(FileSettings):
 class LabelledDataConfig(FileSettings):
     """Files of labelled texts: their format, their columns, and the choice of the texts to use."""
 
-    train: tuple[str, ...] = ()
+    train: Annotated[tuple[str, ...], Role.FILE] = ()
     """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz); or one text file for each
     label, named like the label; or a folder of such text files; or a folder that has a subfolder of texts for each label.
     """
-    dev: tuple[str, ...] = ()
+    dev: Annotated[tuple[str, ...], Role.FILE] = ()
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
-    dev_size: int = 1000
+    dev_size: Natural = 1000
     """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. The split is stratified by
     label. Held-out texts do not occur in training.
     """
-    folds: int = 0
+    folds: Natural = 0
     """Number of parts (folds) into which `train` is split; one is held out instead of `dev_size` texts. 0 for no folds. The
     command `regard train` trains a model for each fold, unless `--data.fold` is given.
     """
-    fold: int = 1
+    fold: Count = 1
     """Number of the fold that is held out, from 1."""
     text: str = ""
     """Column of the text, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label: str = ""
     """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
-    label_separator: str = ""
+    label_separator: Annotated[str, Role.READING] = ""
     """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Empty: every text
     has one label, unless the labels are lists in JSON or Parquet, or all are written as lists (`['film', 'good']`).
     """
-    language: str = ""
+    language: Annotated[str, Role.READING] = ""
     """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""
-    vectors: str = ""
+    vectors: Annotated[str, Role.FILE] = ""
     """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
-    vectors_size: int = 0
+    vectors_size: Annotated[Natural, Role.READING, Role.DERIVED] = 0
     """Width of the word vectors from which the embedding started; 0 if there were none. regard sets this; do not set it."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
@@ -117,11 +132,11 @@ class LabelledDataConfig(FileSettings):
     """
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
-    max_texts: int = 0
+    max_texts: Natural = 0
     """Maximum number of training texts, stratified by label; 0 for all. Each label keeps at least one text, even if there are
     then a few more texts. The held-out texts stay the same.
     """
-    max_tokens: int = 400
+    max_tokens: Annotated[int, Ge(1), Le(65536), Role.READING] = 400
     """Maximum number of tokens per text, in training and later; longer texts are truncated, and the report says how many."""
 
 
@@ -129,24 +144,24 @@ class LabelledDataConfig(FileSettings):
 class TextDataConfig(FileSettings):
     """Files of texts: their format, and the choice of the texts to use."""
 
-    train: tuple[str, ...] = ()
+    train: Annotated[tuple[str, ...], Role.FILE] = ()
     """Text files (also .gz)."""
-    dev: tuple[str, ...] = ()
+    dev: Annotated[tuple[str, ...], Role.FILE] = ()
     """Texts to validate on. Empty: `dev_size` texts are held out of `train`."""
-    dev_size: int = 1000
+    dev_size: Natural = 1000
     """Number of texts to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Held-out texts do not occur in
     training. If there are more than `max_texts` texts, texts after this limit are held out.
     """
-    unit: Literal["auto", "line", "paragraph", "block"] = "auto"
+    unit: Annotated[Literal["auto", "line", "paragraph", "block"], Role.READING] = "auto"
     """Unit that counts as one text: a line; a paragraph (the lines up to an empty line, joined with spaces), for prose with
     line breaks; or a block, for source code and verse: the lines up to an empty line that no indented line follows, with their
     line breaks and spaces. `auto`: blocks if many lines are indented, as in source code, otherwise lines.
     """
-    language: str = ""
+    language: Annotated[str, Role.READING] = ""
     """Language code of the texts (`en`), for spaCy's tokenizer, and for the rules that join tokens to a text."""
-    max_texts: int = 0
+    max_texts: Natural = 0
     """Maximum number of training texts; further texts of the files are not used for training. 0 for all texts."""
-    max_tokens: int = 256
+    max_tokens: Annotated[int, Ge(1), Le(65536), Role.READING] = 256
     """Maximum number of tokens that are predicted in one block; longer texts are cut into blocks. Each block but the first
     begins with the last token of the previous block, and the model sees no other token of the previous block.
     """
@@ -159,9 +174,9 @@ class VocabularySettings(Settings):
     kind: str
     lowercase: bool = False
     """If True, text is converted to lower case."""
-    min_count: int = 1
+    min_count: Count = 1
     """Minimum number of occurrences of a word (or character) in training; rarer ones become the unknown symbol."""
-    max_size: int = 0
+    max_size: Natural = 0
     """Keep the N most frequent words (or characters); 0 for all."""
 
 
@@ -207,7 +222,7 @@ class SubwordSettings(Settings):
     """Settings of tokenizers that learn parts of words. Tokens include spaces, so that decoding restores the text."""
 
     kind: str
-    size: int = 8000
+    size: Annotated[int, Ge(5)] = 8000
     """Maximum number of symbols in the vocabulary, including the four special symbols."""
     lowercase: bool = False
     """If True, text is converted to lower case."""
@@ -218,7 +233,7 @@ class BPEConfig(SubwordSettings):
     """Byte-pair encoding (Sennrich et al. 2016). Tokens include spaces, so that decoding restores the text."""
 
     kind: Literal["bpe"] = "bpe"
-    min_count: int = 2
+    min_count: Count = 2
     """Minimum number of times that two neighbouring symbols must occur to be merged. Rarer characters become the unknown
     symbol.
     """

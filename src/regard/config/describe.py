@@ -1,13 +1,10 @@
 """Descriptions of all settings for help texts, made from their docstrings, defaults and types."""
 
-import ast
-import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
-from itertools import pairwise
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal, get_args, get_origin
 
+from regard.config.fields import field_docs
 from regard.config.loading import field_types, kinds_of
 
 
@@ -53,21 +50,6 @@ def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) ->
         elif is_dataclass(hint):
             yield Setting(path + name, _first_line(hint), heading=True)
             yield from describe(hint, f"{path}{name}.", shown)  # type: ignore[arg-type]
-
-
-@cache
-def field_docs(cls: type) -> dict[str, str]:
-    """Return the string below each field as one line; empty if there is no string or the source code cannot be read."""
-    docs = {item.name: "" for item in fields(cls)}
-    for base in reversed(cls.__mro__[:-1]):
-        try:
-            body = ast.parse(inspect.getsource(base)).body[0].body  # type: ignore[attr-defined]
-        except (OSError, SyntaxError, TypeError):
-            continue
-        for statement, following in pairwise(body):
-            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
-                docs[statement.target.id] = " ".join(ast.literal_eval(following.value).split())  # type: ignore[union-attr]
-    return docs
 
 
 def _first_line(cls: Any) -> str:

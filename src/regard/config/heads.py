@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from annotated_types import Ge, Gt
 
 from regard.config.attention import AttentionConfig, NormalizedConfig
+from regard.config.fields import Count
 from regard.config.settings import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, Range, Settings
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class HeadModifiersConfig(Settings):
 class RotaryConfig(Settings):
     """Rotary positions. The formulas are in `regard.attention.rotary`."""
 
-    base: float = 10_000.0
+    base: Annotated[float, Gt(1)] = 10_000.0
     """Base of the frequencies of rotation; the slowest rotation takes up to 2π·base positions for a full turn."""
     layout: Literal["pairs", "half"] = "pairs"
     """Two features that are rotated together: neighbours (`pairs`), or one from each half of a head (`half`, as in GPT-NeoX and
@@ -62,9 +65,9 @@ class RotaryConfig(Settings):
     """
     scaling: Literal["none", "linear", "ntk", "yarn", "llama3"] = "none"
     """Method that adapts the frequencies to inputs that are longer than the training inputs."""
-    scaling_factor: float = 1.0
+    scaling_factor: Annotated[float, Ge(1)] = 1.0
     """Length of the inputs divided by the length in training, for every `scaling` except `none`."""
-    original_length: int = 2048
+    original_length: Count = 2048
     """Length of the training inputs in tokens, for the scalings `yarn` and `llama3`."""
 
     def build(self) -> "Rotary":

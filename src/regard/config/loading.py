@@ -6,17 +6,17 @@ value has the setting's type, or is a string, as on a command line. Values in YA
 not YAML, decides what `no`, `1e-3` or `007` mean.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
 from regard.config.checks import check_config
+from regard.config.fields import convert, show
 from regard.config.plugins import KINDS, entry_names, find_entries, load_entry
 from regard.config.run import RunConfig
 from regard.config.settings import Family
@@ -26,7 +26,6 @@ from regard.errors import ConfigError, nearest
 LARGEST = 1 << 18
 """Maximum number of characters of a configuration, because reading YAML needs a thousand times as much memory as the text."""
 _DEEPEST = 50
-_LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def _find_class(given: Layer) -> type[RunConfig]:
     place = given.places.get("task", "")
     shown, known = f"{place}: " if place else "", task_names()
     near = nearest(task, known) if isinstance(task, str) else ""
-    raise ConfigError(f"{shown}task is {_show(task)}, expected one of: {', '.join(known)}{near}")
+    raise ConfigError(f"{shown}task is {show(task)}, expected one of: {', '.join(known)}{near}")
 
 
 def dump_config(config: Any) -> dict[str, Any]:
@@ -161,7 +160,7 @@ def parse_layer(text: str, name: str) -> Layer:
     ) as error:  # for example a ValueError for "\U00110000", which is not a character
         raise ConfigError(f"{name}: not valid YAML: {error}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{name}: expected settings as `name: value` lines, got {_show(values)}")
+        raise ConfigError(f"{name}: expected settings as `name: value` lines, got {show(values)}")
     return Layer(nest(values, places), places)
 
 
@@ -360,7 +359,7 @@ class _Builder:
         """
         if not isinstance(value, Mapping):
             hint = f" (write '{path}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
-            raise self._error(path, f"{path} is {_show(value)}, expected settings below it{hint}")
+            raise self._error(path, f"{path} is {show(value)}, expected settings below it{hint}")
         types = field_types(cls)
         for name in value:
             if name not in types:
@@ -378,21 +377,16 @@ class _Builder:
             return self._choose(hint, kinds, value, path, item)
         if is_dataclass(hint):
             return self.build(hint, value, path)  # type: ignore[arg-type]
-        origin = get_origin(hint)
-        if origin is tuple:
-            return self._tuple(get_args(hint), value, path)
-        if origin is Literal:
-            choices = get_args(hint)
-            if value not in choices or isinstance(value, bool):
-                raise self._error(path, f"{path} is {_show(value)}, expected one of: {', '.join(choices)}", value, choices)
-            return value
-        return self._scalar(hint, value, path)
+        try:
+            return convert(hint, value)
+        except ValueError as error:
+            raise self._error(path, f"{path} is {error}") from None
 
     def _choose(self, hint: Any, kinds: Mapping[str, type], value: Any, path: str, item: Any) -> Any:
         default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
         kind = value.get("kind", default) if isinstance(value, Mapping) else default
         if not isinstance(kind, str):
-            raise self._error(f"{path}.kind", f"{path}.kind is {_show(kind)}, expected one of: {', '.join(kinds)}")
+            raise self._error(f"{path}.kind", f"{path}.kind is {show(kind)}, expected one of: {', '.join(kinds)}")
         if kind not in kinds:
             kinds = self._import_kind(hint, kind, f"{path}.kind")
         return self.build(kinds[kind], value, path, kinds)
@@ -413,29 +407,11 @@ class _Builder:
             kinds = kinds_of(hint)
             if kind in kinds:
                 return kinds
-        message = f"{path} is {_show(kind)}, expected one of: {', '.join(kinds)}"
+        message = f"{path} is {show(kind)}, expected one of: {', '.join(kinds)}"
         if entries:
             raise self._error(path, f"{message}; its entry point '{entries[0].value}' defines no such kind")
         advice = nearest(kind, [*kinds, *entry_names(KINDS)]) or "; if another package defines this kind, install it"
         raise self._error(path, message + advice)
-
-    def _tuple(self, hints: Sequence[Any], value: Any, path: str) -> tuple[Any, ...]:
-        items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-        if not isinstance(items, Sequence):
-            raise self._error(path, f"{path} is {_show(value)}, expected values separated by commas, or a list")
-        if hints[-1] is ...:
-            items = [] if items == [""] else items
-            hints = [hints[0]] * len(items)
-        if len(items) != len(hints):
-            raise self._error(path, f"{path} is {_show(value)}, expected {len(hints)} values separated by commas")
-        return tuple(self._value(hint, part, path) for hint, part in zip(hints, items, strict=True))
-
-    def _scalar(self, hint: type, value: Any, path: str) -> Any:
-        result = _PARSERS[hint](value)
-        if result is None:
-            advice = "; rename a file or folder whose name is not UTF-8" if hint is str and isinstance(value, str) else ""
-            raise self._error(path, f"{path} is {_show(value)}, expected {_WANTED[hint]}{advice}")
-        return result
 
     def _unknown(self, cls: type, name: str, path: str, kinds: Mapping[str, type]) -> ConfigError:
         full = f"{path}.{name}" if path else name
@@ -454,53 +430,6 @@ class _Builder:
         meant = nearest(full, namesakes) or meant or f"; known here: {', '.join(field_types(cls))}"
         return self._error(full, f"unknown setting '{full}'{meant}")
 
-    def _error(
-        self, path: str, message: str, given: object = None, known: Sequence[str] | Mapping[str, type] = ()
-    ) -> ConfigError:
+    def _error(self, path: str, message: str) -> ConfigError:
         place = self._places.get(path) or next((p for name, p in self._places.items() if name.startswith(path + ".")), "")
-        shown = f"{place}: " if place else ""
-        return ConfigError(shown + message + (nearest(given, known) if isinstance(given, str) else ""))
-
-
-def _string(value: Any) -> str | None:
-    if isinstance(value, str):
-        half = any("\ud800" <= character <= "\udfff" for character in value)  # half of a surrogate pair
-        return None if half else value
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _integer(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return None
-    try:
-        number = int(value)
-    except ValueError:
-        return None
-    return number if abs(number) <= _LARGEST_INTEGER else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _truth(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
-
-
-_PARSERS = {str: _string, int: _integer, float: _number, bool: _truth}
-_WANTED = {str: "text", int: "a whole number", float: "a finite number", bool: "true or false"}
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "a mapping"
-    shown = "empty" if value is None else repr(value)
-    return shown if len(shown) <= 200 else shown[:199] + "…"
+        return ConfigError(f"{place}: {message}" if place else message)

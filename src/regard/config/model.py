@@ -1,9 +1,13 @@
 """Settings of the model of a translator."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
+from regard.config.fields import Depth, Dropout, NotNegative, Role, Width
 from regard.config.heads import HeadModifiersConfig, MultiHeadConfig, RotaryConfig
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
 from regard.config.settings import ModelSettings, Settings
@@ -17,17 +21,17 @@ class EncoderConfig(Settings):
 
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
-    hidden_size: int = 256
+    hidden_size: Width = 256
     """Width of the states of each direction."""
-    num_layers: int = 1
+    num_layers: Depth = 1
     """Number of recurrent layers."""
     bidirectional: bool = True
     """If True, each layer also reads the text backwards, from its last word to its first."""
-    embedding_dropout: float = 0.0
+    embedding_dropout: Dropout = 0.0
     """Dropout on the source embeddings."""
-    layer_dropout: float = 0.0
+    layer_dropout: Dropout = 0.0
     """Dropout on the output of each layer except the last."""
-    output_dropout: float = 0.0
+    output_dropout: Dropout = 0.0
     """Dropout on the states that the decoder attends to."""
 
     @property
@@ -43,9 +47,9 @@ class DecoderSettings(Settings):
     kind: str
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
-    hidden_size: int = 256
+    hidden_size: Width = 256
     """Width of the decoder's states."""
-    num_layers: int = 1
+    num_layers: Depth = 1
     """Number of recurrent layers."""
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
     """Attention to the source."""
@@ -53,11 +57,11 @@ class DecoderSettings(Settings):
     """Features from which words are predicted. With the output o of the decoder's top layer: o (`output`), [o; context]
     (`concat`), tanh(W [context; o]) (`attentional`), or tanh(W [o; context; embedding]) (`deep`).
     """
-    embedding_dropout: float = 0.0
+    embedding_dropout: Dropout = 0.0
     """Dropout on the target embeddings."""
-    layer_dropout: float = 0.0
+    layer_dropout: Dropout = 0.0
     """Dropout on the output of each layer except the last."""
-    readout_dropout: float = 0.0
+    readout_dropout: Dropout = 0.0
     """Dropout on the features from which words are predicted."""
 
 
@@ -91,9 +95,9 @@ class RecurrentConfig(ModelSettings):
     """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
 
     kind: Literal["recurrent"] = "recurrent"
-    embedding_size: int = 256
+    embedding_size: Width = 256
     """Width of the embeddings."""
-    embedding_std: float = 0.0
+    embedding_std: NotNegative = 0.0
     """Initial standard deviation of the embeddings; 0 for 1/√width. With 1, PyTorch's default, the model overfits earlier
     and translates new sentences worse.
     """
@@ -118,9 +122,9 @@ class LayerSettings(ModelSettings):
     """Settings of the layers of all Transformers."""
 
     kind: str
-    num_heads: int = 4
+    num_heads: Width = 4
     """Number of heads of each attention."""
-    feed_forward_size: int = 1024
+    feed_forward_size: Width = 1024
     """Width of the hidden layer in each feed-forward network."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
     """Activation of the feed-forward networks."""
@@ -136,15 +140,34 @@ class LayerSettings(ModelSettings):
     """Modifiers of the heads of self-attention."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns the scores of self-attention into weights."""
-    attention_dropout: float = 0.0
+    attention_dropout: Dropout = 0.0
     """Dropout on the attention weights."""
+
+    def width_conflicts(self, size: int, name: str = "model.hidden_size") -> Iterator[tuple[str, str]]:
+        """Yield conflicts, in the form of `Settings.conflicts`, between the width of the model and its heads or positions.
+
+        Args:
+            size: Width of the model.
+            name: Dotted name of the setting that holds the width.
+        """
+        heads = self.num_heads
+        if size % heads:
+            yield "model.num_heads", f"model.num_heads is {heads}, expected a divisor of {name} ({size})"
+        elif self.positions == "rotary" and size // heads % 2:
+            yield (
+                "model.positions",
+                f"model.positions is 'rotary', which rotates pairs of features, but a head has {size // heads} "
+                f"features: make {name} / model.num_heads even",
+            )
+        if self.positions == "sinusoidal" and size % 2:
+            yield "model.positions", f"model.positions is 'sinusoidal', which needs an even {name}; it is {size}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerSettings(LayerSettings):
     """Settings of Transformers that predict words."""
 
-    hidden_size: int = 256
+    hidden_size: Width = 256
     """Width of the model: embeddings, residual stream and output."""
     norm_order: Literal["pre", "post", "deep"] = "pre"
     """Position of the norms: before each attention and each feed-forward network (`pre`), after it (`post`), or after it with
@@ -152,11 +175,11 @@ class TransformerSettings(LayerSettings):
     """
     output_bias: bool = False
     """Whether the output layer has a bias."""
-    embedding_dropout: float = 0.1
+    embedding_dropout: Dropout = 0.1
     """Dropout on the sum of embeddings and positions."""
-    layer_dropout: float = 0.1
+    layer_dropout: Dropout = 0.1
     """Dropout on the output of each attention and feed-forward network, before it is added to the residual stream."""
-    activation_dropout: float = 0.0
+    activation_dropout: Dropout = 0.0
     """Dropout on the hidden layer of each feed-forward network."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
@@ -167,9 +190,9 @@ class TransformerConfig(TransformerSettings):
     """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"
-    encoder_layers: int = 4
+    encoder_layers: Depth = 4
     """Number of the encoder's layers."""
-    decoder_layers: int = 4
+    decoder_layers: Depth = 4
     """Number of the decoder's layers."""
     cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
     """Attention to the source in each decoder layer. Kinds that remember earlier words, such as `coverage`, are an error."""
@@ -177,11 +200,11 @@ class TransformerConfig(TransformerSettings):
     """Layers that share one weight matrix: `none`; the output layer and the target embedding (`target`); or these two and the
     source embedding (`all`), which needs `tokenizers.joint`.
     """
-    alignment_layer: int = -1
+    alignment_layer: Annotated[int, Ge(-1), Role.ADJUSTABLE] = -1
     """Number of the decoder layer, from 0, whose attention to the source is used as word alignment; −1 for the last layer but
     one.
     """
-    alignment_head: int = -1
+    alignment_head: Annotated[int, Ge(-1), Role.ADJUSTABLE] = -1
     """Number of the head in `alignment_layer`, from 0, that is used as word alignment; −1 for the mean of all heads."""
 
 

@@ -1,13 +1,18 @@
 """Settings that all tasks share. Together with the task's own settings, they determine the result of a run."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import yaml
+from annotated_types import Ge, Le
 
-from regard.config.checks import device_misfits, optimizer_misfits
+from regard.config.fields import Natural, Role
 from regard.config.settings import DataSettings, ModelSettings, Settings, changed_settings
 from regard.config.training import TrainingConfig
+
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 class _Parts(Settings):
@@ -33,13 +38,13 @@ class RunConfig(_Parts):
     """Folder of a trained model to start from, with its vocabulary (`--from`). Empty: start from random weights."""
     overwrite: bool = False
     """Whether to replace a run that is already in `out`."""
-    seed: int = 1
+    seed: Annotated[int, Ge(0), Le(2**32 - 1)] = 1
     """Seed of all random choices: held-out examples, order of batches, initial weights, dropout and others."""
-    device: str = "auto"
+    device: Annotated[str, Role.ADJUSTABLE] = "auto"
     """`auto`, `cpu`, `cuda`, or `cuda:N`."""
-    threads: int = 0
+    threads: Annotated[Natural, Role.ADJUSTABLE] = 0
     """Number of CPU threads; 0 for all cores that the process may use, at most `OMP_NUM_THREADS` if it is set."""
-    chosen: tuple[str, ...] = ()
+    chosen: Annotated[tuple[str, ...], Role.DERIVED] = ()
     """Explanations of the settings that regard chose from the data. This field is written by regard; do not set it."""
 
     def __repr__(self) -> str:
@@ -48,11 +53,12 @@ class RunConfig(_Parts):
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120).rstrip()
         return f"# {type(self).__name__}: settings that differ from the defaults\n{text}"
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield conflicts between the settings that all tasks share; see `Settings.misfits`.
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield conflicts between the settings that all tasks share; see `Settings.conflicts`.
 
         The class of a task overrides this method and adds conflicts between settings of the task.
         """
-        yield from device_misfits(self.device)
-        yield from optimizer_misfits(self.training)
-        yield from self.data.misfits()
+        if not _DEVICE.fullmatch(self.device):
+            yield "device", f"device is '{self.device}', expected auto, cpu, cuda, or cuda:N"
+        yield from self.training.conflicts()
+        yield from self.data.conflicts()

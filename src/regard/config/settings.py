@@ -1,37 +1,31 @@
-"""Base classes of all settings, and the ranges of numeric settings. The `repr` of settings shows only changed ones."""
+"""Base classes of all settings. The `repr` of settings shows only changed ones."""
 
+import math
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Any, ClassVar
 
+from regard.config import fields as fields_module
 from regard.errors import ConfigError
 
 
-@dataclass(frozen=True)
-class Range:
-    """Range of a numeric setting."""
+class Range(fields_module.Range):
+    """A range in `Family.ranges`, which constraints on the fields replace."""
 
-    words: str
-    """Description of the range for error messages, such as `0 or more`."""
-    low: float = 0.0
-    high: float = float("inf")
-    open_low: bool = False
-    open_high: bool = False
-
-    def holds(self, value: float) -> bool:
-        """Return whether a number is in the range."""
-        above = value > self.low if self.open_low else value >= self.low
-        return above and (value < self.high if self.open_high else value <= self.high)
+    def __init__(
+        self, words: str, low: float = 0.0, high: float = math.inf, open_low: bool = False, open_high: bool = False
+    ) -> None:
+        super().__init__(low, high, open_low, open_high)
 
 
-ANY = Range("a finite number", low=float("-inf"))
-NOT_NEGATIVE = Range("0 or more")
-POSITIVE = Range("more than 0", open_low=True)
-COUNT = Range("1 or more", low=1)
-FEW = Range("from 1 to 1000", low=1, high=1000)
-BELOW_ONE = Range("0 or more and less than 1", high=1, open_high=True)
+ANY = Range("", low=-math.inf)
+NOT_NEGATIVE = Range("")
+POSITIVE = Range("", open_low=True)
+COUNT = Range("", low=1)
+FEW = Range("", low=1, high=1000)
+BELOW_ONE = Range("", high=1, open_high=True)
 
 
 _DEFINITIONS = count()
@@ -55,7 +49,7 @@ class Settings:
         shown = ", ".join(f"{name}={value!r}" for name, value in _differences(self))
         return f"{type(self).__name__}({shown})"
 
-    def misfits(self) -> Iterable[tuple[str, str]]:
+    def conflicts(self) -> Iterable[tuple[str, str]]:
         """Return the conflicts between settings; each is a pair of the dotted name of a setting and a message for the user."""
         return ()
 
@@ -85,7 +79,7 @@ class Family(Settings, ABC):
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {}
-    """Ranges by the name of the setting; a setting without a range accepts any finite number."""
+    """Ranges by the name of the setting, for fields without constraints."""
 
     @classmethod
     def kinds(cls) -> "dict[str, type[Family]]":

@@ -1,12 +1,20 @@
 """Settings of training and of distillation, and of the search for translations."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge, Gt, Le, Lt
+
+from regard.config.fields import BelowOne, Count, Natural, NotNegative, Positive, Probability, Role
 from regard.config.settings import Settings
 
 SearchPrecision = Literal["float32", "bfloat16", "int8"]
 """Number format of matrix products in a search for translations."""
+
+
+_MOST_L2 = 0.05
+"""Largest weight decay for `adam`. With 0.1, a Transformer learns nothing except the frequencies of words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +22,7 @@ class ConstantConfig(Settings):
     """The same learning rate throughout, after the warm-up."""
 
     kind: Literal["constant"] = "constant"
-    warmup_steps: int = 0
+    warmup_steps: Natural = 0
     """Number of updates over which the learning rate rises linearly from zero."""
 
 
@@ -23,7 +31,7 @@ class InverseSquareRootConfig(Settings):
     """A learning rate proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
-    warmup_steps: int = 4000
+    warmup_steps: Natural = 4000
     """Number of updates over which the learning rate rises linearly from zero."""
 
 
@@ -32,9 +40,9 @@ class CosineConfig(Settings):
     """A learning rate that falls along half a cosine, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["cosine"] = "cosine"
-    warmup_steps: int = 0
+    warmup_steps: Natural = 0
     """Number of updates over which the learning rate rises linearly from zero."""
-    final: float = 0.0
+    final: Probability = 0.0
     """Last learning rate, as a share of the peak."""
 
 
@@ -43,9 +51,9 @@ class LinearDecayConfig(Settings):
     """A learning rate that falls linearly, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["linear_decay"] = "linear_decay"
-    warmup_steps: int = 0
+    warmup_steps: Natural = 0
     """Number of updates over which the learning rate rises linearly from zero."""
-    final: float = 0.0
+    final: Probability = 0.0
     """Last learning rate, as a share of the peak."""
 
 
@@ -54,13 +62,13 @@ class PlateauConfig(Settings):
     """A constant learning rate that is multiplied by `factor` after more than `patience` validations without improvement."""
 
     kind: Literal["plateau"] = "plateau"
-    warmup_steps: int = 0
+    warmup_steps: Natural = 0
     """Number of updates over which the learning rate rises linearly from zero."""
-    factor: float = 0.5
+    factor: Annotated[float, Gt(0), Lt(1)] = 0.5
     """Factor by which the learning rate is multiplied."""
-    patience: int = 1
+    patience: Natural = 1
     """Maximum number of consecutive validations without improvement; one more reduces the learning rate."""
-    minimum: float = 1e-6
+    minimum: NotNegative = 1e-6
     """Smallest value to which the learning rate is reduced."""
 
 
@@ -73,9 +81,9 @@ class TeacherForcingConfig(Settings):
 
     unit: Literal["sentence", "token"] = "sentence"
     """Whether to choose between gold words and predictions once for each sentence, or for each token (scheduled sampling)."""
-    start: float = 1.0
+    start: Probability = 1.0
     """Probability of the gold word at the first update."""
-    end: float = 1.0
+    end: Probability = 1.0
     """Probability of the gold word at the last update."""
     decay: Literal["linear", "exponential", "sigmoid"] = "linear"
     """Shape of the curve along which the probability changes from `start` to `end`."""
@@ -85,75 +93,84 @@ class TeacherForcingConfig(Settings):
 class TrainingConfig(Settings):
     """Settings of training for all tasks: length, batches, optimizer and checkpoints."""
 
-    max_epochs: int = 10
+    max_epochs: Annotated[Count, Role.ADJUSTABLE] = 10
     """Maximum number of passes over the training data."""
-    max_steps: int = 0
+    max_steps: Annotated[Natural, Role.ADJUSTABLE] = 0
     """Maximum number of updates; 0 for no limit."""
-    max_minutes: float = 0.0
+    max_minutes: Annotated[NotNegative, Role.ADJUSTABLE] = 0.0
     """Maximum time of training in minutes, including validations; 0 for no limit."""
-    batch_tokens: int = 4096
+    batch_tokens: Annotated[int, Ge(1), Le(1 << 20)] = 4096
     """Maximum number of tokens in a batch, including padding; a longer text forms a batch of its own. For translation, the side
     with more tokens counts.
     """
-    batch_sentences: int = 0
+    batch_sentences: Natural = 0
     """Maximum number of sentences or texts in a batch; 0 for no limit."""
-    accumulate: int = 1
+    accumulate: Count = 1
     """Number of batches per update."""
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     """Optimizer. `muon` makes steps of equal length in all directions of a hidden matrix (Jordan et al. 2024), and uses
     AdamW for embeddings, the output layer, vectors such as biases, and recurrent layers. With `muon`, a Transformer needs half
     as many updates as with `adam`; set two to four times the learning rate.
     """
-    learning_rate: float = 1e-3
+    learning_rate: Annotated[Positive, Role.ADJUSTABLE] = 1e-3
     """Peak learning rate of the schedule."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[BelowOne, BelowOne] = (0.9, 0.999)
     """Decay rates of the running averages of gradients and of squared gradients."""
-    weight_decay: float = 0.0
+    weight_decay: Annotated[NotNegative, Role.ADJUSTABLE] = 0.0
     """Weight decay λ of matrices (vectors, such as biases, have none). `adamw` and `muon` subtract learning rate · λ · weight
     from each weight; `adam` adds λ · weight to the gradient. With `adam`, λ above 0.05 is an error, because the model would
     learn nothing.
     """
-    schedule: ScheduleConfig = field(default_factory=ConstantConfig)
+    schedule: Annotated[ScheduleConfig, Role.ADJUSTABLE] = field(default_factory=ConstantConfig)
     """How the learning rate changes during training."""
-    clip_norm: float = 1.0
+    clip_norm: Annotated[NotNegative, Role.ADJUSTABLE] = 1.0
     """Maximum norm of the gradient; 0 for no clipping."""
-    max_skipped: int = 10
+    max_skipped: Annotated[Natural, Role.ADJUSTABLE] = 10
     """Maximum number of skipped updates between two validations; with more, the run ends with an error. An update is skipped if
     its loss or gradient is not finite.
     """
-    label_smoothing: float = 0.0
+    label_smoothing: Annotated[BelowOne, Role.ADJUSTABLE] = 0.0
     """Share of the target probability that the loss distributes evenly over all words or labels; 0 for none."""
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    precision: Annotated[Literal["auto", "float32", "bfloat16", "float16"], Role.ADJUSTABLE] = "auto"
     """Number format of the forward pass; `auto` chooses bfloat16 where it is fast, float16 (with a scaled loss) on other GPUs
     from compute capability 7.0 on, else float32.
     """
-    cuda_graphs: bool = True
+    cuda_graphs: Annotated[bool, Role.ADJUSTABLE] = True
     """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, so that the
     GPU waits less for the CPU. It has an effect only for regard's own translators and language models, if they train in one
     process, always read gold words, and have no loss on attention weights (`data.alignments`, `coverage`).
     """
-    deterministic: bool = True
+    deterministic: Annotated[bool, Role.ADJUSTABLE] = True
     """Whether a GPU uses deterministic operations where PyTorch has them, so that a resumed run ends with the same bits. The
     run reports operations without a deterministic form. With several GPUs, the gradient of fused attention may still vary.
     """
-    validate_every: int = 0
+    validate_every: Annotated[Natural, Role.ADJUSTABLE] = 0
     """Number of updates between two validations; 0 to validate after each epoch."""
     monitor: str = "loss"
     """Score that decides which checkpoint is the best; if scores are equal, the lower loss decides."""
-    patience: int = 0
+    patience: Annotated[Natural, Role.ADJUSTABLE] = 0
     """Number of consecutive validations without improvement after which training stops and keeps the weights of the best
     validation; 0 to never stop early.
     """
-    average_last: int = 0
+    average_last: Natural = 0
     """Number of validations, counted from the end of the run, whose weights are averaged for the final model; 0 for the weights
     of the best validation, 1 for those of the last. If `patience` ends the run, the best weights are kept instead.
     """
-    ema_decay: float = 0.0
+    ema_decay: BelowOne = 0.0
     """Decay of an exponential moving average of the weights; the average is validated and saved. 0 for no average."""
-    checkpoint_every: int = 0
+    checkpoint_every: Annotated[Natural, Role.ADJUSTABLE] = 0
     """Number of updates between two checkpoints, in addition to those after each epoch; 0 for no additional checkpoints."""
-    tensorboard: bool = True
+    tensorboard: Annotated[bool, Role.ADJUSTABLE] = True
     """Whether to write TensorBoard logs in addition to CSV files."""
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield a conflict if the weight decay is too large for the optimizer."""
+        if self.optimizer == "adam" and self.weight_decay > _MOST_L2:
+            yield (
+                "training.weight_decay",
+                f"training.weight_decay is {self.weight_decay:g}, which is too large for adam: the model would learn "
+                "nothing; set training.optimizer to adamw, or weight_decay to 0",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +181,9 @@ class DistillationConfig(Settings):
     """Folders of the teachers, whose probabilities are averaged (`--distill`). The run uses their vocabulary. Empty: no
     teachers.
     """
-    weight: float = 0.5
+    weight: Probability = 0.5
     """Weight λ of the teachers in the loss: (1 − λ)·(loss on the gold words) + λ·(loss on the teachers' probabilities)."""
-    words: int = 8
+    words: Annotated[int, Ge(1), Le(1000)] = 8
     """Number of words per target token whose probabilities are learned from the teachers: the most probable ones."""
 
 
@@ -187,41 +204,41 @@ def length_misfit(min_length: int, max_length: int) -> str:
 class DecodingConfig(Settings):
     """Default settings for the search for translations; commands can override them."""
 
-    beam_size: int = 5
+    beam_size: Annotated[int, Ge(1), Le(1000)] = 5
     """Number of hypotheses in the beam; 1 for greedy search."""
-    length_penalty: float = 1.0
+    length_penalty: Annotated[float, Ge(0), Le(10)] = 1.0
     """Exponent α in the score of a translation, (log p + r·length) / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14), with r =
     `length_reward`; 0 for no penalty.
     """
-    length_reward: float = 0.0
+    length_reward: Annotated[float, Ge(0), Le(100)] = 0.0
     """Reward for each token in the score of a translation, in nats (He et al. 2016); 0 for no reward. To use it instead of a
     length penalty, try 0.5 to 1 and set `length_penalty` to 0.
     """
-    max_length: int = 0
+    max_length: Natural = 0
     """Maximum number of tokens of a translation, including the end symbol; 0 for 2·(source tokens) + 20, at most 500, or more
     if a prefix, constraints or `min_length` need it.
     """
-    min_length: int = 0
+    min_length: Natural = 0
     """Minimum number of tokens of a translation, without the end symbol."""
-    no_repeat_ngrams: int = 0
+    no_repeat_ngrams: Annotated[int, Ge(0), Le(100)] = 0
     """Number n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: Annotated[float, Ge(1), Le(100)] = 1.0
     """Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the translation, which makes them less
     probable; 1 for no penalty.
     """
     suppress_unknown: bool = False
     """If True, the unknown symbol is never produced."""
-    groups: int = 1
+    groups: Count = 1
     """Number of groups of a diverse beam search (Vijayakumar et al. 2018), a divisor of `beam_size`; 1 for an ordinary
     search.
     """
-    diversity: float = 0.5
+    diversity: Annotated[float, Ge(0), Le(100)] = 0.5
     """With several `groups`: penalty of a token, in nats, for each hypothesis of an earlier group that chose the
     same token at the same step.
     """
     replace_unknown: bool = False
     """Whether to replace an unknown symbol with the source word that gets the most attention (Luong et al. 2015b)."""
-    batch_tokens: int = 8192
+    batch_tokens: Annotated[int, Ge(1), Le(1 << 20)] = 8192
     """Maximum of (source tokens of a batch, including padding) × (beam size); a longer sentence forms a batch of its own."""
     precision: SearchPrecision = "float32"
     """Number format of matrix products. For many sentences, `bfloat16` is faster on processors with AMX or AVX-512 BF16, and

@@ -65,9 +65,9 @@ class TaggingConfig(RunConfig):
     data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
     model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
+    def conflicts(self) -> Iterator[tuple[str, str]]:
         """Check that the heads divide the width."""
-        yield from super().misfits()
+        yield from super().conflicts()
         if self.model.hidden_size % self.model.num_heads:
             message = f"model.num_heads is {self.model.num_heads}, expected a divisor of {self.model.hidden_size}"
             yield "model.num_heads", message

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from regard.config.checks import transformer_misfits
 from regard.config.classifier import (
     ClassifierConfig,
     CombinedClassifierConfig,
@@ -12,6 +11,7 @@ from regard.config.classifier import (
     TransformerClassifierConfig,
 )
 from regard.config.data import AutoConfig, LabelledDataConfig, TokenizerConfig
+from regard.config.fields import Natural, Role
 from regard.config.run import RunConfig
 from regard.config.training import TrainingConfig
 
@@ -24,13 +24,13 @@ class ClassificationTrainingConfig(TrainingConfig):
     """Weights of the labels in the loss; `balanced` makes a label's weight inversely proportional to its frequency, so that
     rare labels are learned too.
     """
-    score_folds: int = 0
+    score_folds: Natural = 0
     """Number of folds of a cross-validation that estimates the scores before training, if no texts are held out; 0 for no
     estimate. The model itself is trained on all texts.
     """
     monitor: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
     """Score that decides which checkpoint is the best."""
-    calibrate: bool = True
+    calibrate: Annotated[bool, Role.ADJUSTABLE] = True
     """Whether to fit a temperature on the dev texts, so that probabilities match the accuracy (Guo et al. 2017). Predicted
     labels do not change.
     """
@@ -43,16 +43,16 @@ class ClassificationConfig(RunConfig):
     task: Literal["classification"] = "classification"
     data: LabelledDataConfig = field(default_factory=LabelledDataConfig)
     """Training data."""
-    tokenizer: TokenizerConfig = field(default_factory=lambda: AutoConfig(lowercase=True))
+    tokenizer: Annotated[TokenizerConfig, Role.VOCABULARY] = field(default_factory=lambda: AutoConfig(lowercase=True))
     """Tokenizer of the texts."""
     model: ClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     """Architecture of the model."""
     training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
     """Settings of the training."""
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""
-        yield from super().misfits()
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
+        yield from super().conflicts()
         data, model = self.data, self.model
         if self.training.score_folds == 1:
             yield "training.score_folds", "training.score_folds is 1, expected 0 (no estimate) or 2 and more"
@@ -66,7 +66,7 @@ class ClassificationConfig(RunConfig):
                 "data.folds holds out a part of data.train, and data.dev names other texts to validate on; set only one",
             )
         if isinstance(model, TransformerClassifierConfig):
-            yield from transformer_misfits(model, model.embedding_size, "model.embedding_size")
+            yield from model.width_conflicts(model.embedding_size, "model.embedding_size")
         if isinstance(model, CombinedClassifierConfig) and model.recurrent.freeze:
             yield (
                 "model.recurrent.freeze",

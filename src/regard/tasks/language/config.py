@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from regard.config.checks import transformer_misfits
 from regard.config.data import BPEConfig, TextDataConfig, TokenizerConfig
+from regard.config.fields import Role
 from regard.config.language import GenerationConfig, LanguageModelConfig
 from regard.config.run import RunConfig
 from regard.config.training import DistillationConfig, TrainingConfig
@@ -26,7 +26,7 @@ class LanguageConfig(RunConfig):
     task: Literal["language"] = "language"
     data: TextDataConfig = field(default_factory=TextDataConfig)
     """Training data."""
-    tokenizer: TokenizerConfig = field(default_factory=BPEConfig)
+    tokenizer: Annotated[TokenizerConfig, Role.VOCABULARY] = field(default_factory=BPEConfig)
     """Tokenizer of the texts."""
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
     """Architecture of the model."""
@@ -34,10 +34,10 @@ class LanguageConfig(RunConfig):
     """Settings of the training."""
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
     """Trained models to learn from, in addition to the gold words."""
-    generation: GenerationConfig = field(default_factory=GenerationConfig)
+    generation: Annotated[GenerationConfig, Role.ADJUSTABLE] = field(default_factory=GenerationConfig)
     """Default settings for generating texts."""
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""
-        yield from super().misfits()
-        yield from transformer_misfits(self.model, self.model.hidden_size)
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
+        yield from super().conflicts()
+        yield from self.model.width_conflicts(self.model.hidden_size)

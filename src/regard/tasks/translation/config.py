@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from regard.config.checks import transformer_misfits
 from regard.config.data import DataConfig, TokenizersConfig
+from regard.config.fields import Natural, NotNegative, Role
 from regard.config.model import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.config.run import RunConfig
 from regard.config.training import DecodingConfig, DistillationConfig, TeacherForcingConfig, TrainingConfig, length_misfit
@@ -15,15 +15,15 @@ from regard.config.training import DecodingConfig, DistillationConfig, TeacherFo
 class TranslationTrainingConfig(TrainingConfig):
     """Settings for training a translator: duration, batches, optimizer and checkpoints."""
 
-    teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
+    teacher_forcing: Annotated[TeacherForcingConfig, Role.ADJUSTABLE] = field(default_factory=TeacherForcingConfig)
     """Probability that the decoder is fed the gold word instead of its own word."""
-    alignment_weight: float = 0.05
+    alignment_weight: Annotated[NotNegative, Role.ADJUSTABLE] = 0.05
     """Weight λ of the loss that pulls the attention to the links of `data.alignments` (Garg et al. 2019); no effect if
     `data.alignments` is empty.
     """
-    attention_loss_weight: float = 1.0
+    attention_loss_weight: Annotated[NotNegative, Role.ADJUSTABLE] = 1.0
     """Weight λ of the loss that attention of kind `coverage` adds (See et al. 2017); 0 for none. Other kinds add no loss."""
-    validation_pairs: int = 500
+    validation_pairs: Annotated[Natural, Role.ADJUSTABLE] = 500
     """Number of dev pairs that each validation translates for BLEU, chrF and exact match; the loss is computed on all pairs."""
     monitor: Literal["auto", "bleu", "chrf", "exact_match", "loss"] = "auto"
     """Score that decides which checkpoint is the best; if scores are equal, the lower loss decides. `auto` is BLEU,
@@ -38,7 +38,7 @@ class TranslationConfig(RunConfig):
     task: Literal["translation"] = "translation"
     data: DataConfig = field(default_factory=DataConfig)
     """Training data."""
-    tokenizers: TokenizersConfig = field(default_factory=TokenizersConfig)
+    tokenizers: Annotated[TokenizersConfig, Role.VOCABULARY] = field(default_factory=TokenizersConfig)
     """Tokenizers of both sides."""
     model: ModelConfig = field(default_factory=RecurrentConfig)
     """Architecture of the model."""
@@ -46,12 +46,12 @@ class TranslationConfig(RunConfig):
     """Settings of the training."""
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
     """Trained models to learn from, in addition to the gold words."""
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    decoding: Annotated[DecodingConfig, Role.ADJUSTABLE] = field(default_factory=DecodingConfig)
     """Settings of the search for translations."""
 
-    def misfits(self) -> Iterator[tuple[str, str]]:
-        """Yield the conflicts between settings of the run; see `RunConfig.misfits`."""
-        yield from super().misfits()
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
+        yield from super().conflicts()
         tokenizers, model, data = self.tokenizers, self.model, self.data
         if tokenizers.joint and tokenizers.source != tokenizers.target:
             yield (
@@ -66,7 +66,7 @@ class TranslationConfig(RunConfig):
                 "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true",
             )
         if isinstance(model, TransformerConfig):
-            yield from transformer_misfits(model, model.hidden_size)
+            yield from model.width_conflicts(model.hidden_size)
             for name, what in (("alignment_layer", "decoder_layers"), ("alignment_head", "num_heads")):
                 chosen, count = getattr(model, name), getattr(model, what)
                 if chosen >= count:
