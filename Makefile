@@ -32,6 +32,7 @@ help:
 
 demo: $(USE)
 	$(BIN)/regard demo --overwrite
+	@echo "(the command regard is in $(BIN); 'source $(BIN)/activate' adds it to your shell)"
 
 test: $(DEVELOP)
 	$(PYTEST) -m "not slow and not compile and not faults"

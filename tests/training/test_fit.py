@@ -255,7 +255,7 @@ def test_a_folder_that_holds_a_run_is_not_touched_unless_asked(config, change):
     train(config)
     before = Path(config.out, "model.safetensors").read_bytes()
     with pytest.raises(
-        ConfigError, match=r"already holds a run; name another folder, continue with `regard resume .*`, or set"
+        ConfigError, match=r"already holds a run; name another folder, continue with `regard resume .*`, or replace"
     ):
         train(config)
     missing = replace(config, overwrite=True, data=replace(config.data, train=("nowhere.tsv",)))

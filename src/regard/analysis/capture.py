@@ -56,7 +56,9 @@ class Captured(Mapping[str, Tensor]):
             if call.name == name:
                 return call.weights
         names = list(self)
-        raise KeyError(f"no attention {name!r} was captured; captured: {', '.join(names) or 'none'}{nearest(name, names)}")
+        raise KeyError(
+            f"no attention {name!r} was captured; captured: {', '.join(map(repr, names)) or 'none'}{nearest(name, names)}"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(call.name for call in self.calls))

@@ -89,7 +89,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
     if holds_folds(config.out) and not config.overwrite:
         raise ConfigError(
             f"out is '{config.out}', which already holds folds; name another folder, continue with "
-            f"`regard resume {config.out}`, or set overwrite to true to replace them"
+            f"`regard resume {config.out}`, or replace them with --overwrite (in Python: overwrite=True)"
         )
     for fold in range(1, num_folds + 1):  # checked before the first fold is trained for hours
         RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)

@@ -76,7 +76,7 @@ class RunFolder:
             if not overwrite:
                 raise ConfigError(
                     f"out is '{self.path}', which already holds a run; name another folder, continue with "
-                    f"`regard resume {self.path}`, or set overwrite to true to replace it"
+                    f"`regard resume {self.path}`, or replace it with --overwrite (in Python: overwrite=True)"
                 )
         elif self.path.exists() and not self._is_free():
             raise ConfigError(f"out is '{self.path}', which holds files that are not a run's; name a new or an empty folder")
