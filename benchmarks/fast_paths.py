@@ -18,11 +18,11 @@ from torch.nn import functional
 
 from regard.attention import MultiHead, Rotary, ScaledDot, masked_softmax
 from regard.attention.additive import additive_scores, plain_additive_scores
+from regard.attention.attend import head_scores
 from regard.attention.gated_delta import delta_step
-from regard.attention.kernels import additive, delta_chunks, heads, linear_chunks, monotonic
+from regard.attention.kernels import additive, delta_chunks, linear_chunks, monotonic
 from regard.attention.kernels.softmax import softmax
 from regard.attention.linear_attention import add_key
-from regard.attention.multihead import head_scores
 from regard.attention.soft_monotonic import plain_alignments
 from regard.layers.scoring import build_score_tape
 
@@ -114,25 +114,6 @@ def tapes(dtype: torch.dtype) -> Iterator[Forms]:
 def padded_softmax(dtype: torch.dtype) -> Iterator[Forms]:
     for shape in ((32, 30, 10), (128, 1, 10), (4096, 12)):
         yield from both(str(shape), lambda x: x.softmax(-1) * 1, lambda x: softmax(x) * 1, draw(*shape, dtype=dtype))
-
-
-def heads_kernel(dtype: torch.dtype) -> Iterator[Forms]:
-    """Compare `MultiHead` with and without its kernel, which a huge limit turns off; with weights, without gradients."""
-    for batch, num_heads, length, size in ((4, 4, 512, 256), (4, 8, 512, 512), (2, 8, 1024, 512)):
-        attention, x = MultiHead(size, num_heads).to(dtype), draw(batch, length, size, dtype=dtype)
-        mask = torch.ones(batch, length, dtype=torch.bool)
-        mask[:, -3:] = False
-        for name, kept in (("", None), (", masked", mask)):
-
-            @torch.no_grad()
-            def run(small: int, attention=attention, x=x, kept=kept) -> object:
-                before, heads.SMALL = heads.SMALL, small
-                try:
-                    return attention(x, key_mask=kept)
-                finally:
-                    heads.SMALL = before
-
-            yield f"{(batch, num_heads, length, length, size)}{name}", lambda run=run: run(1 << 60), lambda run=run: run(0)
 
 
 def two_products(dtype: torch.dtype) -> Iterator[Forms]:
@@ -227,7 +208,7 @@ def fused(dtype: torch.dtype) -> Iterator[Forms]:
 
 
 PATHS = (
-    blocks, prepare, tapes, padded_softmax, heads_kernel, two_products, laid_out_keys, rotary, scan, summaries,
+    blocks, prepare, tapes, padded_softmax, two_products, laid_out_keys, rotary, scan, summaries,
     fused,
 )  # fmt: skip
 

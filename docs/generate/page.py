@@ -23,7 +23,6 @@ from docs.generate.softmax_heads import SOFTMAX_HEADS
 from docs.generate.toy import TASKS
 from docs.papers import link_papers
 from regard.attention import MultiHead
-from regard.attention.projected import ProjectedHeads
 
 MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *SOFTMAX_HEADS, *RECURRENT, *ORDERED]
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
@@ -203,7 +202,7 @@ def _called(entry: Mechanism) -> list[str]:
             "context (B,D) and the weights (B,K). `reweight` is a function of the weights and of a mask that can be broadcast "
             "to their shape; its result replaces the weights."
         ]
-    has_heads = issubclass(entry.kind, (MultiHead, ProjectedHeads))
+    has_heads = issubclass(entry.kind, MultiHead)
     weights = "(B,H,Q,K)" if has_heads else "(B,Q,K)"
     width = "D" if has_heads or entry.name == "SelfAttention" else "Dv"
     return [

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 import regard
-from regard.attention import Pooling, ScaledDot
+from regard.attention import MultiHead, Pooling, ScaledDot, attend
 from regard.attention.soft_to_hard import SoftToHard
 from regard.config import AttentionConfig, PoolingConfig
 from regard.config.attention import DotConfig
@@ -30,7 +30,9 @@ def plain_form(kind: type[nn.Module]) -> str:
 
     Only the summaries of their docstrings are shown.
     """
-    source = Path(inspect.getfile(kind)).read_text(encoding="utf-8")
+    # The formula of several heads has a module of its own, because other mechanisms call it too.
+    path = inspect.getfile(attend if kind is MultiHead else kind)
+    source = Path(path).read_text(encoding="utf-8")
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     shown = {name: node for name, node in functions.items() if (node.end_lineno or 0) <= FIRST_SCREEN}
@@ -86,6 +88,8 @@ def _options() -> dict[type[nn.Module], str]:
 def section(kind: type[nn.Module]) -> str:
     """Return the part of a page that shows the plain form and how to choose the mechanism."""
     path = module_path(kind)
+    if kind is MultiHead:
+        path = path.replace("multihead", "attend")
     used = "a classifier" if issubclass(kind, Pooling) else "a recurrent translator"
     return (
         f"```python\n{plain_form(kind)}\n```\n\nFrom the first lines of [{path}](../../{path}). The tests check that this form "

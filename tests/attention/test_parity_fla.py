@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from regard.attention import causal_mask, window_mask
-from regard.attention.forgetting import forgetting_weights
+from regard.attention.attend import head_scores
+from regard.attention.forgetting import forgetting_bias
 from regard.attention.gated_delta import implied_weights
 from regard.attention.linear_attention import feature_map, linear_weights
-from regard.attention.multihead import head_scores
 from regard.attention.normalizers import masked_softmax
 from regard.attention.sink import sink_weights
 from regard.attention.stick_breaking import stick_breaking_weights
@@ -72,7 +72,9 @@ def test_softmax_with_a_sink():
 def test_forgetting_attention(window):
     (query, key, value), gates = inputs(), drawn(B, T, H, seed=3).sigmoid().log()
     wanted = reference("forgetting_attn").naive_forgetting_attn(query, key, value, gates, window_size=window)
-    check(forgetting_weights(*by_head(query, key, gates), visible(window)), value, wanted)
+    query, key, gates = by_head(query, key, gates)
+    scores = head_scores(query, key) + forgetting_bias(gates, visible(window))
+    check(masked_softmax(scores, visible(window)), value, wanted)
 
 
 def test_stick_breaking_attention():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention import Attention, GatedDeltaNet, GatedMemory, LinearAttention, SummaryState, padding_mask
+from regard.attention import Attention, GatedDeltaNet, HeadMemory, LinearAttention, SummaryState, padding_mask
 from regard.attention.gated_delta import delta_step
 from regard.attention.kernels import delta_chunks, linear_chunks
 from regard.attention.linear_attention import add_key
@@ -73,7 +73,7 @@ def test_steps_equal_one_call_with_weights_and_without(kind):
             memory = attention.prepare(part, key_mask=mask[:, start:end])
             out, state = attention.attend(part, memory, state, need_weights=need_weights)
             near(out.context, whole.context[:, start:end])
-            assert isinstance(state, GatedMemory if need_weights else SummaryState)
+            assert isinstance(state, HeadMemory if need_weights else SummaryState)
             if need_weights:
                 near(out.weights, whole.weights[:, :, start:end, :end])
             state = state.select(torch.arange(2))
@@ -104,7 +104,7 @@ def test_what_makes_no_sense_is_refused(kind):
         ArgumentError, match=f"{kind.__name__} got score_bias, but its prepare and attend have no argument 'score_bias'"
     ):
         attention(x, score_bias=torch.zeros(6, 6).double())
-    with pytest.raises(RequestError, match="only a causal attention keeps the keys of earlier queries"):
+    with pytest.raises(RequestError, match="only an attention that never looks ahead keeps the keys of earlier queries"):
         attention.attend(x, attention.prepare(x), attention.prepare(x))
 
 
@@ -128,6 +128,6 @@ def test_a_key_that_is_written_again_takes_the_weight_of_the_first():
     key = drawn(1, 1, 12).expand(1, 4, 12)
     memory = attention.prepare(key)
     gates = torch.stack([torch.zeros(1, 3, 4), torch.ones(1, 3, 4)], -1).double()
-    out, _ = attention.attend(key, GatedMemory(memory.key, memory.value, None, gates))
-    last = (memory.key * attention.project_query(key, 0)).sum(-1)
+    out, _ = attention.attend(key, HeadMemory(memory.key, memory.value, gates=gates))
+    last = (memory.key * attention.project_query(key)).sum(-1)
     near(out.weights, torch.diag_embed(last))

@@ -35,7 +35,6 @@ from regard.attention import (
     Trilinear,
     WeightNormAdditive,
 )
-from regard.attention.projected import ProjectedHeads
 from regard.attention.soft_monotonic import plain_alignments
 from regard.errors import ArgumentError, ConfigError, ShapeError
 
@@ -225,7 +224,7 @@ def test_dropped_weights_are_zero_and_the_others_grow(name):
     """With one-hot values, the context is the dropped weights; several heads are tested beside the formula of `MultiHead`."""
     attention = built((SCORED | ORDERED | OVER_OTHERS)[name], dropout=0.5)
     query, key = pair(attention)
-    if isinstance(attention, MultiHead | SelfAttention | ProjectedHeads):
+    if isinstance(attention, MultiHead | SelfAttention):
         attention.eval()
         assert torch.equal(attention(query, key).context, built((SCORED | OVER_OTHERS)[name])(query, key).context)
         attention.train()

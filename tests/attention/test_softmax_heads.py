@@ -10,7 +10,7 @@ from regard.attention import (
     ContextualPositionAttention,
     DifferentialAttention,
     ForgettingAttention,
-    GatedMemory,
+    HeadMemory,
     LatentAttention,
     MultiHead,
     RelativeBias,
@@ -59,7 +59,7 @@ def test_steps_equal_one_call(name, beside):
         out, state = attention.attend(part, memory, state)
         near(out.context, whole.context[:, start:end])
         near(out.weights, whole.weights[:, :, start:end, :end])
-        assert isinstance(state, GatedMemory)
+        assert isinstance(state, HeadMemory)
         state = state.select(torch.arange(2))
 
 

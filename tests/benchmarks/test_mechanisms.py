@@ -7,7 +7,7 @@ from benchmarks import mechanisms
 import regard.attention
 from regard.attention import Attention, Pooling
 
-BASES = {"HistoryAttention", "MonotonicAttention", "ProjectedHeads", "RecurrentHeads", "ScoredAttention"}
+BASES = {"HistoryAttention", "MonotonicAttention", "RecurrentHeads", "ScoredAttention"}
 
 
 def test_every_mechanism_and_pooling_is_measured():

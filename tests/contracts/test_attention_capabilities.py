@@ -20,7 +20,6 @@ from regard.attention import (
     Sparsemax,
     WeightNormAdditive,
 )
-from regard.attention.projected import ProjectedHeads
 from regard.errors import ShapeError
 
 
@@ -61,13 +60,10 @@ def test_reweight_takes_the_place_of_the_weights(case, need_weights):
         assert out.weights.sum() == out.weights[..., 0].numel()
     else:
         assert out.weights is None
-    if isinstance(attention, ProjectedHeads):  # its output map comes after
-        expected = attention.output(memory.value[:, :, 2:3].expand(-1, attention.num_heads, query.shape[1], -1), query)
-        expected = expected.masked_fill(~kept["key_mask"].any(-1)[:, None, None], 0)
-    elif isinstance(attention, MultiHead):
-        chosen = memory.value[:, :, 2].repeat_interleave(attention.num_heads // attention.num_kv_heads, 1).flatten(1)
-        expected = attention.output_projection(chosen)[:, None].expand_as(out.context).clone()
-        expected[~kept["key_mask"].any(-1)] = 0
+    if isinstance(attention, MultiHead):  # its output map comes after
+        groups = attention.num_heads // memory.value.shape[1]
+        chosen = memory.value[:, :, 2:3].repeat_interleave(groups, 1).expand(-1, -1, query.shape[1], -1)
+        expected = attention.output(chosen, query).masked_fill(~kept["key_mask"].any(-1)[:, None, None], 0)
     else:
         expected = memory.value[:, 2, None].expand_as(out.context)
     torch.testing.assert_close(out.context, expected, rtol=0, atol=1e-12)

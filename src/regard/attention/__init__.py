@@ -43,7 +43,6 @@ from regard.attention.normalizers import Entmax15, Sigmoid, SoftCap, Softmax, Sp
 from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
 from regard.attention.pooling_base import Pooled, Pooling
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions
-from regard.attention.projected import GatedMemory, ProjectedHeads
 from regard.attention.recurrent_heads import RecurrentHeads, SummaryState
 from regard.attention.rotary import (
     LinearScaling,
@@ -82,7 +81,6 @@ __all__ = [
     "FertilityMemory",
     "ForgettingAttention",
     "GatedDeltaNet",
-    "GatedMemory",
     "General",
     "HardMoChA",
     "HardMonotonic",
@@ -112,7 +110,6 @@ __all__ = [
     "OutputGate",
     "Pooled",
     "Pooling",
-    "ProjectedHeads",
     "QKNorm",
     "RecurrentHeads",
     "RelativeBias",

@@ -9,6 +9,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from typing import Unpack, get_args, get_origin
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +87,7 @@ def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str,
     Raises:
         ArgumentError: If a name is unknown, or there are more positional arguments than the class takes.
     """
-    parameters = list(inspect.signature(made.__init__).parameters.values())[1:]  # type: ignore[misc]
+    parameters = constructor_parameters(made)
     kinds = {p.kind for p in parameters}
     places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(given) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -98,6 +99,19 @@ def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str,
     known = [p.name for p in parameters]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         _refuse_names(f"{made.__name__}(…)", [name for name in named if name not in known], known, _AT_CONSTRUCTION)
+
+
+def constructor_parameters(made: type) -> list[inspect.Parameter]:
+    """Return the parameters of a class's constructor.
+
+    If the constructor passes further arguments on to that of its parent, as `**options: Unpack[SomeTypedDict]`, the parent's
+    parameters with the names of that dictionary replace `options`.
+    """
+    parameters = list(inspect.signature(made.__init__).parameters.values())[1:]  # type: ignore[misc]
+    if not parameters or get_origin(parameters[-1].annotation) is not Unpack:
+        return parameters
+    names = get_args(parameters[-1].annotation)[0].__annotations__
+    return parameters[:-1] + [p for p in constructor_parameters(made.__mro__[1]) if p.name in names]
 
 
 def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
@@ -237,7 +251,7 @@ def check_window(called: str, window: tuple[int, int] | None) -> None:
         raise ConfigError(f"{called}(window={window}): both sides of a window must be 0 or more")
 
 
-def check_heads(size: int, num_heads: int, groups: int, head_size: int | None, **sizes: int) -> None:
+def check_heads(called: str, size: int, num_heads: int, groups: int, head_size: int | None, **sizes: int) -> None:
     """Raise an error if the sizes of multi-head attention are invalid.
 
     Raises:
@@ -247,14 +261,14 @@ def check_heads(size: int, num_heads: int, groups: int, head_size: int | None, *
     sizes |= {"size": size, "num_heads": num_heads, "num_kv_heads": groups}
     sizes |= {} if head_size is None else {"head_size": head_size}
     for name, number in sizes.items():
-        check_size("MultiHead", name, number)
+        check_size(called, name, number)
     if head_size is None and size % num_heads:
         raise ConfigError(
-            f"MultiHead(size={size}, num_heads={num_heads}): size must be a multiple of num_heads, or give head_size"
+            f"{called}(size={size}, num_heads={num_heads}): size must be a multiple of num_heads, or give head_size"
         )
     if num_heads % groups:
         raise ConfigError(
-            f"MultiHead(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of equal size, so "
+            f"{called}(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of equal size, so "
             "num_kv_heads must divide num_heads"
         )
 
@@ -287,9 +301,9 @@ def describe_arguments(module: nn.Module) -> str:
     (`repr` lists submodules itself).
     """
     shown = []
-    for name, parameter in inspect.signature(type(module).__init__).parameters.items():
-        value = getattr(module, name, None)
-        if name in ("self", "device", "dtype") or value is None or isinstance(value, nn.Module | Tensor) or callable(value):
+    for parameter in constructor_parameters(type(module)):
+        name, value = parameter.name, getattr(module, parameter.name, None)
+        if name in ("device", "dtype") or value is None or isinstance(value, nn.Module | Tensor) or callable(value):
             continue
         if isinstance(value, str | int | float | tuple | torch.dtype) and value != parameter.default:
             shown.append(f"{name}={value}")

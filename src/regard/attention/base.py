@@ -266,13 +266,19 @@ class Attention(Observable, nn.Module, ABC):
         if key is None:
             self._check_self_attention(query, value)
             key, key_positions = query, query_positions if key_positions is None else key_positions
-        for name, tensor in (("query", query), ("key", key), ("value", key if value is None else value)):
-            check_tensor(called, name, tensor)
+        if not (isinstance(query, Tensor) and isinstance(key, Tensor) and (value is None or isinstance(value, Tensor))):
+            for name, tensor in (("query", query), ("key", key), ("value", key if value is None else value)):
+                check_tensor(called, name, tensor)
         if query.ndim == 2:
             options = {"score_bias": score_bias, "query_positions": query_positions, "key_positions": key_positions}
             return self._of_one_sequence(query, key, value, key_mask, attn_mask, options, reweight, need_weights)
-        memory = self.prepare(key, value, key_mask=key_mask, **self._given(key_positions=key_positions))
-        given = self._given(score_bias=score_bias, query_positions=query_positions)
+        given: dict[str, Any] = {}
+        if key_positions is not None:
+            given = self._given(key_positions=key_positions)
+        memory = self.prepare(key, value, key_mask=key_mask, **given)
+        given = {}
+        if score_bias is not None or query_positions is not None:
+            given = self._given(score_bias=score_bias, query_positions=query_positions)
         return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
 
     def head_maps(self) -> HeadMaps | None:

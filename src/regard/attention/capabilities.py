@@ -31,6 +31,9 @@ weights that are used and reported instead.
 """
 
 
+_REPLACEABLE = frozenset(("forward", "prepare", "attend"))
+"""Methods that an instance may have replaced, as an observed mechanism does."""
+
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -110,14 +113,22 @@ def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
     return same and vars(module).keys().isdisjoint(methods) and not _has_hooks(module)
 
 
+def is_exactly(module: nn.Module, cls: type[nn.Module]) -> bool:
+    """Return whether a module is of this class, not of a subclass, and has neither hooks nor replaced methods.
+
+    A fast path that computes the formula of a class itself asks this, so that a subclass runs the plain form.
+    """
+    return type(module) is cls and not _has_hooks(module) and _REPLACEABLE.isdisjoint(vars(module))
+
+
 def is_plain(linear: nn.Module) -> bool:
     """Return whether a call of the module computes x Wᵀ + b from its `weight` and `bias`, and nothing more.
 
     If not, because of an adapter, hooks, or quantised weights, only a call of the module gives its result. Forward passes call
     this function, so `torch.compile` must be able to trace it.
     """
-    plain = type(linear).forward is nn.Linear.forward and "forward" not in linear.__dict__ and not _has_hooks(linear)
-    return plain and not hasattr(linear.weight, "__tensor_flatten__")  # tensor subclasses have their own products
+    # Tensor subclasses have their own products.
+    return is_exactly(linear, nn.Linear) and not hasattr(linear.weight, "__tensor_flatten__")
 
 
 def _has_hooks(module: nn.Module) -> bool:

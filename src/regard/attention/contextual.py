@@ -6,15 +6,15 @@ The sum is over the keys l ≥ j that query i may attend to. e[p] is a learned v
 positions, q·e is interpolated. In code: `contextual_positions` and `position_scores`.
 """
 
+from typing import Unpack
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
-from regard.attention.masks import add_bias
-from regard.attention.multihead import head_scores
-from regard.attention.normalizers import masked_softmax
-from regard.attention.projected import GatedMemory, ProjectedHeads
+from regard.attention.head_memory import HeadMemory
+from regard.attention.multihead import HeadOptions, MultiHead
 from regard.attention.sparse import at_least_float32
 
 
@@ -37,7 +37,7 @@ def position_scores(
     return (1 - share) * low + share * high
 
 
-class ContextualPositionAttention(ProjectedHeads):
+class ContextualPositionAttention(MultiHead):
     """p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E), weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij]) in H heads, E = D/H.
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v; context = W_o [head_1; …; head_H] + b_o.
@@ -53,18 +53,12 @@ class ContextualPositionAttention(ProjectedHeads):
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.
         num_heads: H, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for D.
-        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         num_positions: P, number of positions, ≥ 1.
-        bias: Whether the maps of queries, keys, values and output have biases.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
-        causal: Whether a query may attend only to its own position and to earlier ones.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `MultiHead`: num_kv_heads, key_size, value_size, bias, dropout, causal, window, positions,
+            device and dtype.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `dropout` is out of its
-            range, or `bias` or `causal` is not a bool.
+        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`.
 
     Example:
         >>> attention = ContextualPositionAttention(512, 8, causal=True)
@@ -73,46 +67,25 @@ class ContextualPositionAttention(ProjectedHeads):
         (torch.Size([2, 9, 512]), torch.Size([2, 8, 9, 9]))
     """
 
-    permutation_equivariant: bool = False
+    permutation_equivariant = False
+    changes_scores = True
 
-    def __init__(
-        self,
-        size: int,
-        num_heads: int,
-        *,
-        key_size: int | None = None,
-        value_size: int | None = None,
-        num_positions: int = 64,
-        bias: bool = True,
-        dropout: float = 0.0,
-        causal: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            size,
-            num_heads,
-            key_size=key_size,
-            value_size=value_size,
-            bias=bias,
-            dropout=dropout,
-            causal=causal,
-            device=device,
-            dtype=dtype,
-        )
+    def __init__(self, size: int, num_heads: int, *, num_positions: int = 64, **options: Unpack[HeadOptions]) -> None:
+        super().__init__(size, num_heads, **options)
         check_size("ContextualPositionAttention", "num_positions", num_positions)
         self.num_positions = num_positions
-        self.position_table = nn.Parameter(torch.zeros(num_positions, self.head_size, device=device, dtype=dtype))
+        table = torch.zeros(num_positions, self.head_size, device=options.get("device"), dtype=options.get("dtype"))
+        self.position_table = nn.Parameter(table)
 
-    def weights(
+    def change_scores(
         self,
+        scores: Float[Tensor, "B H Q K"],
+        *,
         query: Float[Tensor, "B H Q E"],
-        memory: GatedMemory,
+        memory: HeadMemory,
         mask: Bool[Tensor, "..."] | None,
-        bias: Float[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return softmax_j(q_i·k_j / √E + q_i·e[p_ij])."""
-        scores = at_least_float32(head_scores(query, memory.key))
+        """Return q_i·k_j / √E + q_i·e[p_ij]."""
+        scores = at_least_float32(scores)
         positions = contextual_positions(scores, mask, self.num_positions - 1)
-        scores = scores + position_scores(query, self.position_table.to(query.dtype), positions)
-        return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.value.dtype)
+        return scores + position_scores(query, self.position_table.to(query.dtype), positions)

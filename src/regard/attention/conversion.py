@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance
+from regard.attention.capabilities import is_exactly
 from regard.attention.modifiers import AddedKeys
-from regard.attention.normalizers import is_softmax
+from regard.attention.normalizers import Softmax
 from regard.errors import ConfigError
 
 _PARTS = ("query", "key", "value")
@@ -104,7 +105,7 @@ def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
         "window": attention.window is not None,
         "positions": attention.positions is not None,
         "scale": attention.scale is not None,
-        "normalizer": not is_softmax(attention.normalizer),
+        "normalizer": not is_exactly(attention.normalizer, Softmax),
         "head_size": attention.head_size * attention.num_heads != attention.size,
         "output_size": attention.output_size != attention.size,
         "modifiers": bool(others),

@@ -7,15 +7,18 @@ a, b, a' and b' are learned vectors, λ₀ is a constant, and norm is the RMS no
 returns λ, and `differential_weights`.
 """
 
+from typing import Any, Unpack
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_number
-from regard.attention.masks import add_bias
-from regard.attention.multihead import join_heads
-from regard.attention.normalizers import masked_softmax
-from regard.attention.projected import GatedMemory, ProjectedHeads, normed
+from regard.attention.attend import join_heads
+from regard.attention.head_memory import HeadMemory
+from regard.attention.learned import normed
+from regard.attention.masks import Masks, zero_rows
+from regard.attention.multihead import HeadOptions, MultiHead
 from regard.attention.sparse import at_least_float32
 from regard.errors import ConfigError
 
@@ -26,25 +29,13 @@ def learned_factor(vectors: Float[Tensor, "4 e"], initial: float) -> Float[Tenso
     return (first @ first_other).exp() - (second @ second_other).exp() + initial
 
 
-def differential_weights(
-    query: Float[Tensor, "B H Q E"],
-    key: Float[Tensor, "B H K E"],
-    factor: Float[Tensor, ""],
-    mask: Bool[Tensor, "..."] | None = None,
-    bias: Float[Tensor, "..."] | None = None,
-) -> Float[Tensor, "B H Q K"]:
-    """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e); q and q' (k and k') are the two halves of a head's features.
-
-    λ is `factor`, and e = E/2 is the width of each half.
-    """
-    (q, k), width = (x.unflatten(-1, (2, -1)).transpose(2, 3) for x in (query, key)), query.shape[-1] // 2
-    scores = q / width**0.5 @ k.mT  # (B,H,2,Q,K)
-    scores = add_bias(scores, None if bias is None else bias[..., None, :, :], query.shape[1])
-    first, second = masked_softmax(scores, None if mask is None else mask[..., None, :, :]).unbind(2)
+def differential_weights(weights: Float[Tensor, "B HH Q K"], factor: Float[Tensor, ""]) -> Float[Tensor, "B H Q K"]:
+    """Return w_h − λ w'_h for softmaxes w_1, …, w_H, w'_1, …, w'_H; λ is `factor`."""
+    first, second = weights.chunk(2, 1)
     return first - factor.to(second.dtype) * second
 
 
-class DifferentialAttention(ProjectedHeads):
+class DifferentialAttention(MultiHead):
     """weight_h = softmax(q_h k_hᵀ / √e) − λ softmax(q'_h k'_hᵀ / √e), head_h = (1 − λ₀) norm(weight_h v_h), in H heads.
 
     [q_h; q'_h], [k_h; k'_h] and v_h are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v, e = D/2H. λ =
@@ -62,18 +53,12 @@ class DifferentialAttention(ProjectedHeads):
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.
         num_heads: H, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for D.
-        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         initial_lambda: λ₀, in (0, 1).
-        bias: Whether the maps of queries, keys, values and output have biases.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
-        causal: Whether a query may attend only to its own position and to earlier ones.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `MultiHead`: num_kv_heads, key_size, value_size, bias, dropout, causal, window, positions,
+            device and dtype.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, the width of a head is
-            odd, λ₀ or dropout is out of its range, or `bias` or `causal` is not a bool.
+        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`, or the width of a head is odd.
 
     Example:
         >>> context, weights = DifferentialAttention(512, 4)(torch.randn(2, 9, 512))
@@ -81,33 +66,11 @@ class DifferentialAttention(ProjectedHeads):
         (torch.Size([2, 9, 512]), torch.Size([2, 4, 9, 9]))
     """
 
-    normalized: bool = False
+    normalized = False
+    changes_scores = True
 
-    def __init__(
-        self,
-        size: int,
-        num_heads: int,
-        *,
-        key_size: int | None = None,
-        value_size: int | None = None,
-        initial_lambda: float = 0.8,
-        bias: bool = True,
-        dropout: float = 0.0,
-        causal: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            size,
-            num_heads,
-            key_size=key_size,
-            value_size=value_size,
-            bias=bias,
-            dropout=dropout,
-            causal=causal,
-            device=device,
-            dtype=dtype,
-        )
+    def __init__(self, size: int, num_heads: int, *, initial_lambda: float = 0.8, **options: Unpack[HeadOptions]) -> None:
+        super().__init__(size, num_heads, **options)
         if self.head_size % 2:
             raise ConfigError(
                 f"DifferentialAttention(size={size}, num_heads={num_heads}): a head has {self.head_size} features; its two "
@@ -117,21 +80,44 @@ class DifferentialAttention(ProjectedHeads):
         if not 0 < initial_lambda < 1:
             raise ConfigError(f"DifferentialAttention(initial_lambda={initial_lambda}): expected a number between 0 and 1")
         self.initial_lambda = initial_lambda
+        device, dtype = options.get("device"), options.get("dtype")
         self.lambda_vectors = nn.Parameter(torch.empty(4, self.head_size // 2, device=device, dtype=dtype))
         nn.init.normal_(self.lambda_vectors, std=0.1)
         self.norm = nn.RMSNorm(self.head_size, eps=1e-5, device=device, dtype=dtype)
 
-    def weights(
-        self,
-        query: Float[Tensor, "B H Q E"],
-        memory: GatedMemory,
-        mask: Bool[Tensor, "..."] | None,
-        bias: Float[Tensor, "..."] | None,
-    ) -> Float[Tensor, "B H Q K"]:
+    @property
+    def rotated_size(self) -> int:
+        """The width of the queries and keys of one softmax, e."""
+        return self.head_size // 2
+
+    def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B HH Q e"]:
+        """Return q_1, …, q_H, q'_1, …, q'_H, so that neighbouring heads still share keys if `num_kv_heads` is less than H."""
+        return _halves(super().project_query(query))
+
+    def project(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+    ) -> tuple[Float[Tensor, "B GG K e"], Float[Tensor, "B G K E"]]:
+        """Return k_1, …, k_G, k'_1, …, k'_G, and the values."""
+        keys, values = super().project(key, value)
+        return _halves(keys), values
+
+    def mix(
+        self, heads: Tensor, memory: HeadMemory, masks: Masks, **options: Any
+    ) -> tuple[Float[Tensor, "B Hv Q E"], Float[Tensor, "B Hv Q K"] | None]:
+        """Return the context of each head, and the weights; a mask or bias of H heads is for both softmaxes of each head."""
+        mask, bias = (x if x is None or x.ndim < 4 or x.shape[1] == 1 else x.repeat(1, 2, 1, 1) for x in masks[:2])
+        return super().mix(heads, memory, masks._replace(mask=mask, bias=bias), **options)
+
+    def change_weights(self, weights: Float[Tensor, "B HH Q K"], masks: Masks) -> Float[Tensor, "B H Q K"]:
         """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e)."""
         factor = learned_factor(self.lambda_vectors, self.initial_lambda)
-        return differential_weights(query, memory.key, factor, mask, bias).to(memory.value.dtype)
+        return zero_rows(differential_weights(weights, factor), masks.empty)
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
         """Return W_o (1 − λ₀) [norm(head_1); …; norm(head_H)] + b_o."""
         return self.output_projection((1 - self.initial_lambda) * join_heads(normed(heads, self.norm)))
+
+
+def _halves(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B HH T e"]:
+    """Return the first halves of the features of all heads, then the second halves, as heads of their own."""
+    return torch.cat(heads.chunk(2, -1), 1)

@@ -14,10 +14,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.attend import head_product, join_heads
 from regard.attention.cosine import unit_vectors
+from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.delta_chunks import scan_chunks, solve_unit_lower, strictly_lower
-from regard.attention.multihead import head_product, join_heads
-from regard.attention.projected import GatedMemory, build_linear, normed, softplus
+from regard.attention.learned import build_linear, normed, softplus
 from regard.attention.recurrent_heads import RecurrentHeads
 from regard.attention.sparse import at_least_float32
 
@@ -122,17 +123,16 @@ class GatedDeltaNet(RecurrentHeads):
         self.decay_bias = nn.Parameter(step + torch.log(-torch.expm1(-step)))
         self.norm = nn.RMSNorm(self.head_size, eps=1e-5, device=device, dtype=dtype)
 
-    def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
+    def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B H Q E"]:
         """Return q: the features of each head after a SiLU, scaled to length one."""
-        return unit_vectors(nn.functional.silu(at_least_float32(super().project_query(query, position))))
+        return unit_vectors(nn.functional.silu(at_least_float32(super().project_query(query))))
 
-    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K E"]:
-        """Return k: the features of each head after a SiLU, scaled to length one."""
-        return unit_vectors(nn.functional.silu(at_least_float32(super().project_key(key))))
-
-    def project_value(self, value: Float[Tensor, "B K Dv"]) -> Float[Tensor, "B H K Ev"]:
-        """Return v: the features of each head after a SiLU."""
-        return nn.functional.silu(super().project_value(value))
+    def project(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+    ) -> tuple[Float[Tensor, "B H K E"], Float[Tensor, "B H K Ev"]]:
+        """Return k and v: the features of each head after a SiLU; those of k are scaled to length one."""
+        keys, values = super().project(key, value)
+        return unit_vectors(nn.functional.silu(at_least_float32(keys))), nn.functional.silu(values)
 
     def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K 2"]:
         """Return log α and β."""
@@ -142,26 +142,13 @@ class GatedDeltaNet(RecurrentHeads):
         return torch.stack([-scale.exp() * step, rate], -1).transpose(1, 2)
 
     def weights(
-        self,
-        query: Float[Tensor, "B H Q E"],
-        memory: GatedMemory,
-        mask: Bool[Tensor, "..."] | None,
-        bias: Float[Tensor, "..."] | None = None,
+        self, query: Float[Tensor, "B H Q E"], memory: HeadMemory, mask: Bool[Tensor, "..."] | None, *, masked: bool
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights A."""
+        """Return the weights A; with an `attn_mask`, each query has a recurrence of its own over the keys that it sees."""
         assert memory.gates is not None
-        last = self._last(query.shape[2], memory.key)
-        return implied_weights(query, memory.key, memory.gates, last).to(memory.value.dtype)
-
-    def masked_weights(
-        self,
-        query: Float[Tensor, "B H Q E"],
-        memory: GatedMemory,
-        mask: Bool[Tensor, "..."],
-        bias: Float[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "B H Q K"]:
-        """Return A, from a separate recurrence for each query over the keys that the query may attend to."""
-        assert memory.gates is not None
+        if not masked or mask is None:
+            last = self._last(query.shape[2], memory.key)
+            return implied_weights(query, memory.key, memory.gates, last).to(memory.value.dtype)
         gates = memory.gates[:, :, None].where(mask.expand(*query.shape[:3], memory.key.shape[2])[..., None], 0)
         last = self._last(1, memory.key)
         return implied_weights(query[:, :, :, None], memory.key[:, :, None], gates, last)[:, :, :, 0].to(memory.value.dtype)
@@ -174,12 +161,12 @@ class GatedDeltaNet(RecurrentHeads):
         """Return Sᵀ q."""
         return head_product(query, summary)
 
-    def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
+    def summarize(self, memory: HeadMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
         """Return S after the keys of `memory`; `summary` is S before them, None for zeros."""
         return self._by_chunks(None, memory, summary)[1]
 
     def scan(
-        self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
+        self, query: Float[Tensor, "B H T E"], memory: HeadMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
         """Return S_tᵀ q_t for each query, and S after the last key.
 
@@ -194,7 +181,7 @@ class GatedDeltaNet(RecurrentHeads):
         summary = delta_step(summary, memory.key[:, :, 0], value[:, :, 0], memory.gates[:, :, 0])
         return head_product(query, summary), summary
 
-    def _by_chunks(self, query: Tensor | None, memory: GatedMemory, summary: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    def _by_chunks(self, query: Tensor | None, memory: HeadMemory, summary: Tensor | None) -> tuple[Tensor | None, Tensor]:
         key, value = memory.key, memory.value.to(memory.key.dtype)
         assert memory.gates is not None
         if summary is None:

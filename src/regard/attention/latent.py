@@ -11,17 +11,19 @@ U_hᵀ q_h, and `from_latents` returns V_h Σ_j weight_hj c_j.
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_size
+from regard.attention.attend import join_heads, split_heads
 from regard.attention.capabilities import is_plain
-from regard.attention.masks import add_bias
-from regard.attention.multihead import head_scores, join_heads, split_heads
-from regard.attention.normalizers import masked_softmax
-from regard.attention.projected import GatedMemory, ProjectedHeads, build_linear, normed
+from regard.attention.head_memory import HeadMemory
+from regard.attention.learned import build_linear, normed
+from regard.attention.masks import Masks
+from regard.attention.multihead import MultiHead
 from regard.attention.rotary import Rotary
 from regard.errors import ConfigError, RequestError
 
@@ -39,7 +41,7 @@ def from_latents(latents: Float[Tensor, "B H Q R"], maps: Float[Tensor, "H E R"]
     return latents @ maps.mT.to(latents.dtype)
 
 
-class LatentAttention(ProjectedHeads):
+class LatentAttention(MultiHead):
     """score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r), head_h = Σ_j weight_hj V_h c_j in H heads, E = D/H.
 
     c_j = norm(W_c key_j + b_c) has R features, and norm is an RMS norm. With `positions`, r_j = rotated(W_r key_j + b_r) has
@@ -66,6 +68,7 @@ class LatentAttention(ProjectedHeads):
         bias: Whether the maps of queries and keys and the output map have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
+        window: Numbers of positions before and after a query's own that the query may attend to; None for no limit.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -94,6 +97,7 @@ class LatentAttention(ProjectedHeads):
         bias: bool = True,
         dropout: float = 0.0,
         causal: bool = False,
+        window: tuple[int, int] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -105,13 +109,15 @@ class LatentAttention(ProjectedHeads):
             bias=bias,
             dropout=dropout,
             causal=causal,
+            window=window,
             device=device,
             dtype=dtype,
         )
         self.latent_size = max(size // 2, 1) if latent_size is None else latent_size
         self.query_latent_size, self.positions = query_latent_size, positions
         self.rotary_size = self._checked_rotary_size(rotary_size)
-        self.permutation_equivariant = not causal and positions is None
+        self.permutation_equivariant = self.permutation_equivariant and positions is None
+        self.scale = (self.head_size + self.rotary_size) ** -0.5
         for name, width in (("latent_size", self.latent_size), ("query_latent_size", query_latent_size)):
             if width is not None:
                 check_size("LatentAttention", name, width)
@@ -132,17 +138,15 @@ class LatentAttention(ProjectedHeads):
     def build_projections(self, build: object) -> None:
         """Build nothing: the constructor builds the maps, because their widths differ from those of the base class."""
 
-    def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return [U_hᵀ q_h; rotated(p_h)] for every query, with q_h instead of U_hᵀ q_h if `key_expansion` is not plain."""
+    def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B H Q E"]:
+        """Return [U_hᵀ q_h; p_h] for every query, with q_h instead of U_hᵀ q_h if `key_expansion` is not plain."""
         if self.query_latent_size is not None:
             query = normed(self.query_compression(query), self.query_norm)
         heads = split_heads(self.query_projection(query), self.num_heads)
+        if not is_plain(self.key_expansion):
+            return heads
         content, rotary = heads.split([self.head_size, self.rotary_size], -1)
-        if is_plain(self.key_expansion):
-            content = into_latents(content, self._maps(self.key_expansion))
-        if self.positions is None:
-            return content
-        return torch.cat([content, self.positions.rotate(rotary, position)], -1)
+        return torch.cat([into_latents(content, self._maps(self.key_expansion)), rotary], -1)
 
     def project(
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
@@ -156,49 +160,54 @@ class LatentAttention(ProjectedHeads):
         keys = latents if self.positions is None else torch.cat([latents, self.rotary_projection(key)], -1)
         return keys[:, None], values[:, None]
 
-    def join(self, state: GatedMemory | None, memory: GatedMemory) -> GatedMemory:
-        """Return the keys of the state, if there is one, followed by the new keys, which are rotated to their positions here.
+    def rotate(self, memory: HeadMemory, start: int) -> HeadMemory:
+        """Return the memory with the rotary part of its keys rotated to the positions start, start + 1, …"""
+        return memory if self.positions is None else replace(memory, key=self._rotated(memory.key, start))
+
+    def place(
+        self, heads: Float[Tensor, "B H Q E"], memory: HeadMemory, positions: Int[Tensor, "... Q"] | None
+    ) -> tuple[Float[Tensor, "B H Q E"], None]:
+        """Return the queries with the rotary part rotated to their positions; there is no bias."""
+        if positions is not None or memory.positions is not None:
+            raise RequestError("LatentAttention has consecutive positions only; leave query_positions and key_positions out")
+        return (heads if self.positions is None else self._rotated(heads, memory.length - heads.shape[2])), None
+
+    def join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
+        """Return the keys of the state, if there is one, followed by the new keys, and the next state.
 
         Raises:
             RequestError: If only the state or only the new keys have values that are not the keys.
         """
-        if self.positions is not None:
-            latents, rotary = memory.key.split([self.latent_size, self.rotary_size], -1)
-            start = 0 if state is None else state.key.shape[2]
-            memory = replace(memory, key=torch.cat([latents, self.positions.rotate(rotary, start)], -1))
         if state is not None and state.value.shape[-1] != memory.value.shape[-1]:
             raise RequestError(
                 "LatentAttention got a separate value tensor in some steps but not in others; pass one in all calls of "
                 "prepare or in none"
             )
-        return memory if state is None else state.join(memory)
+        return super().join(memory, state)
 
-    def weights(
-        self,
-        query: Float[Tensor, "B H Q E"],
-        memory: GatedMemory,
-        mask: Bool[Tensor, "..."] | None,
-        bias: Float[Tensor, "..."] | None,
-    ) -> Float[Tensor, "B H Q K"]:
-        """Return softmax_j(score_hj) for each head h and each query."""
-        key = memory.key
+    def mix(
+        self, heads: Tensor, memory: HeadMemory, masks: Masks, **options: Any
+    ) -> tuple[Float[Tensor, "B Hv Q Ev"], Float[Tensor, "B Hv Q K"] | None]:
+        """Return the weighted sums of the latents c, and the weights; expansions that are not plain are called here."""
+        key, value = memory.key, memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
         if not is_plain(self.key_expansion):
             expanded = split_heads(self.key_expansion(key[:, 0, :, : self.latent_size]), self.num_heads)
             key = torch.cat([expanded, key[..., self.latent_size :].expand(-1, self.num_heads, -1, -1)], -1)
-        scores = head_scores(query, key, (self.head_size + self.rotary_size) ** -0.5)
-        return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.key.dtype)
-
-    def values(self, memory: GatedMemory) -> Float[Tensor, "B G K Ev"]:
-        """Return the latents c, or V_h c if `value_expansion` is not plain; c is part of the keys if the values are empty."""
-        latents = memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
-        plain = is_plain(self.value_expansion)
-        return latents if plain else split_heads(self.value_expansion(latents[:, 0]), self.num_heads)
+        if not is_plain(self.value_expansion):
+            value = split_heads(self.value_expansion(value[:, 0]), self.num_heads)
+        return super().mix(heads, replace(memory, key=key, value=value), masks, **options)
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-        """Return W_o [V_1 x_1; …; V_H x_H] + b_o, where `heads` are the weighted sums of `values`."""
+        """Return W_o [V_1 x_1; …; V_H x_H] + b_o, where `heads` are the results of `mix`."""
         if is_plain(self.value_expansion):
             heads = from_latents(heads, self._maps(self.value_expansion))
         return self.output_projection(join_heads(heads))
+
+    def _rotated(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
+        """Return queries or keys with their last E_r features rotated to the positions start, start + 1, …"""
+        assert self.positions is not None
+        content, rotary = x.split([x.shape[-1] - self.rotary_size, self.rotary_size], -1)
+        return torch.cat([content, self.positions.rotate(rotary, start)], -1)
 
     def _maps(self, expansion: nn.Linear) -> Float[Tensor, "H E R"]:
         """Split the weight of `key_expansion` into the matrices U_h, or the weight of `value_expansion` into V_h."""

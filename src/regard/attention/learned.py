@@ -1,7 +1,12 @@
-"""Function that builds a number of a mechanism, such as b of `SoftmaxSink`; the number is either fixed or learned."""
+"""Learned parts of mechanisms: numbers, such as b of `SoftmaxSink`, and linear maps; and functions that follow them."""
+
+from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.sparse import at_least_float32
 
 
 def build_number(
@@ -25,3 +30,31 @@ def build_number(
         return float(value)
     shape = () if num_heads is None else (num_heads, 1, 1)
     return nn.Parameter(torch.full(shape, float(value), device=device, dtype=dtype))
+
+
+def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
+    """Return a linear map with the initial weights of `start_linear`."""
+    linear = nn.Linear(inputs, outputs, **options)
+    start_linear(linear)
+    return linear
+
+
+def start_linear(linear: nn.Linear) -> None:
+    """Give a linear map Xavier's uniform initial weights and, if it has a bias, a bias of zeros."""
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+
+
+def normed(features: Float[Tensor, "... E"], norm: nn.RMSNorm) -> Float[Tensor, "... E"]:
+    """Return features divided by their root mean square, times the weights of `norm`; half types are computed in float32."""
+    wide = at_least_float32(features)
+    return nn.functional.rms_norm(wide, norm.normalized_shape, norm.weight.to(wide.dtype), norm.eps).to(features.dtype)
+
+
+def softplus(x: Tensor) -> Tensor:
+    """Return log(1 + exp(x)).
+
+    PyTorch's softplus is not used, because its gradient fails in graphs compiled ahead of time (PyTorch 2.13).
+    """
+    return torch.logaddexp(x, torch.zeros_like(x))

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.attend import head_product
+from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.linear_chunks import scan_chunks, with_ones
-from regard.attention.multihead import head_product
-from regard.attention.projected import GatedMemory
 from regard.attention.recurrent_heads import RecurrentHeads
 from regard.attention.sparse import at_least_float32
 
@@ -85,38 +85,21 @@ class LinearAttention(RecurrentHeads):
         (torch.Size([2, 8, 9, 9]), torch.Size([2, 8, 64, 65]))
     """
 
-    def __init__(
-        self,
-        size: int,
-        num_heads: int,
-        *,
-        key_size: int | None = None,
-        value_size: int | None = None,
-        bias: bool = True,
-        causal: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            size, num_heads, key_size=key_size, value_size=value_size, bias=bias, causal=causal, device=device, dtype=dtype
-        )
-
-    def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
+    def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B H Q E"]:
         """Return φ(q) divided by its largest feature, so that no product overflows; the divisor cancels in the weights."""
-        features = feature_map(at_least_float32(super().project_query(query, position)))
+        features = feature_map(at_least_float32(super().project_query(query)))
         largest = features.detach().amax(-1, keepdim=True)
         return divided(features, largest)
 
-    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K E"]:
-        """Return φ(k)."""
-        return feature_map(at_least_float32(super().project_key(key)))
+    def project(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+    ) -> tuple[Float[Tensor, "B H K E"], Float[Tensor, "B H K Ev"]]:
+        """Return φ(k), and the values."""
+        keys, values = super().project(key, value)
+        return feature_map(at_least_float32(keys)), values
 
     def weights(
-        self,
-        query: Float[Tensor, "B H Q E"],
-        memory: GatedMemory,
-        mask: Bool[Tensor, "..."] | None,
-        bias: Float[Tensor, "..."] | None = None,
+        self, query: Float[Tensor, "B H Q E"], memory: HeadMemory, mask: Bool[Tensor, "..."] | None, *, masked: bool
     ) -> Float[Tensor, "B H Q K"]:
         """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l), with the sum over the keys l that the query may attend to."""
         return linear_weights(query, memory.key, mask).to(memory.value.dtype)
@@ -125,14 +108,14 @@ class LinearAttention(RecurrentHeads):
         """Return numerator / denominator, where [numerator; denominator] = Sᵀ φ(q)."""
         return read_heads(query, summary)
 
-    def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
+    def summarize(self, memory: HeadMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
         """Return S + Σ_t φ(k_t) [v_t; 1]ᵀ, where S is `summary`, or zero if `summary` is None."""
         key, value = self._existing(memory)
         total = key.transpose(2, 3) @ value
         return total if summary is None else summary + total
 
     def scan(
-        self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
+        self, query: Float[Tensor, "B H T E"], memory: HeadMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
         """Return head_t = numerator / denominator of S_tᵀ φ(q_t) for each query t, and S after the last key.
 
@@ -147,7 +130,7 @@ class LinearAttention(RecurrentHeads):
         found, summary = scan_chunks(query, key, value, summary)
         return divided(found[..., :-1], found[..., -1:]), summary
 
-    def _existing(self, memory: GatedMemory) -> tuple[Tensor, Tensor]:
+    def _existing(self, memory: HeadMemory) -> tuple[Tensor, Tensor]:
         """Return φ(k), set to zero for keys that do not exist, and [v; 1]."""
         key = memory.key if memory.key_mask is None else memory.key.where(memory.key_mask[:, None, :, None], 0)
         return key, with_ones(memory.value.to(key.dtype))

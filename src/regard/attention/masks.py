@@ -5,10 +5,12 @@ float16, and with the most negative finite number, a query without allowed keys 
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from regard.errors import ShapeError
 from regard.private_torch import is_transformed
@@ -66,6 +68,98 @@ def match_axes(tensor: Tensor, heads: int | None) -> Tensor:
     if heads is None and tensor.ndim == 4:
         return tensor[:, 0]
     return tensor[:, None] if heads is not None and tensor.ndim == 3 else tensor
+
+
+class Masks(NamedTuple):
+    """The masks and the bias of a call, resolved once.
+
+    A softmax of a row without an allowed key would be 0/0. Therefore, `mask` opens such a row to all keys, and `empty` marks
+    it, so that `zero_rows` can set its weights and its context to zero. No normalizer and no kernel meets an empty row.
+    """
+
+    mask: Bool[Tensor, "..."] | None
+    """True where a query may attend to a key, and everywhere in empty rows. It broadcasts to the scores; None for no mask."""
+    bias: Float[Tensor, "..."] | None
+    """Finite numbers to add to the scores, in at least float32, so that a large bias does not overflow; None for no bias."""
+    empty: Bool[Tensor, "..."] | None
+    """True for rows without an allowed key, with an axis of 1 for the keys; None if there is no such row."""
+
+    @property
+    def allowed(self) -> Bool[Tensor, "..."] | None:
+        """The mask with False everywhere in empty rows."""
+        return self.mask if self.mask is None or self.empty is None else self.mask & ~self.empty
+
+
+def resolve_masks(
+    key_mask: Bool[Tensor, "B K"] | None,
+    attn_mask: Bool[Tensor, "..."] | None,
+    score_bias: Float[Tensor, "..."] | None = None,
+    *,
+    batch: int,
+    queries: int,
+    keys: int,
+    heads: int | None = None,
+    own: Bool[Tensor, "..."] | None = None,
+    added: int = 0,
+) -> Masks:
+    """Check the masks and the bias of a call, and resolve them to one mask, one bias, and the rows that are empty.
+
+    Args:
+        key_mask: As for `combine_masks`.
+        attn_mask: As for `combine_masks`.
+        score_bias: As for `combine_masks`.
+        batch: B.
+        queries: Q.
+        keys: K.
+        heads: H; None for a mechanism without heads, whose scores are (B,Q,K).
+        own: The mechanism's own mask, such as a causal mask; None for none.
+        added: Number of further keys at the end, to which every query may attend.
+
+    Raises:
+        ShapeError: If a mask is not boolean, the bias is not of a floating type, or a shape does not match.
+    """
+    mask = bias = empty = None
+    if key_mask is not None or attn_mask is not None or score_bias is not None:
+        mask = combine_masks(key_mask, attn_mask, score_bias, batch=batch, queries=queries, keys=keys, heads=heads)
+    if score_bias is not None:
+        bias = match_axes(score_bias, heads).to(torch.promote_types(score_bias.dtype, torch.float32))
+        bias = bias.masked_fill(bias == -torch.inf, 0)
+    may_be_empty = mask is not None or queries > keys  # a causal mask or a window alone allows each query its own position
+    if own is not None:
+        mask = own if mask is None else own & mask
+    if added:
+        bias, mask = (None if x is None else functional.pad(x, (0, added), value=x.dtype == torch.bool) for x in (bias, mask))
+    if mask is not None and may_be_empty:
+        some = mask.any(-1, keepdim=True)
+        if not (_is_readable(mask) and bool(some.all())):
+            empty = ~some
+            mask = mask | empty
+    return Masks(mask, bias, empty)
+
+
+def zero_rows(tensor: Tensor, empty: Bool[Tensor, "..."] | None) -> Tensor:
+    """Return weights or contexts with zeros in the rows that are `empty` (see `Masks`).
+
+    A context (B,Q,D) of several heads has zeros for the queries whose rows are empty in all heads.
+    """
+    if empty is None:
+        return tensor
+    if empty.ndim > tensor.ndim:
+        empty = empty[:, 0] if empty.shape[1] == 1 else empty.all(1)
+    return tensor.masked_fill(empty, 0)
+
+
+def hide(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "*batch K"]:
+    """Return the scores with −∞ where the mask is False."""
+    return scores if mask is None else scores.where(mask, -torch.inf)
+
+
+def _is_readable(mask: Tensor) -> bool:
+    """Return whether Python may read a tensor's numbers: on a CPU, outside the compiler and transforms of `torch.func`.
+
+    On other devices, reading would wait for the device.
+    """
+    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
 
 
 def add_bias(scores: Tensor, score_bias: Tensor | None, heads: int | None = None) -> Tensor:

@@ -7,7 +7,7 @@ keys ↦ [k_1 … k_K, b_k, 0]                                        `AddedKeys
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_instance, check_number, check_size, describe_arguments
+from regard.attention.head_memory import HeadMemory
 from regard.errors import ConfigError
 
 
@@ -335,28 +336,52 @@ class Modifiers(nn.ModuleList):
                 raise ConfigError(f"MultiHead(modifiers=…): got {type(each).__name__} more than once; give each kind once")
         return cls(modifiers)
 
+    def __iter__(self) -> Iterator[HeadModifier]:
+        """Iterate over the modifiers."""
+        return cast(Iterator[HeadModifier], super().__iter__())
+
     @property
     def changes_weights(self) -> bool:
         """Whether a modifier changes scores or weights."""
         return any(each.changes_weights for each in self)
 
-    def apply_to(self, place: str, x: Tensor, *further: Tensor) -> Tensor:
-        """Apply the method named `place` (such as "scores") of each modifier to `x`, in order, and return the result."""
+    def query(self, heads: Tensor) -> Tensor:
+        """Return the queries after all modifiers."""
         for each in self:
-            x = getattr(each, place)(x, *further)
-        return x
+            heads = each.query(heads)
+        return heads
 
-    def join(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Return the keys and values (B,G,K,E), followed by those that modifiers add, and the number of added keys."""
-        count = key.shape[2]
+    def key(self, heads: Tensor) -> Tensor:
+        """Return the keys after all modifiers."""
         for each in self:
-            added = cast(HeadModifier, each).extra()
-            if added is not None:
-                key, value = (
-                    torch.cat([x, more.to(x).expand(x.shape[0], -1, -1, -1)], 2)
-                    for x, more in zip((key, value), added, strict=True)
-                )
-        return key, value, key.shape[2] - count
+            heads = each.key(heads)
+        return heads
+
+    def scores(self, scores: Tensor) -> Tensor:
+        """Return the scores after all modifiers."""
+        for each in self:
+            scores = each.scores(scores)
+        return scores
+
+    def weights(self, weights: Tensor) -> Tensor:
+        """Return the weights after all modifiers."""
+        for each in self:
+            weights = each.weights(weights)
+        return weights
+
+    def output(self, heads: Tensor, query: Tensor) -> Tensor:
+        """Return the contexts of all heads after all modifiers."""
+        for each in self:
+            heads = each.output(heads, query)
+        return heads
+
+    def join(self, memory: HeadMemory) -> tuple[HeadMemory, int]:
+        """Return the memory with the keys and values that modifiers add at its end, and the number of added keys."""
+        count = memory.key.shape[2]
+        for each in self:
+            further = each.extra()
+            memory = memory if further is None else memory.with_further(*further)
+        return memory, memory.key.shape[2] - count
 
 
 def _in_own_type(norm: nn.RMSNorm, heads: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
     head_h = softmax(q_h k_hᵀ / √E) v_h,    context = W_o [head_1; …; head_H] + b_o,    E = D/H
 
-In code: `split_heads` of the projections, `head_scores`, a softmax, `head_product` with the values, and `join_heads`.
+In code: `MultiHead.prepare` and `MultiHead.attend` project, mask and join; `attend.attend` is the formula between them.
 
 In a causal decoder, the state is the key–value cache. Steps like this one give the same result as one call over all tokens:
 
@@ -10,54 +10,43 @@ In a causal decoder, the state is the key–value cache. Steps like this one giv
     out, state = attention.attend(x, memory, state)          # state: None at first, then all keys and values so far
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypedDict
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_flag, check_heads, check_instance, check_scale, check_window
+from regard.attention.attend import attend, join_heads, split_heads
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
-from regard.attention.capabilities import Reweight, capability, is_plain, is_unchanged, reweighted
+from regard.attention.capabilities import Reweight, is_exactly, is_plain, reweighted
 from regard.attention.conversion import build_from_torch, build_torch, rename_from_torch
 from regard.attention.head_memory import HeadMemory
-from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
-from regard.attention.kernels.softmax import softmax
-from regard.attention.masks import add_bias, causal_mask, combine_masks, fused_mask, window_mask, zero_masked, zero_where_not
+from regard.attention.learned import start_linear
+from regard.attention.masks import Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.modifiers import HeadModifier, HeadSizes, Modifiers
-from regard.attention.normalizers import Softmax, build_normalizer, is_softmax, keeps_order
+from regard.attention.normalizers import Softmax, build_normalizer, keeps_order
 from regard.attention.positions import RelativePositions
 from regard.errors import RequestError, ShapeError
 from regard.shapes import check_shape
 
 
-def split_heads(x: Float[Tensor, "B T HE"], num_heads: int) -> Float[Tensor, "B H T E"]:
-    """Return the features with an axis for the heads: (B,T,H·E) becomes (B,H,T,E)."""
-    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+class HeadOptions(TypedDict, total=False):
+    """Arguments of `MultiHead` that mechanisms with another formula pass on to it, documented there."""
 
-
-def join_heads(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
-    """Return [head_1; …; head_H], the features of all heads on one axis: (B,H,T,E) becomes (B,T,H·E)."""
-    return heads.transpose(1, 2).flatten(2)
-
-
-def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y"]) -> Float[Tensor, "B H Q Y"]:
-    """Return the product of each head's matrix with the matrix of its group; H/G neighbouring heads form a group."""
-    (_, num_heads, queries, _), groups = heads.shape, shared.shape[1]
-    if groups == num_heads:
-        return heads @ shared
-    rows = heads.unflatten(1, (groups, -1)).flatten(2, 3)  # all queries that use the same keys, in one product
-    return (rows @ shared).unflatten(2, (num_heads // groups, queries)).flatten(1, 2)
-
-
-def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
-    """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
-    # Otherwise, the product would copy non-contiguous keys one number at a time, which takes up to 2.6 times as long.
-    key = key.contiguous()
-    return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
+    num_kv_heads: int | None
+    key_size: int | None
+    value_size: int | None
+    bias: bool
+    dropout: float
+    causal: bool
+    window: tuple[int, int] | None
+    positions: RelativePositions | None
+    device: torch.device | str | None
+    dtype: torch.dtype | None
 
 
 class MultiHead(Attention):
@@ -114,6 +103,9 @@ class MultiHead(Attention):
         (torch.Size([2, 9, 512]), torch.Size([2, 8, 9, 9]))
     """
 
+    changes_scores: bool = False
+    """Whether a subclass overrides `change_scores`; if True, no fused kernel computes the scores."""
+
     def __init__(
         self,
         size: int,
@@ -136,43 +128,54 @@ class MultiHead(Attention):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        called = type(self).__name__
         groups = num_heads if num_kv_heads is None else num_kv_heads
         self.size = self.query_size = size
         self.key_size = size if key_size is None else key_size
         self.value_size = self.key_size if value_size is None else value_size
         self.output_size = size if output_size is None else output_size
         widths = {"key_size": self.key_size, "value_size": self.value_size, "output_size": self.output_size}
-        check_heads(size, num_heads, groups, head_size, **widths)
-        check_dropout("MultiHead", dropout)
-        self.scale = None if scale is None else check_scale("MultiHead", scale, default=1.0)
-        check_window("MultiHead", window)
+        check_heads(called, size, num_heads, groups, head_size, **widths)
+        check_dropout(called, dropout)
+        check_window(called, window)
         for name, flag in (("bias", bias), ("causal", causal)):
-            check_flag("MultiHead", name, flag)
+            check_flag(called, name, flag)
+        self.scale = None if scale is None else check_scale(called, scale, default=1.0)
         self.num_heads, self.num_kv_heads = num_heads, groups
         self.head_size = size // num_heads if head_size is None else head_size
         self.dropout, self.causal, self.window, self.positions = dropout, causal, window, positions
         if positions is not None:
-            check_instance("MultiHead", "positions", positions, RelativePositions, "Rotary()")
-            positions.check(num_heads, self.head_size)
-        self.normalizer = build_normalizer("MultiHead", normalizer)
-        self.modifiers = Modifiers.of(
-            modifiers,
-            HeadSizes(num_heads, groups, self.head_size, size, rotates=positions is not None and positions.rotates),
+            check_instance(called, "positions", positions, RelativePositions, "Rotary()")
+            positions.check(num_heads, self.rotated_size)
+        self.normalizer = build_normalizer(called, normalizer)
+        rotates = positions is not None and positions.rotates
+        self.modifiers = Modifiers.of(modifiers, HeadSizes(num_heads, groups, self.head_size, size, rotates=rotates))
+        # The flags depend on the arguments, so the class attributes that `Attention` declares are replaced here.
+        self.normalized = (
+            type(self).normalized
+            and bool(getattr(self.normalizer, "normalized", False))
+            and all(each.normalized for each in modifiers)
         )
-        self.normalized = bool(getattr(self.normalizer, "normalized", False)) and all(each.normalized for each in modifiers)
-        # These two flags depend on the arguments, so the class attributes that `Attention` declares are replaced here.
-        self.permutation_equivariant = not (causal or window or positions) and keeps_order(self.normalizer)
+        ordered = causal or window or positions or not keeps_order(self.normalizer)
+        self.permutation_equivariant = type(self).permutation_equivariant and not ordered
         self.stateful = causal or (window is not None and window[1] == 0)
-        build_linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
-        self.query_projection = build_linear(size, num_heads * self.head_size)
-        self.key_projection = build_linear(self.key_size, groups * self.head_size)
-        self.value_projection = build_linear(self.value_size, groups * self.head_size)
-        self.output_projection = build_linear(num_heads * self.head_size, self.output_size)
-        for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
-            nn.init.xavier_uniform_(linear.weight)
-            if bias:
-                nn.init.zeros_(linear.bias)
+        self.build_projections(partial(nn.Linear, bias=bias, device=device, dtype=dtype))
         self.register_load_state_dict_pre_hook(rename_from_torch)
+
+    @property
+    def rotated_size(self) -> int:
+        """Number of features that `positions` rotates together; the width of a head."""
+        return self.head_size
+
+    def build_projections(self, build: Callable[[int, int], nn.Linear]) -> None:
+        """Build the maps of queries, keys, values and output; `build(inputs, outputs)` returns one map of these widths."""
+        width, shared = self.num_heads * self.head_size, self.num_kv_heads * self.head_size
+        self.query_projection = build(self.size, width)
+        self.key_projection = build(self.key_size, shared)
+        self.value_projection = build(self.value_size, shared)
+        self.output_projection = build(width, self.output_size)
+        for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
+            start_linear(linear)
 
     def prepare(
         self,
@@ -191,17 +194,21 @@ class MultiHead(Attention):
             key_positions: Positions of the keys, (K,) or (B,K), for the module `positions` of the constructor; None for
                 consecutive positions.
         """
-        value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
-        check_shape("value", value, f"B K {self.value_size}", sizes)
-        same = value is key
+        check_shape("value", key if value is None else value, f"B K {self.value_size}", sizes)
+        value = None if value is key or value is None else zero_masked(value, key_mask)
         key = zero_masked(key, key_mask)
-        projected = self.key_projection(key), self.value_projection(key if same else zero_masked(value, key_mask))
-        heads, values = (split_heads(x, self.num_kv_heads) for x in projected)
-        heads = self.modifiers.apply_to("key", heads)
+        heads, values = self.project(key, value)
+        if len(self.modifiers):
+            heads = self.modifiers.key(heads)
         if key_positions is not None:
             key_positions = self._positions("key_positions", key_positions, sizes["B"], sizes["K"])
-        return HeadMemory(heads, values, key_mask, key_positions)
+        gates = self.build_gates(key)
+        if gates is not None and key_mask is not None:
+            gates = gates.where(key_mask[:, None, :, None], 0)
+        memory = HeadMemory(heads, values, key_mask, key_positions, gates)
+        # In a stateful attention, the positions of the keys depend on the state, so that `attend` rotates them.
+        return memory if self.stateful and key_positions is None else self.rotate(memory, 0)
 
     def attend(
         self,
@@ -221,179 +228,211 @@ class MultiHead(Attention):
         `key_positions`, and only then. The state holds the keys and values of earlier calls.
         """
         assert isinstance(memory, HeadMemory)
-        if state is not None and not self.stateful:
-            raise RequestError(
-                "MultiHead.attend got a state, but only an attention that never looks ahead keeps the keys of earlier queries; "
-                "build it with causal=True or window=(n, 0), or leave the state out"
-            )
+        self.check_state(state)
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        memory, state = self._join(memory, state)
-        queries, keys = sizes["Q"], memory.key.shape[2]
-        heads, bias = split_heads(self.query_projection(query), self.num_heads), None
-        heads = self.modifiers.apply_to("query", heads)
-        if (query_positions is None) != (memory.positions is None):
-            have, lack = ("key", "query") if query_positions is None else ("query", "key")
-            raise RequestError(f"MultiHead got {have}_positions without {lack}_positions; give both or none")
-        if query_positions is not None and memory.positions is not None and self.positions is not None:
-            query_positions = self._positions("query_positions", query_positions, sizes["B"], queries)
-            heads = self.positions.rotate_at(heads, query_positions)
-            bias = self.positions.bias_at(query_positions, memory.positions, heads)
-        elif self.positions is not None:
-            heads = self.positions.rotate(heads, keys - queries)
-            bias = self.positions.bias(queries, keys, heads)
-        given = combine_masks(
-            memory.key_mask, attn_mask, score_bias, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads
+        memory, state = self.join(memory, state)
+        queries, keys, key_mask = sizes["Q"], memory.key.shape[2], memory.key_mask
+        heads, added, modified = self.project_query(query), 0, len(self.modifiers) > 0
+        heads, bias = self.place(self.modifiers.query(heads) if modified else heads, memory, query_positions)
+        if modified:
+            memory, added = self.modifiers.join(memory)
+        given = key_mask is not None or attn_mask is not None or score_bias is not None or bias is not None or added
+        plain = need_weights or reweight is not None or self.changes_scores or (modified and self.modifiers.changes_weights)
+        # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
+        causal = self.causal and self.window is None and queries == keys and not (given or plain)
+        masks = resolve_masks(
+            key_mask,
+            attn_mask,
+            score_bias,
+            batch=sizes["B"],
+            queries=queries,
+            keys=keys,
+            heads=self.num_heads,
+            own=None if causal else self.own_mask(queries, keys, query.device),
+            added=added,
         )
-        if score_bias is not None:
-            bias = add_bias(heads.new_zeros(()) if bias is None else bias, score_bias, self.num_heads)
-        if given is None and keys == 0:
-            given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # no key to attend to
-        all_keys, all_values, added = self.modifiers.join(memory.key, memory.value)
-        memory = HeadMemory(all_keys, all_values)
-        if added and bias is not None:
-            bias = nn.functional.pad(bias, (0, added))
-        if need_weights or reweight is not None or not is_softmax(self.normalizer) or self.modifiers.changes_weights:
-            mask = self._mask(given, queries, keys, query.device, added)
-            context, weights = self._plain(heads, memory, bias, mask, reweight, keys)
-            weights = weights[..., :keys]
-        elif is_products_fast(heads, keys):
-            mask = self._mask(given, queries, keys, query.device, added)
-            context, weights = self._products(heads, memory, bias, mask), None
-        else:
-            # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
-            simple = self.causal and self.window is None and given is None and bias is None and queries == keys + added
-            mask = None if simple else self._mask(given, queries, keys, query.device, added)
-            context, weights = self._fused(heads, memory, bias, mask, causal=simple), None
-        output = self.output_projection(self.modifiers.apply_to("output", join_heads(context), query))
-        if mask is not None and (given is not None or queries > keys):
-            output = zero_where_not(mask, output)
-        return AttentionOutput(output, weights if need_weights else None), state
+        if bias is not None:
+            bias = nn.functional.pad(bias, (0, added)) if added else bias
+            masks = masks._replace(bias=bias if masks.bias is None else bias + masks.bias)
+        change = None
+        if plain and (reweight is not None or modified or masks.empty is not None or self.changes_scores):
+            change = partial(self.finish_weights, masks=masks, keys=keys, reweight=reweight)
+        context, weights = self.mix(heads, memory, masks, causal=causal, change_weights=change, need_weights=need_weights)
+        if masks.empty is not None and masks.empty.ndim == 4 and masks.empty.shape[1] > 1:
+            context = zero_rows(context, masks.empty)  # some heads may have nothing to attend to, and others something
+        output = zero_rows(self.output(context, query), masks.empty)
+        return AttentionOutput(output, weights if weights is None or not added else weights[..., :keys]), state
 
-    @capability
     def head_maps(self) -> HeadMaps | None:
         """Return the linear maps if a call computes exactly the formula of `HeadMaps`, else None.
 
         The result is None if heads share keys, a window hides keys, positions add a bias, the scale, the total width of the
-        heads or the output size is not the default, there are modifiers, the normalizer is not a plain softmax, a subclass
-        overrides a method, or there are hooks around `forward`, or a map is not plain (see `capabilities.is_plain`).
+        heads or the output size is not the default, there are modifiers, the normalizer is not a plain softmax, this is a
+        subclass, there are hooks around `forward`, or a map is not plain (see `capabilities.is_plain`).
         """
-        linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
-        if not all(map(is_plain, linears)) or not is_unchanged(self.normalizer, Softmax):
+        if not is_exactly(self, MultiHead) or not is_exactly(self.normalizer, Softmax):
             return None
+        linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
         other = self.num_kv_heads < self.num_heads or self.window is not None or self.scale is not None or len(self.modifiers)
-        if other or biased or self.num_heads * self.head_size != self.size or self.output_size != self.size:
-            return None
-        return HeadMaps(*linears, self.num_heads, self.positions)
+        other = other or self.num_heads * self.head_size != self.size or self.output_size != self.size
+        return (
+            None if biased or other or not all(map(is_plain, linears)) else HeadMaps(*linears, self.num_heads, self.positions)
+        )
 
     def context_size(self, value_size: int) -> int:
         """Return the output size of the output map, which does not depend on the width of the values."""
         return self.output_size
 
-    def _join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
-        """Return the keys of the state followed by the new keys, all rotated to their positions, and the next state."""
-        if self.window is None:
-            memory = self._rotate(memory, 0 if state is None else state.key.shape[2])
-            memory = memory if state is None else state.join(memory)
-            return memory, memory if self.stateful else None
-        # With a window, the state loses its oldest keys, so that positions change from call to call. Therefore, the state holds
-        # keys that are not rotated, and each call counts their positions from 0 and rotates all of them.
-        memory = memory if state is None else state.join(memory)
-        return self._rotate(memory, 0), memory.last(self.window[0]) if self.stateful else None
+    # The parts of the formula, which mechanisms with another formula override.
 
-    def _rotate(self, memory: HeadMemory, start: int) -> HeadMemory:
-        if self.positions is None:
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B H Q E"]:
+        """Return the queries of the heads."""
+        return split_heads(self.query_projection(query), self.num_heads)
+
+    def project(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+    ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K Ev"]]:
+        """Return the keys and the values of the heads; `value` is None if the keys are the values."""
+        keys, values = self.key_projection(key), self.value_projection(key if value is None else value)
+        return split_heads(keys, self.num_kv_heads), split_heads(values, self.num_kv_heads)
+
+    def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K X"] | None:
+        """Return the gates of the keys, which `prepare` sets to zero for keys that do not exist; None by default."""
+        return None
+
+    def rotate(self, memory: HeadMemory, start: int) -> HeadMemory:
+        """Return the memory with keys that are rotated to their positions: those given, or start, start + 1, …"""
+        if self.positions is None or not self.positions.rotates:
             return memory
         if memory.positions is not None:
             return replace(memory, key=self.positions.rotate_at(memory.key, memory.positions))
         return replace(memory, key=self.positions.rotate(memory.key, start))
 
+    def place(
+        self, heads: Float[Tensor, "B H Q E"], memory: HeadMemory, positions: Int[Tensor, "... Q"] | None
+    ) -> tuple[Float[Tensor, "B H Q E"], Float[Tensor, "#B H Q K"] | None]:
+        """Return the queries rotated to their positions, and the bias that the positions add to the scores (None for none).
+
+        `positions` are those that the caller gave; None if the last query has the position of the last key.
+        """
+        if (positions is None) != (memory.positions is None):
+            have, lack = ("key", "query") if positions is None else ("query", "key")
+            raise RequestError(f"{type(self).__name__} got {have}_positions without {lack}_positions; give both or none")
+        if self.positions is None:
+            return heads, None
+        queries, keys = heads.shape[2], memory.key.shape[2]
+        if positions is not None and memory.positions is not None:
+            positions = self._positions("query_positions", positions, len(heads), queries)
+            return self.positions.rotate_at(heads, positions), self.positions.bias_at(positions, memory.positions, heads)
+        bias = self.positions.bias(queries, keys, heads)
+        return self.positions.rotate(heads, memory.length - queries), None if bias is None else bias[None]
+
+    def mix(
+        self,
+        heads: Float[Tensor, "B H Q E"],
+        memory: HeadMemory,
+        masks: Masks,
+        *,
+        causal: bool,
+        change_weights: Callable[[Tensor], Tensor] | None,
+        need_weights: bool,
+    ) -> tuple[Float[Tensor, "B Hv Q Ev"], Float[Tensor, "B Hv Q K"] | None]:
+        """Return the context of each head, and the weights; the arguments are those of `attend.attend`."""
+        change = None
+        if self.changes_scores or (len(self.modifiers) and self.modifiers.changes_weights):
+            change = partial(self.change_scores, query=heads, memory=memory, mask=masks.allowed)
+        return attend(
+            heads,
+            memory.key,
+            memory.value,
+            masks.mask,
+            masks.bias,
+            scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+            causal=causal,
+            normalizer=None if is_exactly(self.normalizer, Softmax) else self.normalizer,
+            change_scores=change,
+            change_weights=change_weights,
+            need_weights=need_weights,
+        )
+
+    def change_scores(
+        self,
+        scores: Float[Tensor, "B H Q K"],
+        *,
+        query: Float[Tensor, "B H Q E"],
+        memory: HeadMemory,
+        mask: Bool[Tensor, "..."] | None,
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return the changed scores, before bias and mask; a subclass that overrides this method sets `changes_scores`."""
+        return self.modifiers.scores(scores)
+
+    def change_weights(self, weights: Float[Tensor, "B H Q K"], masks: Masks) -> Float[Tensor, "B H Q K"]:
+        """Return the changed weights, which are zero in empty rows and where the masks allow no key."""
+        weights = zero_rows(weights, masks.empty)
+        if not self.modifiers.changes_weights:
+            return weights
+        weights = self.modifiers.weights(weights)  # mixing heads may give weight to a key that is masked in this head
+        return weights if masks.allowed is None else weights.masked_fill(~masks.allowed, 0)
+
+    def finish_weights(self, weights: Tensor, *, masks: Masks, keys: int, reweight: Reweight | None) -> Tensor:
+        """Return the changed weights after `reweight`, which sees the first `keys` keys; modifiers may have added others."""
+        weights = self.change_weights(weights, masks)
+        if reweight is None:
+            return weights
+        mask = masks.allowed
+        if weights.shape[-1] == keys:
+            return reweighted(weights, mask, reweight)
+        own = reweighted(weights[..., :keys], None if mask is None else mask[..., :keys], reweight)
+        return torch.cat([own, weights[..., keys:]], -1)
+
+    def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q D"]:
+        """Return W_o [head_1; …; head_H] + b_o."""
+        joined = join_heads(heads)
+        return self.output_projection(self.modifiers.output(joined, query) if len(self.modifiers) else joined)
+
+    def join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
+        """Return the keys of the state followed by the new keys, all rotated to their positions, and the next state."""
+        if not self.stateful:
+            return memory, None
+        if memory.positions is None:
+            memory = self.rotate(memory, 0 if state is None else state.length)
+        memory = memory if state is None else state.join(memory)
+        return memory, memory if self.window is None else memory.last(self.window[0])
+
+    def own_mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "Q K"] | None:
+        """Return the mask that follows from `causal` and `window`; None if every query may attend to every key."""
+        if self.window is not None:
+            before, after = self.window
+            return window_mask(queries, keys, before=before, after=0 if self.causal else after, device=device)
+        if (self.causal and queries > 1) or keys == 0:
+            return causal_mask(queries, keys, device=device)
+        return None
+
+    def check_state(self, state: object) -> None:
+        """Raise an error if a state is given to an attention that keeps none.
+
+        Raises:
+            RequestError: If a state is given, and some queries attend to later positions.
+        """
+        if state is not None and not self.stateful:
+            raise RequestError(
+                f"{type(self).__name__}.attend got a state, but only an attention that never looks ahead keeps the keys of "
+                "earlier queries; build it with causal=True or window=(n, 0), or leave the state out"
+            )
+
     def _positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
         """Return the given positions as (B,T); raise an error for a wrong type or shape, or if `self.positions` is None."""
         if self.positions is None:
-            raise RequestError(f"MultiHead got {name}, but was built without positions; build it with positions=Rotary()")
+            called = type(self).__name__
+            raise RequestError(f"{called} got {name}, but was built without positions; build it with positions=Rotary()")
         if positions.is_floating_point() or positions.dtype == torch.bool:
             raise ShapeError(f"{name} is {str(positions.dtype).removeprefix('torch.')}, expected whole numbers (int64)")
         if positions.ndim == 1:
             positions = positions.expand(batch, -1)
         check_shape(name, positions, "B T", {"B": batch, "T": count})
         return positions
-
-    def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device, added: int) -> Tensor | None:
-        """Join the given mask and the mechanism's own mask, which follows from `causal` and `window`.
-
-        The result broadcasts to (B,H,Q,K + added), where every query may attend to the added keys. It is None if there is
-        neither a given mask nor an own mask.
-        """
-        own = self._own_mask(given, queries, keys, device)
-        return nn.functional.pad(own, (0, added), value=True) if added and own is not None else own
-
-    def _own_mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
-        if self.window is not None:
-            before, after = self.window
-            own = window_mask(queries, keys, before=before, after=0 if self.causal else after, device=device)
-        elif self.causal and queries > 1:
-            own = causal_mask(queries, keys, device=device)
-        else:
-            return given
-        return own if given is None else own & given
-
-    def _plain(
-        self,
-        heads: Tensor,
-        memory: HeadMemory,
-        bias: Tensor | None,
-        mask: Tensor | None,
-        reweight: Reweight | None,
-        keys: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the context of each head, normalizer(scale · q kᵀ + bias) v, and the weights, also those of added keys."""
-        if reweight is None and self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
-            scale = 1 / math.sqrt(self.head_size) if self.scale is None else self.scale
-            return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
-        scores = self.modifiers.apply_to("scores", head_scores(heads, memory.key, self.scale))
-        weights = self.normalizer(scores if bias is None else scores + bias, mask)
-        weights = self.modifiers.apply_to("weights", weights if bias is None else weights.to(scores.dtype))
-        if mask is not None and self.modifiers.changes_weights:
-            weights = weights.masked_fill(~mask, 0)  # mixing heads may give weight to a key that is masked in this head
-        weights = _reweighted(weights, mask, reweight, keys)
-        kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
-        return head_product(kept, memory.value), weights
-
-    def _simple(self) -> bool:
-        """Return whether the weights are a softmax, each head has its own keys, and there is no dropout."""
-        dropped = self.training and self.dropout > 0
-        plain = is_softmax(self.normalizer) and not self.modifiers.changes_weights
-        return plain and self.num_kv_heads == self.num_heads and not dropped
-
-    def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the context without weights, computed by PyTorch's fused kernels."""
-        if bias is not None and bias.ndim == 3:
-            bias = bias[None]
-        return nn.functional.scaled_dot_product_attention(
-            heads,
-            memory.key,
-            memory.value,
-            attn_mask=fused_mask(mask, bias, heads.dtype),
-            scale=self.scale,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=causal,
-            enable_gqa=self.num_kv_heads < self.num_heads,
-        )
-
-    def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None) -> Tensor:
-        """Return the context, computed by two matrix products."""
-        scores = head_scores(heads, memory.key, self.scale)
-        if bias is not None:
-            scores = scores + bias
-        if mask is not None:
-            # Adding −∞ is exact in every type and faster than filling. In rows without allowed keys, nothing is added, because
-            # their weights would be NaN; the caller sets the output of these rows to zero.
-            forbidden = ~mask & mask.any(-1, keepdim=True)
-            scores = scores + scores.new_zeros(()).where(~forbidden, -math.inf).to(scores.dtype)
-        weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32, which is faster and more accurate
-        kept = nn.functional.dropout(weights, self.dropout, self.training)
-        return head_product(kept, memory.value)
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":
@@ -425,11 +464,3 @@ class MultiHead(Attention):
             ConfigError: If this attention has features that `nn.MultiheadAttention` lacks, such as grouped heads or positions.
         """
         return build_torch(self, batch_first=batch_first)
-
-
-def _reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None, keys: int) -> Tensor:
-    """Apply `reweight` to the weights of the first `keys` keys; the weights of keys that modifiers add stay unchanged."""
-    if reweight is None or weights.shape[-1] == keys:
-        return reweighted(weights, mask, reweight)
-    own = reweighted(weights[..., :keys], None if mask is None else mask[..., :keys], reweight)
-    return torch.cat([own, weights[..., keys:]], -1)

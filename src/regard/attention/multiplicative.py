@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.attend import is_products_fast
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability, is_plain
-from regard.attention.kernels.heads import is_products_fast
 from regard.attention.masks import fused_mask, match_axes
 from regard.attention.normalizers import is_softmax
 from regard.attention.scored import ScoredAttention
@@ -58,7 +58,7 @@ class ProductBase(ScoredAttention):
         """Attend with each query; see `Attention.attend`.
 
         If no weights are needed, `reweight` is None and the normalizer is a softmax, PyTorch's fused kernel computes the
-        context, unless two matrix products are faster (`kernels.heads.is_products_fast`).
+        context, unless two matrix products are faster (`attend.is_products_fast`).
         """
         self.refuse_state(state)
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None

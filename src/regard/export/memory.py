@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from regard.attention.base import Attention, Memory
-from regard.attention.projected import GatedMemory
+from regard.attention.head_memory import HeadMemory
 
 
 def pack_memory(memory: Memory) -> tuple[Tensor, Tensor]:
     """Return keys and values; if keys have gates, the gates are appended to the features of the keys."""
-    if isinstance(memory, GatedMemory) and memory.gates is not None:
+    if isinstance(memory, HeadMemory) and memory.gates is not None:
         return torch.cat([memory.key, memory.gates.to(memory.key.dtype)], -1), memory.value
     return memory.key, memory.value
 
@@ -20,7 +20,7 @@ def memory_unpacker(attention: Attention) -> Callable[[Tensor, Tensor, Tensor], 
     """Return a function that builds the memory from packed keys, values and a key mask."""
     with torch.no_grad():
         example = attention.prepare(torch.zeros(1, 2, attention.key_size))
-    if isinstance(example, GatedMemory) and example.gates is not None:
+    if isinstance(example, HeadMemory) and example.gates is not None:
         features = example.key.shape[-1]
-        return lambda key, value, mask: GatedMemory(key[..., :features], value, mask, key[..., features:])
+        return lambda key, value, mask: HeadMemory(key[..., :features], value, mask, gates=key[..., features:])
     return type(example)

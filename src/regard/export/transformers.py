@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from regard.attention.capabilities import Reweight
 from regard.attention.multihead import MultiHead
-from regard.attention.projected import ProjectedHeads
 from regard.export.graphs import Graph
 from regard.export.heads import SelfHeads, across, cross_maps, join_maps, within
 from regard.export.memory import pack_memory
@@ -289,4 +288,4 @@ def read_out(model: TransformerTranslator | TransformerLanguageModel, x: Tensor,
 def cross_heads(model: TransformerTranslator) -> int:
     """Return the number of heads that attend to the source in each layer; 1 for a mechanism without heads."""
     attention = cast(DecoderLayer, model.decoder.layers[0]).cross_attention
-    return attention.num_heads if isinstance(attention, MultiHead | ProjectedHeads) else 1
+    return attention.num_heads if isinstance(attention, MultiHead) else 1

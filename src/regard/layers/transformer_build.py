@@ -176,7 +176,7 @@ def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float)
 
     Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
     """
-    attentions = [part for layer in layers for part in layer.modules() if isinstance(part, MultiHead)]
+    attentions = [part for layer in layers for part in layer.modules() if type(part) is MultiHead]
     forwards = [part for layer in layers for part in layer.modules() if isinstance(part, FeedForward | GatedFeedForward)]
     match blueprint.order:
         case "deep":

@@ -100,7 +100,7 @@ class TransformerTranslator(TransformerModel):
         self.embedding_dropout = Dropout(embedding_dropout)
         self.alignment_layer, self.alignment_head = alignment, alignment_head
         self.scale = encoder.size**0.5
-        self.derived = tuple(f"norm.{number}" for number, attention in enumerate(across) if isinstance(attention, MultiHead))
+        self.derived = tuple(f"norm.{number}" for number, attention in enumerate(across) if type(attention) is MultiHead)
         self.sites = (
             "cross",
             *(f"cross.{number}" for number in range(layers)),

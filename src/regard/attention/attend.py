@@ -1,0 +1,128 @@
+"""The formula of multi-head attention, which every mechanism with heads calls, and its small parts.
+
+    scores = q_h k_hᵀ / √E + bias,    weights = normalizer(scores),    context_h = weights v_h
+
+In code: `attend`. It takes queries, keys and values of each head, and a mask in which no row is empty (`masks.resolve_masks`).
+It chooses how to compute them once: the plain form if weights are needed or changed, PyTorch's fused kernel otherwise.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.kernels.softmax import softmax
+from regard.attention.masks import causal_mask, fused_mask, hide
+
+
+def split_heads(x: Float[Tensor, "B T HE"], num_heads: int) -> Float[Tensor, "B H T E"]:
+    """Return the features with an axis for the heads: (B,T,H·E) becomes (B,H,T,E)."""
+    batch, length, width = x.shape
+    return x.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
+
+
+def join_heads(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
+    """Return [head_1; …; head_H], the features of all heads on one axis: (B,H,T,E) becomes (B,T,H·E)."""
+    return heads.transpose(1, 2).flatten(2)
+
+
+def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y"]) -> Float[Tensor, "B H Q Y"]:
+    """Return the product of each head's matrix with the matrix of its group; H/G neighbouring heads form a group."""
+    (_, num_heads, queries, _), groups = heads.shape, shared.shape[1]
+    if groups == num_heads:
+        return heads @ shared
+    rows = heads.unflatten(1, (groups, -1)).flatten(2, 3)  # all queries that use the same keys, in one product
+    return (rows @ shared).unflatten(2, (num_heads // groups, queries)).flatten(1, 2)
+
+
+def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
+    """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
+    # Otherwise, the product would copy non-contiguous keys one number at a time, which takes up to 2.6 times as long.
+    key = key.contiguous()
+    return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
+
+
+LARGE = 1 << 21
+"""Number of weights (B·H·Q·K) up to which, in half types, two products are faster than a fused kernel, which stores no
+weights.
+"""
+
+Change = Callable[[Tensor], Tensor]
+"""A function of scores or weights (B,H,Q,K) that returns those that replace them."""
+
+
+def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
+    """Return whether two products are faster than PyTorch's fused kernel: for half types on a CPU, up to LARGE weights.
+
+    Speed-up in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
+    128,4,1,30; 2.5 and 4.6 at 16,4,128,128; 2 and 2.3 at 4,4,384,384. For one head of 256: 5 and 10 at 128,1,1,30; 3.3
+    and 3 at 4,1,512,512. With a mask, the forward speed-ups are 1.6 to 1.8. With more weights than LARGE, two products
+    are slower (0.4 and 0.7 at 4,8,512,512).
+    """
+    return query.dtype.itemsize == 2 and query.device.type == "cpu" and query.shape[:-1].numel() * keys <= LARGE
+
+
+def attend(
+    query: Float[Tensor, "B H Q E"],
+    key: Float[Tensor, "B G K E"],
+    value: Float[Tensor, "B Gv K Ev"],
+    mask: Bool[Tensor, "..."] | None = None,
+    bias: Float[Tensor, "..."] | None = None,
+    *,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+    normalizer: nn.Module | None = None,
+    change_scores: Change | None = None,
+    change_weights: Change | None = None,
+    need_weights: bool = True,
+) -> tuple[Float[Tensor, "B Hv Q Ev"], Float[Tensor, "B Hv Q K"] | None]:
+    """Return the context of each head, and the weights.
+
+    Args:
+        query: The queries of H heads.
+        key: The keys of G heads; H/G neighbouring heads of the queries share one.
+        value: The values of G heads.
+        mask: True where a query may attend to a key; no row is empty. It broadcasts to the weights; None for all keys.
+        bias: Finite numbers to add to the scores; they broadcast to the weights. None for none.
+        scale: Factor of the products; None for 1/√E.
+        dropout: Probability to drop a weight; the weights returned are those before dropout.
+        causal: Whether query i attends to keys up to i only. Then `mask` is None, and Q = K.
+        normalizer: Module that computes weights from scores; None for a softmax.
+        change_scores: Function of the scores, before bias and mask; None for no change.
+        change_weights: Function of the weights; None for no change.
+        need_weights: Whether to return the weights; if False, the second result is None.
+    """
+    plain = need_weights or normalizer is not None or change_scores is not None or change_weights is not None
+    if not plain and not is_products_fast(query, key.shape[2]):
+        context = nn.functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=fused_mask(mask, bias, query.dtype),
+            dropout_p=dropout,
+            is_causal=causal,
+            scale=scale,
+            enable_gqa=key.shape[1] < query.shape[1],
+        )
+        return context, None
+    if causal:
+        mask = causal_mask(query.shape[2], key.shape[2], device=query.device)
+    scores = head_scores(query, key, scale)
+    dtype = scores.dtype
+    if change_scores is not None:
+        scores = change_scores(scores)
+    if bias is not None:
+        scores = scores + bias
+    scores = hide(scores, mask)
+    if normalizer is None:  # without weights, half types are computed in float32, which is faster and more accurate
+        weights = softmax(scores, None if plain or scores.dtype.itemsize > 2 else torch.float32)
+    else:
+        weights = normalizer(scores, mask)
+    weights = weights.to(dtype)
+    if change_weights is not None:
+        weights = change_weights(weights)
+    kept = nn.functional.dropout(weights, dropout) if dropout else weights
+    return head_product(kept.to(value.dtype), value), weights if need_weights else None
