@@ -15,17 +15,12 @@ from regard.bundle.folder import find, version
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import Uninitialised, read_shapes, unpack
 from regard.config import RunConfig
-from regard.config.fields import walk
+from regard.config.fields import Role, walk
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, RegardError, RequestError
 from regard.task import Bundle, BundleFiles, BundleFormat, Task, find_task
 
 Found = TypeVar("Found")
-_DEPTHS = ("num_layers", "encoder_layers", "decoder_layers", "num_recurrent")
-_WIDTHS = (
-    *("hidden_size", "embedding_size", "feed_forward_size", "attention_size", "position_size"),
-    *("num_heads", "num_kv_heads", "num_filters", "kernel_size"),
-)
 _TRIES = 20
 """Maximum number of times that a folder is read again if a run replaces its model at the same time."""
 
@@ -171,12 +166,14 @@ def check_sizes(config: RunConfig, data: bytes, path: Path) -> None:
         BundleError: If a size is larger than the file allows.
     """
     shapes = read_shapes(data, path)
-    limits = dict.fromkeys(_DEPTHS, (len(shapes), "tensors"))
-    limits |= dict.fromkeys(_WIDTHS, (sum(map(math.prod, shapes.values())), "numbers"))
-    for name, _, value in walk(config.model, "model."):
-        most, what = limits.get(name.rpartition(".")[2], (value, ""))
-        if isinstance(value, int) and value > most:
-            raise BundleError(f"{path} holds {most:,} {what}, too few for config.yaml, where {name} is {value:,}")
+    limits = {
+        Role.DEPTH: (len(shapes), "tensors"),
+        Role.WIDTH: (sum(map(math.prod, shapes.values())), "numbers"),
+    }
+    for name, facts, value in walk(config.model, "model."):
+        for role, (most, what) in limits.items():
+            if role in facts.roles and value > most:
+                raise BundleError(f"{path} holds {most:,} {what}, too few for config.yaml, where {name} is {value:,}")
 
 
 def read_report(files: BundleFiles) -> dict[str, Any]:

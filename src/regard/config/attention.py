@@ -13,13 +13,15 @@ To use your own mechanism in a configuration, write its config class, and import
             return Mine(query_size, key_size=key_size)
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+from annotated_types import Ge, Le
+
+from regard.config.fields import Count, Dropout, Natural, NotNegative, Positive, Role, Width
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.settings import ANY, BELOW_ONE, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Family, Range
+from regard.config.settings import Family
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,14 +99,12 @@ class AttentionConfig(Family):
 class NormalizedConfig(AttentionConfig):
     """Settings of a mechanism that turns scores into weights with a normalizer."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "scale": NOT_NEGATIVE, "dropout": BELOW_ONE}
-
     kind: str
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns scores into weights."""
-    scale: float = 0.0
+    scale: NotNegative = 0.0
     """Factor that multiplies the scores; 0 for the mechanism's default, which is 1/√width for scaled dot products, else 1."""
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
     """Dropout on the attention weights in training."""
 
 
@@ -113,7 +113,7 @@ class TanhConfig(NormalizedConfig):
     """Settings of a mechanism whose scores come from a tanh layer."""
 
     kind: str
-    attention_size: int = 0
+    attention_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the tanh layer; 0 for the query's width."""
 
 
@@ -184,10 +184,8 @@ class CosineScoreConfig(ScorerConfig):
     """g q·k / (‖q‖ ‖k‖), g times the cosine of the angle (Graves et al. 2014); query and key must have the same width."""
 
     mechanism: ClassVar[str] = "Cosine"
-    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "scale": POSITIVE}
-
     kind: Literal["cosine"] = "cosine"
-    scale: float = 10.0
+    scale: Positive = 10.0
     """Initial value of g, the factor that multiplies the cosine; no score is larger than g."""
     learned: bool = True
     """Whether to train g, the factor that multiplies the cosine."""
@@ -238,10 +236,8 @@ class FertilityCoverageConfig(TanhConfig):
     """
 
     mechanism: ClassVar[str] = "FertilityCoverage"
-    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "max_fertility": POSITIVE}
-
     kind: Literal["fertility_coverage"] = "fertility_coverage"
-    max_fertility: float = 2.0
+    max_fertility: Positive = 2.0
     """Largest fertility (number of target words that translate a source word) that the model can predict."""
     bias: bool = False
     """Whether there is a bias inside the tanh."""
@@ -252,12 +248,10 @@ class LocationSensitiveConfig(TanhConfig):
     """`additive` with a convolution of the previous query's weights inside the tanh (Chorowski et al. 2015)."""
 
     mechanism: ClassVar[str] = "LocationSensitive"
-    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "num_filters": COUNT, "kernel_size": COUNT}
-
     kind: Literal["location_sensitive"] = "location_sensitive"
-    num_filters: int = 32
+    num_filters: Width = 32
     """Number of filters of the convolution."""
-    kernel_size: int = 31
+    kernel_size: Width = 31
     """Number of keys that a filter covers, an odd number."""
 
 
@@ -266,10 +260,8 @@ class LocalMonotonicConfig(AttentionConfig):
     """Attention within a window of keys, which is around position t for query t (Luong et al. 2015, local-m)."""
 
     mechanism: ClassVar[str] = "LocalMonotonic"
-    ranges: ClassVar[Mapping[str, Range]] = {"window": NOT_NEGATIVE}
-
     kind: Literal["local_monotonic"] = "local_monotonic"
-    window: int = 10
+    window: Natural = 10
     """Number of keys on each side of the window's centre."""
     scorer: ScorerConfig = field(default_factory=GeneralConfig)
     """Mechanism that computes the scores and the weights within the window."""
@@ -280,12 +272,10 @@ class LocalPredictiveConfig(AttentionConfig):
     """Attention in a window around a predicted position, with weights multiplied by a Gaussian (Luong et al. 2015, local-p)."""
 
     mechanism: ClassVar[str] = "LocalPredictive"
-    ranges: ClassVar[Mapping[str, Range]] = {"window": COUNT, "position_size": NOT_NEGATIVE}
-
     kind: Literal["local_predictive"] = "local_predictive"
-    window: int = 10
+    window: Count = 10
     """Number of keys on each side of the window's centre."""
-    position_size: int = 0
+    position_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the layer that predicts the centre of the window; 0 for the query's width."""
     scorer: ScorerConfig = field(default_factory=GeneralConfig)
     """Mechanism that computes the scores and the weights within the window."""
@@ -294,8 +284,6 @@ class LocalPredictiveConfig(AttentionConfig):
 @dataclass(frozen=True, kw_only=True)
 class _ScanConfig(AttentionConfig):
     """Settings of a monotonic scan: each query reads the keys in order, from the key at which the previous query stopped."""
-
-    ranges: ClassVar[Mapping[str, Range]] = {"initial_offset": ANY, "noise": NOT_NEGATIVE, "chunk_size": FEW}
 
     kind: str
     scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
@@ -314,7 +302,7 @@ class MonotonicConfig(_ScanConfig):
     """
 
     kind: Literal["monotonic"] = "monotonic"
-    noise: float = 1.0
+    noise: NotNegative = 1.0
     """Standard deviation of the noise that training adds to the scores."""
     decoding: Literal["hard", "soft"] = "hard"
     """Weights outside of training: 1 for the key at which the scan stops (`hard`), or the expected weights (`soft`)."""
@@ -339,7 +327,7 @@ class _ChunkConfig(_ScanConfig):
     """Settings of a monotonic scan, and of a softmax over the chunk of keys that ends at the key where the scan stops."""
 
     kind: str
-    chunk_size: int = 8
+    chunk_size: Annotated[int, Ge(1), Le(1000)] = 8
     """Number of keys in a chunk. A chunk ends at the key where the scan stops."""
     chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
     """Mechanism that computes the scores for the softmax within a chunk; its normalizer is not used."""
@@ -353,7 +341,7 @@ class MoChAConfig(_ChunkConfig):
     """
 
     kind: Literal["mocha"] = "mocha"
-    noise: float = 1.0
+    noise: NotNegative = 1.0
     """Standard deviation of the noise that training adds to the scores of the scan."""
     decoding: Literal["hard", "soft"] = "hard"
     """Weights outside of training: a softmax over the chunk that ends where the scan stops (`hard`), or the expected weights

@@ -147,9 +147,13 @@ class FieldFacts:
         return ""
 
 
-@cache
 def facts_of(cls: type) -> Mapping[str, FieldFacts]:
     """Return the facts about each field of a dataclass, by name."""
+    return _collect(cls)
+
+
+@cache
+def _collect(cls: Any) -> Mapping[str, FieldFacts]:
     hints = get_type_hints(cls, include_extras=True)
     plain = get_type_hints(cls)
     older: Mapping[str, Range] = getattr(cls, "ranges", {})
@@ -183,21 +187,21 @@ def walk(config: Any, path: str = "") -> Iterator[tuple[str, FieldFacts, Any]]:
         config: The configuration.
         path: Prefix of the names, such as `model.`.
     """
-    for name, facts in _facts(config).items():
+    for name, facts in facts_of(type(config)).items():
         value = getattr(config, name)
         yield path + name, facts, value
         if is_dataclass(value):
             yield from walk(value, f"{path}{name}.")
 
 
-def _facts(config: Any) -> Mapping[str, FieldFacts]:
-    cls: type = type(config)
-    return facts_of(cls)
-
-
 def names_with(role: Role, config: Any) -> list[str]:
-    """Return the dotted names of the settings with a role."""
+    """Return the dotted names of the settings with a role, such as `data.max_tokens`."""
     return [name for name, facts, _ in walk(config) if role in facts.roles]
+
+
+def has_role(role: Role, name: str, config: Any) -> bool:
+    """Return whether the setting with this dotted name, or a part of the configuration that contains it, has a role."""
+    return any(name == part or name.startswith(f"{part}.") for part in names_with(role, config))
 
 
 @cache

@@ -1,14 +1,13 @@
 """Settings of mechanisms with several heads, of modifiers of heads, and of rotary positions."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt
 
 from regard.config.attention import AttentionConfig, NormalizedConfig
-from regard.config.fields import Count
-from regard.config.settings import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, Range, Settings
+from regard.config.fields import Count, Dropout, Natural, Role, Width
+from regard.config.settings import Settings
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention
@@ -91,23 +90,16 @@ class RotaryConfig(Settings):
 class MultiHeadConfig(NormalizedConfig):
     """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {
-        **NormalizedConfig.ranges,
-        "num_heads": NOT_NEGATIVE,
-        "num_kv_heads": NOT_NEGATIVE,
-        "head_size": NOT_NEGATIVE,
-    }
-
     kind: Literal["multi_head"] = "multi_head"
-    num_heads: int = 0
+    num_heads: Annotated[Natural, Role.WIDTH] = 0
     """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
-    num_kv_heads: int = 0
+    num_kv_heads: Annotated[Natural, Role.WIDTH] = 0
     """Number of heads of the keys and values, a divisor of the number of heads; 0 for the same number."""
-    head_size: int = 0
+    head_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of a head; 0 for the width of the query divided by the number of heads."""
     heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
     """Modifiers of the heads."""
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
     """Dropout on the attention weights; in a Transformer, 0 means `model.attention_dropout`."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
@@ -138,10 +130,8 @@ class HeadsConfig(AttentionConfig):
     The context has the width of the query.
     """
 
-    ranges: ClassVar[Mapping[str, Range]] = {"num_heads": NOT_NEGATIVE}
-
     kind: str
-    num_heads: int = 0
+    num_heads: Annotated[Natural, Role.WIDTH] = 0
     """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
@@ -176,10 +166,8 @@ class GatedDeltaNetConfig(HeadsConfig):
 class SoftmaxHeadsConfig(HeadsConfig):
     """Settings of a mechanism with several heads, each of which computes its weights with a softmax."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {**HeadsConfig.ranges, "dropout": BELOW_ONE}
-
     kind: str
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
     """Dropout on the attention weights; in a Transformer, 0 means `model.attention_dropout`."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
@@ -190,13 +178,8 @@ class SoftmaxHeadsConfig(HeadsConfig):
 class DifferentialAttentionConfig(SoftmaxHeadsConfig):
     """Heads whose weights are the difference softmax(s) − λ softmax(s') of two softmaxes (Ye et al. 2024)."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {
-        **SoftmaxHeadsConfig.ranges,
-        "initial_lambda": Range("more than 0 and less than 1", high=1, open_low=True, open_high=True),
-    }
-
     kind: Literal["differential_attention"] = "differential_attention"
-    initial_lambda: float = 0.8
+    initial_lambda: Annotated[float, Gt(0), Lt(1)] = 0.8
     """Initial value of λ, the learned factor of the second softmax."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
@@ -215,8 +198,6 @@ class DifferentialAttentionConfig(SoftmaxHeadsConfig):
 class ForgettingAttentionConfig(SoftmaxHeadsConfig):
     """A softmax over scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "initial_gate": ANY}
-
     kind: Literal["forgetting_attention"] = "forgetting_attention"
     initial_gate: float = 5.0
     """Initial bias of the forget gates; the larger it is, the less is forgotten at first."""
@@ -233,10 +214,8 @@ class ForgettingAttentionConfig(SoftmaxHeadsConfig):
 class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
     """A softmax with contextual positions, which count the keys that matter to the query (CoPE, Golovneva et al. 2024)."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "num_positions": COUNT}
-
     kind: Literal["contextual_position_attention"] = "contextual_position_attention"
-    num_positions: int = 64
+    num_positions: Width = 64
     """Number of positions with a learned vector; all larger positions use the last vector."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
@@ -251,16 +230,10 @@ class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
 class LatentAttentionConfig(SoftmaxHeadsConfig):
     """Heads that compute their keys and values from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {
-        **SoftmaxHeadsConfig.ranges,
-        "latent_size": NOT_NEGATIVE,
-        "query_latent_size": NOT_NEGATIVE,
-    }
-
     kind: Literal["latent_attention"] = "latent_attention"
-    latent_size: int = 0
+    latent_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the short vector of each key; 0 for half the width of the query."""
-    query_latent_size: int = 0
+    query_latent_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of a short vector from which the queries of all heads are computed; 0 to compute them from the query directly."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":

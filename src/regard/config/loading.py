@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import yaml
 
 from regard.config.checks import check_config
-from regard.config.fields import convert, show
+from regard.config.fields import Role, convert, has_role, show
 from regard.config.plugins import KINDS, entry_names, find_entries, load_entry
 from regard.config.run import RunConfig
 from regard.config.settings import Family
@@ -95,6 +95,12 @@ def _find_class(given: Layer) -> type[RunConfig]:
 def dump_config(config: Any) -> dict[str, Any]:
     """Convert a configuration to mappings, lists, strings, numbers and booleans, from which `load_config` restores it."""
     return {item.name: _dump(getattr(config, item.name)) for item in fields(config)}
+
+
+def settings_with(role: Role, config: Any) -> dict[str, Any]:
+    """Return the settings with a role, and all settings in parts that have the role, nested as in `dump_config`."""
+    flat = flatten(dump_config(config))
+    return nest({name: value for name, value in flat.items() if has_role(role, name, config)})
 
 
 def flatten(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:

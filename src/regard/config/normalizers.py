@@ -1,10 +1,12 @@
 """Settings of normalizers, which turn attention scores into weights. The formulas are in `regard.attention.normalizers`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from regard.config.settings import NOT_NEGATIVE, POSITIVE, Family, Range
+from annotated_types import Ge, Le
+
+from regard.config.fields import NotNegative, Positive
+from regard.config.settings import Family
 
 if TYPE_CHECKING:
     from regard.attention.normalizers import Normalizer
@@ -14,12 +16,10 @@ if TYPE_CHECKING:
 class NormalizerConfig(Family):
     """Settings of a normalizer, which turns attention scores into weights."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"temperature": POSITIVE, "soft_cap": NOT_NEGATIVE}
-
     kind: str
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     """Number by which the scores are divided: below 1 makes the weights more unequal, above 1 more equal."""
-    soft_cap: float = 0.0
+    soft_cap: NotNegative = 0.0
     """Bound c of the scores, such as 50: after the division by `temperature`, they become c·tanh(score / c); 0 for no bound."""
 
     def build(self, num_heads: int | None = None) -> "Normalizer":
@@ -68,13 +68,8 @@ class Entmax15Config(NormalizerConfig):
 class EntmaxConfig(NormalizerConfig):
     """A function between softmax (α = 1) and sparsemax (α = 2); α can be learned (Correia et al. 2019)."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {
-        **NormalizerConfig.ranges,
-        "alpha": Range("1.01 to 2", low=1.01, high=2),
-    }
-
     kind: Literal["entmax"] = "entmax"
-    alpha: float = 1.5
+    alpha: Annotated[float, Ge(1.01), Le(2)] = 1.5
     """Value of α. The larger it is, the more weights are exactly zero: 1.01 is nearly a softmax, 2 is sparsemax."""
     learned: bool = True
     """Whether to train α, starting from `alpha`. If it is trained, each head of a multi-head attention has its own α."""

@@ -1,11 +1,11 @@
 """Settings of poolings, which turn a sequence into one vector. The formulas are in `regard.attention.pooling`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from regard.config.fields import Natural, Role, Width
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.settings import COUNT, NOT_NEGATIVE, Family, Range
+from regard.config.settings import Family
 
 if TYPE_CHECKING:
     from regard.attention.pooling_base import Pooling
@@ -17,8 +17,6 @@ class PoolingConfig(Family):
 
     To use your own pooling in a configuration, write a subclass with a default for `kind`.
     """
-
-    ranges: ClassVar[Mapping[str, Range]] = {"num_heads": COUNT, "attention_size": NOT_NEGATIVE}
 
     mechanism: ClassVar[str] = ""
     """Name of the pooling's class in `regard.attention`; not used by a config that defines its own `build`."""
@@ -63,7 +61,7 @@ class AdditivePoolingConfig(ScoredPoolingConfig):
 
     mechanism: ClassVar[str] = "AdditivePooling"
     kind: Literal["additive"] = "additive"
-    attention_size: int = 0
+    attention_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the tanh layer; 0 for the states' width."""
 
 
@@ -73,9 +71,9 @@ class MultiHeadPoolingConfig(ScoredPoolingConfig):
 
     mechanism: ClassVar[str] = "MultiHeadPooling"
     kind: Literal["multi_head"] = "multi_head"
-    num_heads: int = 4
+    num_heads: Width = 4
     """Number of heads."""
-    attention_size: int = 0
+    attention_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the tanh layer, which the heads share; 0 for the states' width."""
 
 

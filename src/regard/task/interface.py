@@ -75,10 +75,6 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
             are several sets, each model has the files of one set.
         unsigned_files: Names of files that may be added to a model after training. The signature does not cover them, and a
             new run that overwrites the model deletes them.
-        vocabulary_settings: Parts of the settings that decide the vocabulary. A run that starts from a trained model must have
-            the same values as the run of that model.
-        reading_settings: Settings under `data` that decide how text is read. A run that starts from a trained model takes them
-            from that model, unless the user sets them.
     """
 
     name: str
@@ -86,8 +82,6 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     words: TaskWords
     files: tuple[frozenset[str], ...]
     unsigned_files: tuple[str, ...] = ()
-    vocabulary_settings: tuple[str, ...] = ()
-    reading_settings: tuple[str, ...] = ()
 
     @property
     def settings_table(self) -> SettingsTable[ConfigT, Any] | None:

@@ -29,7 +29,8 @@ from torch import Tensor
 from regard.bundle import load_bundle, read_start
 from regard.bundle.bundle import WEIGHTS
 from regard.config import DistillationConfig, RunConfig
-from regard.config.loading import Layer, dump_config
+from regard.config.fields import Role
+from regard.config.loading import Layer, settings_with
 from regard.errors import ConfigError, RequestError
 from regard.layers.cross_entropy import CHUNK_ELEMENTS, SoftTargets
 from regard.machine import resolve_machine
@@ -126,9 +127,7 @@ def teaching_layer(folder: str | Path, task: str) -> Layer:
     if config.task != task:
         theirs = find_task(config.task).words.predictor
         raise ConfigError(f"the teacher in '{folder}' is {theirs}, expected {own.words.predictor}")
-    plain = dump_config(config)
-    reading = {name: plain["data"][name] for name in own.reading_settings}
-    return Layer({"task": task, **{name: plain[name] for name in own.vocabulary_settings}, "data": reading})
+    return Layer({"task": task, **settings_with(Role.VOCABULARY, config), **settings_with(Role.READING, config)})
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from regard import disk
 from regard.config.data import FileSettings
+from regard.config.fields import Role, facts_of
 from regard.disk import locked
 from regard.errors import DataError
 from regard.text.files.opening import check_file
@@ -92,10 +93,10 @@ def fingerprint_of(digests: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
-def reading_settings(data: FileSettings) -> dict[str, Any]:
+def prepared_settings(data: FileSettings) -> dict[str, Any]:
     """Return the settings of `data` that affect the prepared data, except for the names of the files."""
-    beside = ("train", "dev", "alignments", "cache", "vectors", "vectors_size")
-    return {key: value for key, value in asdict(data).items() if key not in beside}
+    beside = {Role.FILE, Role.ADJUSTABLE, Role.DERIVED}
+    return {name: value for name, value in asdict(data).items() if not facts_of(type(data))[name].roles & beside}
 
 
 def endings(paths: Sequence[str]) -> list[str]:

@@ -32,7 +32,7 @@ from regard.text.cache import (
     fingerprint_of,
     hash_files,
     is_whole,
-    reading_settings,
+    prepared_settings,
 )
 from regard.text.files.report import ReadingReport
 from regard.text.mapped import Ids, MappedWriter, Rows
@@ -245,7 +245,7 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
     hashes = hash_files(paths, schema.content)
     settings = {
         "content": schema.content,
-        "data": reading_settings(data),
+        "data": prepared_settings(data),
         "endings": [endings(part) for part in files],
         "tokenizers": [asdict(config) for config in schema.tokenizers],
         "joint": schema.joint,

@@ -6,31 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import RunConfig
+from regard.config.fields import Role, has_role
 from regard.config.loading import dump_config, flatten, load_config, override_layer
 from regard.errors import ConfigError
 from regard.plurals import counted
 from regard.training.run import Run
 from regard.training.schedule import Change, learning_rate_factor, planned_steps
 
-_LENGTHS = ("max_epochs", "max_steps", "max_minutes", "patience")
-_RATES = (
-    *("learning_rate", "schedule", "weight_decay", "clip_norm"),
-    *("label_smoothing", "teacher_forcing", "alignment_weight", "attention_loss_weight"),
-)
-_OTHERS = (
-    *("validate_every", "validation_pairs", "checkpoint_every", "max_skipped", "calibrate", "precision", "cuda_graphs"),
-    *("deterministic", "tensorboard"),
-)
-_MAY_CHANGE = re.compile(
-    r"device|threads|data\.cache|(decoding|generation)\..+|model\.(.+\.)?\w*dropout|model\.alignment_(layer|head)"
-    rf"|training\.({'|'.join((*_LENGTHS, *_RATES, *_OTHERS))})(\..+)?"
-)
-_LONGER = re.compile(rf"training\.({'|'.join((*_LENGTHS, *_RATES))})(\..+)?")
-_SHOWN = (
-    "the length (training.max_epochs, max_steps, max_minutes, patience), the learning rate and its schedule, regularization, "
-    "the weights of losses, how often it validates and writes checkpoints, the number format, decoding, the device, and the "
-    "number of threads"
-)
 _MISSING = object()
 
 
@@ -57,12 +39,13 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
     changed = load_config(dump_config(config), override_layer(overrides))
     before, now = flatten(dump_config(config)), flatten(dump_config(changed))
     names = [name for name in {**before, **now} if before.get(name, _MISSING) != now.get(name, _MISSING)]
-    wrong = next((name for name in names if not _MAY_CHANGE.fullmatch(name)), None)
+    adjustable = {name for made in (config, changed) for name in names if has_role(Role.ADJUSTABLE, name, made)}
+    wrong = next((name for name in names if name not in adjustable), None)
     if wrong is not None:
         raise ConfigError(
-            f"cannot resume '{folder}' with another {wrong}: a run keeps its data, its batches and its model; "
-            f"only these may change: {_SHOWN}. To train its model in another way, start a new run from it: "
-            f"regard train {config.task} --from {folder} --data.train FILE"
+            f"cannot resume '{folder}' with another {wrong}: a run keeps its data, its batches and its model; the length, the "
+            "learning rate, regularization, decoding and the device may change. To train its model in another way, start a new "
+            f"run from it: regard train {config.task} --from {folder} --data.train FILE"
         )
     return changed, names
 
@@ -91,11 +74,11 @@ def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) 
     """Check that a run can continue with its changed settings.
 
     Raises:
-        ConfigError: If the run would end at once. A run that had already ended may end at once again if its length, its
-            learning rate and its loss stay the same, for example if only settings of decoding change.
+        ConfigError: If the run would end at once. A run that had already ended may end at once again if no
+            setting of training changes, for example if only settings of decoding change.
     """
     limits = run.limits_reached()
-    if limits and (not was_finished or any(_LONGER.fullmatch(name) for name in names)):
+    if limits and (not was_finished or any(name.startswith("training.") for name in names)):
         done = f"{run.progress.epoch:,} epochs and {run.progress.step:,} updates are done"
         if any("patience" in limit for limit in limits):
             done += f", the last {run.progress.bad_validations:,} validations brought no improvement"

@@ -9,17 +9,15 @@ from torch import nn
 
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
-from regard.config.loading import Layer, apply_overrides, dump_config, flatten, load_config, override_layer
+from regard.config.fields import Role, has_role
+from regard.config.loading import Layer, apply_overrides, dump_config, flatten, load_config, override_layer, settings_with
 from regard.errors import ConfigError
-from regard.task import Custom, find_task
+from regard.task import Custom
 
 RATE_PART = 0.25
 """Learning rate of fine-tuning, as a fraction of the rate that the model was trained with."""
 WARMUP_STEPS = 20
 MAX_EPOCHS = 20
-
-_CHANGEABLE = ("freeze", "alignment_layer", "alignment_head")
-"""Settings of `model`, besides its dropouts, that may change, because no weight depends on them."""
 
 
 def fine_tuning_layer(folder: str | Path) -> Layer:
@@ -72,7 +70,7 @@ def _settings(start: StartFiles, folder: str) -> dict[str, Any]:
         **own,
         "start_from": folder,
         "model": {**plain["model"], "freeze": []},
-        "data": {name: plain["data"][name] for name in find_task(start.config.task).reading_settings},
+        **settings_with(Role.READING, start.config),
         "training": apply_overrides(training, changes),
     }
 
@@ -98,8 +96,8 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
             )
     if Path(config.out).absolute() == Path(name).absolute():
         raise ConfigError(f"out is '{config.out}', the folder of the model that the run starts from; name another folder")
-    theirs, ours = (flatten(_compared(one)) for one in (made, config))
-    wrong = next((key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key) and not _may_change(key)), None)
+    theirs, ours = _compared(made), _compared(config)
+    wrong = next((key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key)), None)
     if wrong is not None:
         raise ConfigError(
             f"{wrong} is {ours.get(wrong, 'missing')}, but {theirs.get(wrong, 'missing')} in the model of '{name}', which the "
@@ -109,14 +107,12 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
 
 
 def _compared(config: RunConfig) -> dict[str, Any]:
-    """Return the settings that must be the same in both runs: the model, and those that decide the vocabulary."""
-    plain = dump_config(config)
-    return {name: plain[name] for name in ("model", *find_task(config.task).vocabulary_settings)}
-
-
-def _may_change(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return last.endswith("dropout") or last in _CHANGEABLE
+    """Return the settings that must be the same in both runs: those that shape the model, and that decide the vocabulary."""
+    model = flatten({"model": dump_config(config.model)})
+    shape = {
+        name: value for name, value in model.items() if name != "model.freeze" and not has_role(Role.ADJUSTABLE, name, config)
+    }
+    return shape | flatten(settings_with(Role.VOCABULARY, config))
 
 
 def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:

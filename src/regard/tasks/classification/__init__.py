@@ -51,8 +51,6 @@ class ClassificationTask(Task[ClassificationConfig, "ClassifierParts", "Classifi
     words = _WORDS
     files = (frozenset({TOKENIZER, LABELS}),)
     unsigned_files = (FAITHFULNESS,)
-    vocabulary_settings = ("tokenizer",)
-    reading_settings = ("language", "label_separator", "vectors_size", "max_tokens", "normalization", "drop_repeats")
 
     @property
     def settings_table(self) -> ClassificationTable:

@@ -40,8 +40,6 @@ class LanguageTask(Task[LanguageConfig, "Tokenizer", "LanguageBundle", "Language
     config_class = LanguageConfig
     words = _WORDS
     files = (frozenset({TOKENIZER}),)
-    vocabulary_settings = ("tokenizer",)
-    reading_settings = ("language", "unit", "max_tokens", "normalization", "drop_repeats")
 
     @property
     def settings_table(self) -> LanguageTable:

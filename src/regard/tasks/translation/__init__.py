@@ -41,8 +41,6 @@ class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle",
     config_class = TranslationConfig
     words = _WORDS
     files = (frozenset({TOKENIZER}), frozenset({SOURCE_TOKENIZER, TARGET_TOKENIZER}))
-    vocabulary_settings = ("tokenizers",)
-    reading_settings = ("source", "target", "max_tokens", "normalization", "drop_repeats")
 
     @property
     def settings_table(self) -> TranslationTable:
