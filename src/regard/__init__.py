@@ -211,9 +211,9 @@ def _submodules() -> set[str]:
 
 
 def _find_renderer() -> Renderer:
-    from regard.viz import render
+    from regard.viz import drawing
 
-    return render
+    return drawing
 
 
 set_renderer(_find_renderer)

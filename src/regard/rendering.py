@@ -2,7 +2,7 @@
 
 Records have drawing methods, `record.save("map.png")` and `record.plot()`, and notebooks show records as HTML. But `records`
 must not import `viz`, which is in a higher layer. Therefore a record calls a `Renderer`. `regard/__init__`, which Python runs
-before any other module of the package, sets `viz.render` as the renderer. `viz` is imported when something is first drawn.
+before any other module of the package, sets `viz.drawing` as the renderer. `viz` is imported when something is first drawn.
 """
 
 from collections.abc import Callable

@@ -111,7 +111,7 @@ def test_captions_fit_the_kind_of_attention(site, said, tmp_path):
     it.save(tmp_path / "it.svg", site=site)
     for found in (texts(tmp_path / "it.svg"), printed(it, site=site), page.render(it)):
         assert said in found
-        assert NOTE in found or "model&#x27;s output" in found
+        assert NOTE in found or "model&#39;s output" in found
 
 
 def test_captions_of_language_models_classifiers_and_causal_encoders():

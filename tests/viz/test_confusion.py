@@ -7,6 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from regard.errors import RequestError, ShapeError
+from regard.evaluation.classification import most_confused
 from regard.viz import confusion
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,9 +78,9 @@ def test_hundreds_of_labels_are_a_map_and_a_list():
 
 def test_the_most_confused_pairs_are_ranked():
     counts = np.array([[9, 3, 0], [5, 9, 0], [1, 0, 9]])
-    assert confusion.most_confused(counts) == [(1, 0), (0, 1), (2, 0)]
-    assert confusion.most_confused(counts, 1) == [(1, 0)]
-    assert confusion.most_confused(np.eye(3, dtype=int)) == []
+    assert most_confused(counts) == [(1, 0), (0, 1), (2, 0)]
+    assert most_confused(counts, 1) == [(1, 0)]
+    assert most_confused(np.eye(3, dtype=int)) == []
     assert counts[0, 0] == 9
 
 

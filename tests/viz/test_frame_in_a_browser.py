@@ -126,10 +126,3 @@ def test_a_frame_follows_when_the_notebook_changes_its_theme(tmp_path):
 def test_the_frame_becomes_as_tall_as_the_page(browser, tmp_path, name):
     frame, page = heights(browser, tmp_path, RECORDS[name]._repr_html_(), dark=name == "40 words")
     assert frame == page
-
-
-@pytest.mark.parametrize("name", RECORDS)
-def test_where_no_script_runs_the_first_height_is_enough(browser, tmp_path, name):
-    shown = re.sub(r"</iframe><script>.*", "</iframe>", RECORDS[name]._repr_html_(), flags=re.DOTALL)
-    frame, page = heights(browser, tmp_path, shown, dark=name == "8 words")
-    assert page <= frame <= 2 * page + 200

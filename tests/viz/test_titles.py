@@ -32,7 +32,8 @@ def drawn_texts(figure):
     """The texts of a figure with their boxes."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    return [(text, text.get_window_extent(canvas.get_renderer())) for text in figure.texts if text.get_text()]
+    texts = [*figure.texts, *(text for axes in figure.axes for text in axes.texts)]
+    return [(text, text.get_window_extent(canvas.get_renderer())) for text in texts if text.get_text()]
 
 
 def is_whole(box, figure):

@@ -1,14 +1,13 @@
 """Calibration: a model that says 80% should be right in 80% of the cases. Measure this, and fit a temperature to improve it."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from regard.errors import ShapeError
 from regard.evaluation.checks import check_scores
-from regard.evaluation.tables import table
+from regard.evaluation.tables import Result, table
 
 _COLDEST, _HOTTEST = 0.05, 20.0
 _HALVINGS = 50
@@ -29,30 +28,21 @@ class ReliabilityBin:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Result):
     """The distance between confidence and accuracy."""
 
     error: float
     """Expected calibration error, from 0 (perfect) to 1."""
     bins: tuple[ReliabilityBin, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON."""
-        return asdict(self)
-
     def render(self) -> str:
         """Return the reliability diagram as text: the accuracy of each bin as a bar, with a mark at the mean confidence."""
-        rows = [
-            [
-                f"{100 * one.low:3.0f}–{100 * one.high:.0f}%",
-                f"{one.count:,}",
-                f"{100 * one.confidence:.1f}%",
-                f"{100 * one.accuracy:.1f}%",
-                _bar(one),
-            ]
-            for one in self.bins
-            if one.count
-        ]
+        rows = []
+        for one in filter(lambda one: one.count, self.bins):
+            shares = [f"{100 * one.confidence:.1f}%", f"{100 * one.accuracy:.1f}%"]
+            cells = ["█" if (i + 0.5) / _BAR <= one.accuracy else "·" for i in range(_BAR)]
+            cells[min(int(one.confidence * _BAR), _BAR - 1)] = "│"
+            rows.append([f"{100 * one.low:3.0f}–{100 * one.high:.0f}%", f"{one.count:,}", *shares, "".join(cells)])
         header = ["confidence", "predictions", "mean", "right", f"{'right █  mean │':<{_BAR}}"]
         return f"expected calibration error   {self.error:.4f}\n\n{table(header, rows)}"
 
@@ -97,18 +87,19 @@ def calibration(
     if num_bins < 1:
         raise ShapeError(f"calibration: num_bins is {num_bins}, expected at least 1")
     check_scores("calibration", probabilities, labels, "probabilities")
-    confidence, right = _decisions(probabilities.astype(np.float64), labels)
+    scores = probabilities.astype(np.float64)
+    if labels.ndim == 2:
+        confidence, right = np.maximum(scores, 1 - scores).ravel(), ((scores > 0.5) == labels.astype(bool)).ravel()
+    else:
+        confidence, right = scores.max(1), scores.argmax(1) == labels
     edges = np.arange(num_bins + 1) / num_bins
     which = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, num_bins - 1)
     counts = np.bincount(which, minlength=num_bins)
-    confidences = np.bincount(which, weights=confidence, minlength=num_bins) / np.maximum(counts, 1)
-    accuracies = np.bincount(which, weights=right, minlength=num_bins) / np.maximum(counts, 1)
+    means = [np.bincount(which, weights=values, minlength=num_bins) / np.maximum(counts, 1) for values in (confidence, right)]
+    columns = (column.tolist() for column in (edges[:-1], edges[1:], counts, *means))
     return Calibration(
-        error=float((counts / len(confidence) * abs(accuracies - confidences)).sum()),
-        bins=tuple(
-            ReliabilityBin(float(edges[m]), float(edges[m + 1]), int(counts[m]), float(confidences[m]), float(accuracies[m]))
-            for m in range(num_bins)
-        ),
+        error=float((counts / len(confidence) * abs(means[1] - means[0])).sum()),
+        bins=tuple(ReliabilityBin(*row) for row in zip(*columns, strict=True)),
     )
 
 
@@ -159,17 +150,3 @@ def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " 
         else:
             high = middle
     return float(np.exp((low + high) / 2))
-
-
-def _decisions(probabilities: np.ndarray, labels: np.ndarray) -> tuple[Float[np.ndarray, " M"], Bool[np.ndarray, " M"]]:
-    if labels.ndim == 2:
-        said = probabilities.reshape(-1) > 0.5
-        p = probabilities.reshape(-1)
-        return np.where(said, p, 1 - p), said == labels.reshape(-1).astype(bool)
-    return probabilities.max(1), probabilities.argmax(1) == labels
-
-
-def _bar(one: ReliabilityBin) -> str:
-    cells = ["█" if (i + 0.5) / _BAR <= one.accuracy else "·" for i in range(_BAR)]
-    cells[min(int(one.confidence * _BAR), _BAR - 1)] = "│"
-    return "".join(cells)

@@ -1,7 +1,5 @@
 """Checks of predictions and labels."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from regard.errors import ShapeError
@@ -9,7 +7,7 @@ from regard.errors import ShapeError
 
 def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
     """Raise an error if arrays of label indices differ in length, are empty, or contain an invalid index."""
-    _check_lengths(caller, choices)
+    _check_sizes(caller, num_labels, choices)
     for name, array in choices.items():
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ShapeError(
@@ -24,7 +22,7 @@ def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
 
 def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> None:
     """Raise an error if label indicators are not (N,C), differ in length, are empty, or have values other than 0 and 1."""
-    _check_lengths(caller, indicators)
+    _check_sizes(caller, num_labels, indicators)
     for name, array in indicators.items():
         if array.ndim != 2 or array.shape[1] != num_labels:
             raise ShapeError(f"{caller}: {name} is {array.shape}, expected (N,{num_labels}), a column for each label")
@@ -45,13 +43,9 @@ def check_scores(caller: str, scores: np.ndarray, labels: np.ndarray, name: str)
         check_choices(caller, scores.shape[1], labels=labels)
 
 
-def check_names(caller: str, names: Sequence[str]) -> None:
-    """Raise an error if the set of labels is empty."""
-    if not names:
+def _check_sizes(caller: str, num_labels: int, arrays: dict[str, np.ndarray]) -> None:
+    if not num_labels:
         raise ShapeError(f"{caller}: names is empty, expected the name of each label")
-
-
-def _check_lengths(caller: str, arrays: dict[str, np.ndarray]) -> None:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} {length}" for name, length in lengths.items())

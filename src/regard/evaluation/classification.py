@@ -1,14 +1,13 @@
 """Accuracy, F1 and confusions of predicted labels."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from regard.evaluation.checks import check_choices, check_indicators, check_names, check_scores
-from regard.evaluation.tables import shorten, table
+from regard.evaluation.checks import check_choices, check_indicators, check_scores
+from regard.evaluation.tables import Result, shorten, table
 from regard.plurals import counted
 
 _MATRIX_LABELS = 12
@@ -32,7 +31,7 @@ class LabelScores:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(Result):
     """Scores of predictions of one label for each text."""
 
     texts: int
@@ -42,10 +41,6 @@ class Scores:
     labels: tuple[LabelScores, ...]
     confusion: tuple[tuple[int, ...], ...]
     """Number of texts by true label (row) and predicted label (column)."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON."""
-        return asdict(self)
 
     def render(self) -> str:
         """Return the table of labels, and the confusions, for a terminal."""
@@ -57,19 +52,15 @@ class Scores:
         if len(names) <= _MATRIX_LABELS:
             header = ["right ↓   predicted →", *(shorten(name, 12) for name in names)]
             return table(header, [[name, *map(str, row)] for name, row in zip(names, self.confusion, strict=True)])
-        pairs = [
-            (count, names[right], names[given])
-            for right, row in enumerate(self.confusion)
-            for given, count in enumerate(row)
-            if count and right != given
+        rows = [
+            [names[right], shorten(names[given], 32), str(self.confusion[right][given])]
+            for right, given in most_confused(np.array(self.confusion), _CONFUSIONS)
         ]
-        pairs.sort(key=lambda pair: -pair[0])
-        rows = [[name, shorten(given, 32), str(count)] for count, name, given in pairs[:_CONFUSIONS]]
         return table(["right", "predicted", "texts"], rows) if rows else "no confusions"
 
 
 @dataclass(frozen=True)
-class SeveralScores:
+class SeveralScores(Result):
     """Scores of predictions of any number of labels for each text."""
 
     texts: int
@@ -80,10 +71,6 @@ class SeveralScores:
     macro_f1: float
     """Mean F1 of all labels that occur among the true or the predicted labels."""
     labels: tuple[LabelScores, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON."""
-        return asdict(self)
 
     def render(self) -> str:
         """Return the table of labels, for a terminal."""
@@ -104,7 +91,6 @@ def score_labels(predicted: Int[np.ndarray, " N"], labels: Int[np.ndarray, " N"]
     Raises:
         ShapeError: If the shapes do not match, an index is out of range, or there are no texts or no names.
     """
-    check_names("score_labels", names)
     check_choices("score_labels", len(names), predicted=predicted, labels=labels)
     size = len(names)
     confusion = np.bincount(labels.astype(np.int64) * size + predicted, minlength=size * size).reshape(size, size)
@@ -131,7 +117,6 @@ def score_several(
     Raises:
         ShapeError: If the shapes do not match, a value is neither 0 nor 1, or there are no texts or no names.
     """
-    check_names("score_several", names)
     check_indicators("score_several", len(names), predicted=predicted, labels=labels)
     found, right = predicted.astype(bool), labels.astype(bool)
     hits, given, support = (found & right).sum(0), found.sum(0), right.sum(0)
@@ -143,6 +128,17 @@ def score_several(
         macro_f1=float(macro_f1(hits, given, support)),
         labels=_label_scores(names, hits, given, support),
     )
+
+
+def most_confused(counts: Int[np.ndarray, "C C"], limit: int = 5) -> list[tuple[int, int]]:
+    """Return the pairs (true label, predicted label) with the largest counts off the diagonal, the largest first.
+
+    Pairs with a count of zero are left out.
+    """
+    errors = counts * (1 - np.eye(len(counts), dtype=int))
+    order = np.argsort(-errors, axis=None, kind="stable")[:limit]
+    places = zip(*(axis.tolist() for axis in np.unravel_index(order, errors.shape)), strict=True)
+    return [(right, given) for right, given in places if errors[right, given]]
 
 
 def macro_f1(
@@ -186,11 +182,8 @@ def negative_log_likelihood(
 
 
 def _label_scores(names: Sequence[str], hits: np.ndarray, given: np.ndarray, support: np.ndarray) -> tuple[LabelScores, ...]:
-    precision, recall = hits / np.maximum(given, 1), hits / np.maximum(support, 1)
-    f1 = 2 * hits / np.maximum(given + support, 1)
-    return tuple(
-        LabelScores(name, float(precision[i]), float(recall[i]), float(f1[i]), int(support[i])) for i, name in enumerate(names)
-    )
+    scores = (hits / np.maximum(given, 1), hits / np.maximum(support, 1), 2 * hits / np.maximum(given + support, 1), support)
+    return tuple(LabelScores(*row) for row in zip(names, *(column.tolist() for column in scores), strict=True))
 
 
 def _render_labels(labels: Sequence[LabelScores]) -> str:

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -11,6 +10,7 @@ from jaxtyping import Float, Int, Shaped
 from regard.errors import ShapeError
 from regard.evaluation.checks import check_indicators
 from regard.evaluation.classification import macro_f1
+from regard.evaluation.tables import Result
 
 _AT_ONCE = 1 << 24
 """Maximum number of counts in memory at once during resampling."""
@@ -20,7 +20,7 @@ CERTAIN = 0.05
 
 
 @dataclass(frozen=True)
-class McNemar:
+class McNemar(Result):
     """McNemar's exact test of whether two models have the same accuracy."""
 
     only_first: int
@@ -31,10 +31,6 @@ class McNemar:
     predicts correctly, each model were equally likely to be the correct one.
     """
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON."""
-        return asdict(self)
-
     def render(self) -> str:
         """Return one line for a terminal."""
         return (
@@ -44,7 +40,7 @@ class McNemar:
 
 
 @dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(Result):
     """A paired bootstrap test that compares a score of two models on the same texts."""
 
     first: float
@@ -57,10 +53,6 @@ class Bootstrap:
     p: float
     """p-value: probability of a difference at least as large if the models are equally good; two-sided."""
     resamples: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON."""
-        return asdict(self)
 
     def render(self) -> str:
         """Return one line for a terminal."""

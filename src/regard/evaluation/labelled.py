@@ -124,13 +124,8 @@ def evaluate_labels(
         found, wrong, certain = score_labels(predicted, gold, names), predicted != gold, probabilities.max(axis=-1)
     order = [place for place in np.argsort(-certain, kind="stable").tolist() if wrong[place]][:_MISTAKES]
     majority = most_frequent(gold, names)
-    warning = warn_of_one_answer(
-        most_frequent(predicted, names),
-        majority,
-        texts=len(texts),
-        balanced=balanced,
-        name="texts",
-    )
+    answer = most_frequent(predicted, names)
+    warning = warn_of_one_answer(answer, majority, texts=len(texts), balanced=balanced, name="texts")
     return LabelledEvaluation(
         majority=majority,
         warning=warning,
@@ -139,18 +134,16 @@ def evaluate_labels(
         calibration=calibration(probabilities, gold),
         mistakes=tuple(
             Mistake(
-                texts[place], _joined(names, gold[place]), _said(names, probabilities[place], several), float(certain[place])
+                texts[place],
+                _joined(names, gold[place]),
+                _joined(names, predicted[place]) or "nothing",
+                float(certain[place]),
             )
             for place in order
         ),
     )
 
 
-def _joined(names: Sequence[str], gold: np.ndarray) -> str:
-    return names[int(gold)] if gold.ndim == 0 else ", ".join(names[place] for place in np.flatnonzero(gold).tolist())
-
-
-def _said(names: Sequence[str], probabilities: np.ndarray, several: bool) -> str:
-    if several:
-        return ", ".join(names[place] for place in np.flatnonzero(probabilities > 0.5).tolist()) or "nothing"
-    return names[int(probabilities.argmax())]
+def _joined(names: Sequence[str], labels: np.ndarray) -> str:
+    """Return the name of a label, given by its index, or the names of several, which are marked by ones."""
+    return names[int(labels)] if labels.ndim == 0 else ", ".join(names[place] for place in np.flatnonzero(labels).tolist())

@@ -1,8 +1,18 @@
-"""Text tables for fonts of fixed width; a wide character, such as a Chinese one, takes two cells."""
+"""Results as plain data and as text tables for fonts of fixed width, where a wide (Chinese) character takes two cells."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from rich.cells import cell_len, set_cell_size
+
+
+class Result:
+    """Base of dataclasses with the result of an evaluation."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)  # type: ignore[call-overload]
 
 
 def shorten(text: str, width: int) -> str:

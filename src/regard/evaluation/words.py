@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from regard.config import DecodingConfig
 from regard.config.training import SearchPrecision
 from regard.errors import RequestError
 from regard.evaluation.edits import error_rate
+from regard.evaluation.tables import Result
 from regard.plurals import counted
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LanguageEvaluation:
+class LanguageEvaluation(Result):
     """Scores of a language model on texts. The model predicts an end symbol after each text."""
 
     texts: int
@@ -36,10 +37,6 @@ class LanguageEvaluation:
     """Total loss in bits, divided by the number of characters, where consecutive spaces count as one, and the end of each text
     as a character. Comparable between all models without unknown tokens.
     """
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
 
     def render(self) -> str:
         """Return a few lines for a terminal."""
@@ -90,7 +87,7 @@ def _exp(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Result):
     """Scores of a model's translations, and its loss on the references."""
 
     loss: float
@@ -118,10 +115,6 @@ class Evaluation:
     length_reward: float = 0.0
     precision: SearchPrecision = "float32"
     """Number format of the matrix products in the search."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
 
     def render(self) -> str:
         """Return a few lines for a terminal."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from regard.viz.markup import text
+from regard.viz.labels import escaped as text
 
 SHOWN = 60
 """Maximum number of characters of a text in a `repr`."""

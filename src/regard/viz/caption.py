@@ -10,6 +10,8 @@ from regard.records.views import WordView, sides
 from regard.viz.labels import isolated, label
 from regard.viz.numbers import fixed, percent
 
+NAMES = {"source": "source", "target": "output"}
+"""Names of the sides of a record."""
 Kind = Literal["label", "encoder", "decoder", "language", "cross"]
 
 _SHOWS: dict[Kind, str] = {

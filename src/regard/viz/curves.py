@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from regard.errors import RequestError, nearest
 from regard.viz import picture
 from regard.viz.labels import label
-from regard.viz.picture import EDGE, FRAME, GREY, SMALL, SMALL_LINE, Picture
+from regard.viz.picture import FRAME, GREY, SMALL, Picture
 
 Columns = Mapping[str, Sequence[float | None]]
 """Values by column, all of equal length; None or NaN for missing values. `step` (the update) is required."""
@@ -47,9 +47,8 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#
 """Colours of runs. The first six are those of Okabe & Ito, which colour-blind readers can distinguish."""
 _DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Line styles; if there are more runs than colours, the colours are repeated with the next style."""
-_WIDTH, _TALL, _GAP = 3.6, 2.2, 0.7
-_LEFT, _BELOW = 0.62, 0.45
-_TITLE, _LINE = 10.0, 0.2
+_WIDTH, _TALL, _BESIDE, _BELOW = 3.45, 2.2, 0.77, 0.7
+"""Size of a panel, and the space between panels, in inches."""
 _MOST_LABEL = 60
 
 
@@ -114,13 +113,33 @@ def draw(
             unknown, `dpi` is not from 10 to 2400, or the file has another ending.
         DataError: If the file cannot be written.
     """
-    ending = picture.check("picture of curves", path, dpi)
     made = panels(runs, by=by, columns=columns)
     names = [label(name, _MOST_LABEL) for name in runs]
-    families, complaint = picture.find_fonts("curves", [*names, title or ""], ending)
-    with picture.blank(families) as figure:
-        _lay_out(figure, made, names, by, label(title, 200) if title else "", complaint, dpi)
-    figure.save(path)
+    title = label(title, 200) if title else ""
+    across = min(len(made), 2 if len(made) in (2, 4) else 3)
+    with picture.begin("picture of curves", [*names, title], path, dpi) as figure:
+        for number, panel in enumerate(made):
+            row, column = divmod(number, across)
+            axes = figure.add_panel(column * (_WIDTH + _BESIDE), row * (_TALL + _BELOW), _WIDTH, _TALL)
+            axes.set_title(_head(panel, len(names), by), loc="left", pad=5, fontsize=9, color=GREY)
+            _draw_panel(axes, panel, by)
+        box, keys = figure.content(), _keys(made, names)
+        key_width = max(figure.measure([text for _, text in keys], SMALL + 1)) + 0.5
+        axes = figure.add_panel(box.x0, box.y1 + 0.1, box.width, 0.01)
+        axes.set_axis_off()
+        axes.legend(
+            *zip(*keys, strict=True),
+            loc="upper left",
+            bbox_to_anchor=(0, 1),
+            ncols=max(1, int(box.width / key_width)),
+            frameon=False,
+            fontsize=SMALL + 1,
+            borderpad=0,
+            borderaxespad=0,
+            handlelength=2.4,
+            columnspacing=1.2,
+        )
+        figure.finish(title, (), size=10)
     return figure
 
 
@@ -196,48 +215,6 @@ def _lines(name: str, runs: Sequence[Mapping[str, np.ndarray]], places: Sequence
     return lines
 
 
-def _lay_out(
-    figure: Picture, made: Sequence[Panel], names: Sequence[str], by: By, title: str, complaint: Sequence[str], dpi: float
-) -> None:
-    across = min(len(made), 2 if len(made) in (2, 4) else 3)
-    down = -(-len(made) // across)
-    width = EDGE + across * (_LEFT + _WIDTH) + EDGE
-    heads = figure.wrap(title, width - 2 * EDGE, _TITLE) if title else []
-    keys = _keys(made, names)
-    per_line = max(1, int((width - 2 * EDGE) / _key_width(figure, keys)))
-    legend = -(-len(keys) // per_line) * _LINE + 0.1
-    foot = [line for text in complaint for line in figure.wrap(text, width - 2 * EDGE)]
-    top = EDGE + len(heads) * _LINE
-    row = _LINE + 0.05 + _TALL + _BELOW
-    figure.resize(width, top + down * row + legend + len(foot) * SMALL_LINE + EDGE, dpi)
-    figure.write_title(heads, _TITLE, _LINE)
-    for number, panel in enumerate(made):
-        left = EDGE + (number % across) * (_LEFT + _WIDTH) + _LEFT
-        upper = top + (number // across) * row + _LINE + 0.05
-        axes = figure.add_axes(figure.box(left, upper, _WIDTH - 0.15, _TALL))
-        figure.write(_head(panel, len(names), by), left, upper - _LINE, fontsize=9, color=GREY)
-        _draw_panel(axes, panel, by)
-    box = figure.box(EDGE, top + down * row, width - 2 * EDGE, legend)
-    axes = figure.add_axes(box)
-    axes.axis("off")
-    made_legend = axes.legend(
-        [handle for handle, _ in keys],
-        [text for _, text in keys],
-        loc="upper left",
-        bbox_to_anchor=(0, 1),
-        ncol=per_line,
-        frameon=False,
-        fontsize=SMALL + 1,
-        borderpad=0,
-        borderaxespad=0,
-        handlelength=2.4,
-        columnspacing=1.2,
-    )
-    for text in made_legend.get_texts():
-        text.set_parse_math(False)
-    figure.write_foot(foot)
-
-
 def _head(panel: Panel, num_runs: int, by: By) -> str:
     """Return the panel's title; for a single run, with its best value."""
     lines = [line for line in panel.lines if panel.best(line) is not None]
@@ -261,10 +238,6 @@ def _keys(made: Sequence[Panel], names: Sequence[str]) -> list[tuple[Line2D, str
         keys.append((Line2D([], [], **{**grey, "linewidth": 0.9, "alpha": 0.55}), "training"))
         keys.append((Line2D([], [], marker="o", markersize=3, **grey), "dev"))
     return keys
-
-
-def _key_width(figure: Picture, keys: Sequence[tuple[Line2D, str]]) -> float:
-    return max(figure.measure([text for _, text in keys], SMALL + 1)) + 0.5
 
 
 def _style(run: int) -> dict[str, Any]:
@@ -302,5 +275,4 @@ def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
     axes.grid(axis="y", color="#e4e6ea", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=SMALL + 0.5, length=2, color=FRAME, labelcolor=GREY)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)

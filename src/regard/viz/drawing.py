@@ -1,12 +1,16 @@
-"""The picture that suits a record: coloured words for a classification, a grid for many sites, else a heatmap."""
+"""The renderer of records (see `regard.rendering`), which makes figures, files, and frames for notebooks.
+
+A classification is drawn as coloured words, many sites as a grid, and all else as a heatmap.
+"""
 
 from pathlib import Path
 from typing import Any
 
+from regard import disk
 from regard.records import AttentionRecord
 from regard.records.views import sides
-from regard.rendering import Units
-from regard.viz import grid, heatmap, words
+from regard.rendering import PAGE, Units
+from regard.viz import grid, heatmap, page, words
 from regard.viz.picture import Picture
 
 
@@ -52,3 +56,15 @@ def draw(
 def _only_family(record: AttentionRecord) -> str | None:
     families = {site.partition(".")[0] for site in record.sites}
     return families.pop() if len(families) == 1 < len(record.sites) else None
+
+
+def write(record: AttentionRecord, path: Path, *, site: str | None = None, head: int | None = None, **options: Any) -> None:
+    """Write a picture or a page, depending on the file's ending."""
+    if path.suffix.lower() == PAGE:
+        disk.save(path, page.render(record, **options))
+    else:
+        draw(record, path, site=site, head=head, **options)
+
+
+plot, embed = draw, page.embed
+"""With `write`, these functions are the renderer of records; see `regard.rendering`."""

@@ -1,5 +1,6 @@
 """Words as labels that are safe to draw and to print."""
 
+import html
 import unicodedata
 from collections.abc import Iterable
 
@@ -24,6 +25,11 @@ def label(word: str, limit: int = 48) -> str:
     if not shown.strip():
         return "␣"
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def escaped(text: str, limit: int = 5000) -> str:
+    """Return a text as `label` does, escaped for use in HTML, also as the value of an attribute."""
+    return html.escape(label(text, limit), quote=True)
 
 
 def runs_right_to_left(words: Iterable[str]) -> bool:

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from regard.viz import colour, picture
 from regard.viz.numbers import fixed
-from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL, SMALL_LINE, Picture
+from regard.viz.picture import FRAME, GREY, INK, SMALL, Picture
 
-_WIDTH, _BAR, _GAP, _TITLE = 5.6, 0.2, 0.34, 0.3
+_WIDTH, _BAR, _GAP = 4.1, 0.2, 0.34
 _COLOURS = (colour.LIGHT[2], "#b8bcc4", colour.LIGHT_NEGATIVE[2])
 
 
@@ -37,18 +38,11 @@ def draw(
         RequestError: If the file has another ending, or `dpi` is not from 10 to 2400.
         DataError: If the file cannot be written.
     """
-    ending = picture.check("picture of faithfulness", path, dpi)
     names = {name: shade for group in losses.values() for name, shade in zip(group, _COLOURS, strict=False)}
-    families, complaint = picture.find_fonts("faithfulness", [title, *losses], ending)
-    with picture.blank(families) as figure:
-        lines = [line for note in (*notes, *complaint) for line in figure.wrap(note, _WIDTH - 2 * EDGE)] if caption else []
-        left = EDGE + max(figure.measure(list(names), SMALL + 1)) + 0.08
-        room = figure.measure(["−0.000"], SMALL + 1)[0] + 0.1
-        tall = sum(_GAP + _BAR * len(group) for group in losses.values())
-        upper = EDGE + _TITLE
-        figure.resize(_WIDTH, upper + tall + 0.5 + len(lines) * SMALL_LINE + EDGE, dpi)
-        figure.write_title([title], 10, 0.2)
-        axes = figure.add_axes(figure.box(left, upper, _WIDTH - left - EDGE - room, tall))
+    tall = sum(_GAP + _BAR * len(group) for group in losses.values())
+    small: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": SMALL + 1}
+    with picture.begin("picture of faithfulness", [title, *losses], path, dpi) as figure:
+        axes = figure.add_panel(0, 0, _WIDTH, tall)
         top = 0.0
         for group, bars in losses.items():
             axes.text(0, top + _GAP * 0.62, group, fontsize=SMALL + 2, color=INK, va="center", ha="left")
@@ -56,22 +50,16 @@ def draw(
             for name, value in bars.items():
                 axes.barh(top, value, _BAR * 0.8, align="edge", color=names[name])
                 middle = top + _BAR * 0.4
-                axes.annotate(
-                    fixed(value), (max(value, 0), middle), (4, 0), textcoords="offset points", va="center", fontsize=SMALL + 1
-                )
+                axes.annotate(fixed(value), (max(value, 0), middle), (4, 0), **small)
                 # Names are left of the axis, even if bars are negative.
-                axes.annotate(
-                    name, (0, middle), (-4, 0), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-                    va="center", fontsize=SMALL + 1, color=GREY,
-                )  # fmt: skip
+                place = ("axes fraction", "data")
+                axes.annotate(name, (0, middle), (-4, 0), xycoords=place, ha="right", color=GREY, **small)
                 top += _BAR
         values = np.array([value for bars in losses.values() for value in bars.values()])
         axes.set(xlim=(min(0.0, values.min() * 1.02), max(values.max() * 1.02, 1e-6)), ylim=(top, 0), yticks=[])
         axes.axvline(0, color=FRAME, linewidth=0.8)
         axes.tick_params(labelsize=SMALL + 0.5, length=2, color=FRAME, labelcolor=GREY)
         axes.set_xlabel("probability lost", fontsize=9, color=GREY)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
-        figure.write_foot(lines)
-    figure.save(path)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        figure.finish(title, notes if caption else None, size=10)
     return figure

@@ -4,28 +4,42 @@ The page shows each translation as two lines of words and as a grid with a value
 with the colours of their weights. All this is visible without scripts. The script adds interaction: for example, selecting a
 word shades the words of the other line. The content security policy allows only the page's own style and script, by their
 hashes.
+
+A notebook shows the page in a frame, so that the page's style and script stay inside. A frame cannot grow by itself, and it
+cannot see whether the notebook around it is dark. The page in it reports its height to a script beside the frame. This script
+gives the frame this height, and answers with the notebook's theme, which it reads from the colours around the frame. If a
+notebook runs no scripts, the frame scrolls.
 """
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.rendering import Units
-from regard.viz import page_matrix, page_words
+from regard.viz import page_views
 from regard.viz.labels import label
-from regard.viz.markup import Options, facts, palette, text
 from regard.viz.numbers import fixed
+from regard.viz.page_views import LEVELS, Options
 from regard.viz.summary import headline
 
 MAX_CELLS = 1_500_000
 """Maximum number of cells of all matrices of a page, about 5 MB. Beyond it, first heads and then sites are left out."""
 _LONGEST_HEADING = 240
 """Maximum number of characters of a heading."""
+_FRAME_STYLE = ".scroll{max-height:640px}thead th:not(.corner){padding-left:.2rem;padding-right:.2rem}"
+"""Style of a page in a frame, where the height of a table must not depend on that of the frame, which depends on the table."""
+_FRAME = Markup(
+    '<iframe class="regard-record" srcdoc="{page}" sandbox="allow-scripts" width="100%" '
+    'style="width:100%;height:640px;border:0" title="Attention of: {title}"></iframe><script>{script}</script>'
+)
 
 
 def render(
@@ -45,39 +59,44 @@ def render(
     Raises:
         RequestError: If there is no record.
     """
-    return build_document(records, Options(MAX_CELLS, special, caption, units))
-
-
-def build_document(
-    records: AttentionRecord | Iterable[AttentionRecord], options: Options, more_style: str = "", more_script: str = ""
-) -> str:
-    """Build a page of records with additional style and script, which must come from this package.
-
-    Args:
-        records: One record, or several for one page.
-        options: Options of the page; the budget is for all records together.
-        more_style: Appended to the page's style sheet.
-        more_script: Appended to the page's script.
-
-    Raises:
-        RequestError: If there is no record.
-    """
     many = [records] if isinstance(records, AttentionRecord) else list(records)
     if not many:
         raise RequestError("page.render: there is no record to show, expected at least one")
-    style = _asset("page.css") + palette() + more_style
-    script = _asset("page.js") + _asset("page_words.js") + more_script
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    title = text(" → ".join(part for part in (many[0].source_text, many[0].target_text) if part.strip()), 120)
-    options = replace(options, budget=options.budget // len(many))
-    articles = "\n".join(_article(record, number, options) for number, record in enumerate(many))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
-        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n{_contents(many)}{articles}\n</main>\n"
-        f"<script>{script}</script>\n</body>\n</html>\n"
+    return _document(many, special=special, caption=caption, units=units)
+
+
+def embed(record: AttentionRecord) -> str:
+    """Return the page of a record in a frame, for a notebook."""
+    page = _document([record], style=_FRAME_STYLE, script=_asset("frame_inside.js"))
+    return str(_FRAME.format(page=page, title=label(_heading(record), 120), script=Markup(_asset("frame_outside.js"))))
+
+
+def _document(records: list[AttentionRecord], *, style: str = "", script: str = "", **options: Any) -> str:
+    """Build a page; `style` and `script` are added to those of all pages, and must come from this package."""
+    style = _asset("page.css") + page_views.palette() + style
+    script = _asset("page.js") + _asset("page_words.js") + script
+    texts = records[0].source_text, records[0].target_text
+    chosen = Options(MAX_CELLS // len(records), **options)
+    return _template().render(
+        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
+        title=label(" → ".join(text for text in texts if text.strip()), 120),
+        style=style,
+        script=script,
+        levels=LEVELS,
+        names=[label(_name(record), 200) for record in records] if len(records) > 1 else [],
+        noun="texts" if all(record.is_classification for record in records) else "sentences",
+        articles=[_article(record, chosen) for record in records],
     )
+
+
+@lru_cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("regard.viz"), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    environment.filters["shown"] = lambda text: label(text, 5000)
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+    return environment.get_template("page.html")
 
 
 @lru_cache
@@ -89,24 +108,7 @@ def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _sites(record: AttentionRecord) -> list[str]:
-    """Return the sites, beginning with the default site."""
-    first = next((site for site in ("cross", "pool") if site in record.weights), record.sites[0])
-    return [first, *(site for site in record.sites if site != first)]
-
-
-def _contents(records: Sequence[AttentionRecord]) -> str:
-    if len(records) == 1:
-        return ""
-    links = "\n".join(
-        f'<li><a href="#record-{number}" dir="auto">{text(_name(record), 200)}</a></li>'
-        for number, record in enumerate(records)
-    )
-    what = "texts" if all(record.is_classification for record in records) else "sentences"
-    return f'<h1>Attention of {len(records)} {what}</h1>\n<nav aria-label="Contents"><ol>\n{links}\n</ol></nav>\n'
-
-
-def heading(record: AttentionRecord) -> str:
+def _heading(record: AttentionRecord) -> str:
     """Return the text above a record: the input of the model, or its output if there is no input."""
     return label(record.target_text if _is_unprompted(record) else record.source_text, _LONGEST_HEADING)
 
@@ -117,21 +119,20 @@ def _is_unprompted(record: AttentionRecord) -> bool:
 
 def _name(record: AttentionRecord) -> str:
     before = f"{headline(record, with_probability=False)}: " if record.is_classification else ""
-    return before + heading(record)
+    return before + _heading(record)
 
 
-def _article(record: AttentionRecord, number: int, options: Options) -> str:
-    sites = _sites(record)
+def _article(record: AttentionRecord, options: Options) -> dict[str, Any]:
+    """Return what the template shows of one record."""
+    first = next((site for site in ("cross", "pool") if site in record.weights), record.sites[0])
+    sites = [first, *(site for site in record.sites if site != first)]
     if record.is_classification:
-        return f'<article id="record-{number}" class="classified">\n{page_words.body(record, sites, options)}</article>'
-    items = [("output", record.target_text)] if record.target_text.strip() and not _is_unprompted(record) else []
+        return page_views.classification(record, sites, options)
+    facts = [("output", record.target_text)] if record.target_text.strip() and not _is_unprompted(record) else []
     if record.reference is not None:
-        items.append(("reference", record.reference))
+        facts.append(("reference", record.reference))
     if record.score is not None:
-        items.append(("score of the search", fixed(record.score)))
+        facts.append(("score of the search", fixed(record.score)))
     if record.log_probability is not None:
-        items.append(("log probability", fixed(record.log_probability)))
-    return (
-        f'<article id="record-{number}" class="matrix">\n<h2 dir="auto">{text(heading(record))}</h2>\n{facts(items)}'
-        f"{page_matrix.body(record, sites, options)}</article>"
-    )
+        facts.append(("log probability", fixed(record.log_probability)))
+    return {"heading": _heading(record), "facts": facts, "matrices": page_views.matrices(record, sites, options)}

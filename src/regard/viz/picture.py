@@ -1,7 +1,8 @@
-"""Helpers for all pictures: the style, measured and wrapped text, and files that are written completely or not at all.
+"""Helpers for all pictures: the style, panels of a size in inches, and files that are written completely or not at all.
 
-The layout of pictures is in inches from the top left corner, and is computed from the measured size of words. pyplot is not
-used, the user's own style is not changed, and the same data give the same bytes.
+A picture is drawn in panels (axes) of the size that their content needs. Matplotlib measures what it draws around them, such as
+words and names of axes, and the picture becomes as large as the whole. pyplot is not used, the user's own style is not changed,
+and the same data give the same bytes.
 """
 
 import io
@@ -14,11 +15,13 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from regard import disk
 from regard.errors import RequestError, nearest
@@ -30,12 +33,13 @@ from regard.viz.numbers import tick
 INK, GREY, FRAME = "#111111", "#555555", "#999999"
 SMALL = 7.0
 """Font size of small print in points."""
-SMALL_LINE = SMALL * 1.35 / 72
-"""Line spacing of small print in inches."""
-ASCENT = 0.76
-"""Height of tall letters above the baseline, as a share of the font size."""
 EDGE = 0.12
 """Margin in inches."""
+BAR = 0.14
+"""Width of a vertical colour bar in inches."""
+_SMALL_LINE = SMALL * 1.35 / 72
+_ASCENT = 0.76
+"""Height of tall letters above the baseline, as a share of the font size."""
 _MAX_PIXELS = 30_000
 _EMPTY_WIDTH = 4.4
 _METADATA: dict[str, dict[str, Any]] = {  # no dates and versions, so that the same record gives the same bytes
@@ -44,12 +48,11 @@ _METADATA: dict[str, dict[str, Any]] = {  # no dates and versions, so that the s
     ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
 }
 _UNHINTED: Any = {"text.hinting": "none"}
-"""Hinting is off, because with it the width of a word depends on the resolution, and differs from its measured
-width.
-"""
+"""Hinting is off, because with it the width of a word depends on the resolution, and differs from its measured width."""
 _STYLE: Any = {
     "font.size": 10.0,
     "text.color": INK,
+    "text.parse_math": False,
     **_UNHINTED,
     "text.usetex": False,
     "axes.edgecolor": FRAME,
@@ -67,7 +70,13 @@ _STYLE: Any = {
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, even without pyplot."""
+    """A figure that a notebook shows, even without pyplot, and that is as large as its panels and what surrounds them."""
+
+    def __init__(self, dpi: float, complaint: Sequence[str]) -> None:
+        super().__init__(figsize=(1, 1), facecolor="white")
+        FigureCanvasAgg(self)
+        self._wanted_dpi, self._complaint = dpi, complaint
+        self._places: dict[Axes, tuple[float, float, float, float]] = {}
 
     def _repr_png_(self) -> bytes:
         return _encode(self, ".png")
@@ -77,44 +86,71 @@ class Picture(Figure):
         with matplotlib.rc_context(_UNHINTED):
             super().draw(renderer)
 
-    def resize(self, width: float, height: float, dpi: float) -> None:
-        """Set the size in inches, and the pixels per inch, reduced if a side would have more than 30,000 pixels."""
-        self.set_size_inches(width, height)
-        self.set_dpi(min(dpi, _MAX_PIXELS / max(width, height)))
+    def add_panel(self, left: float, top: float, width: float, height: float) -> Axes:
+        """Add axes with a position and size in inches; positions count right and down from any origin."""
+        axes = self.add_axes((0, 0, 1, 1))
+        self._places[axes] = (left, top, width, height)
+        self._move(0.0, 0.0)
+        return axes
 
-    def box(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
-        """Convert a rectangle, in inches from the top left corner, into the fractions of the figure that `add_axes` expects."""
+    def _move(self, right: float, down: float) -> None:
+        """Place all panels at their positions, moved by these distances."""
         whole, tall = self.get_size_inches()
-        return left / whole, 1 - (top + height) / tall, width / whole, height / tall
+        for axes, (left, top, width, height) in self._places.items():
+            axes.set_position(((left + right) / whole, 1 - (top + down + height) / tall, width / whole, height / tall))
 
-    def write(self, text: str, left: float, top: float, **style: Any) -> None:
-        """Write text at a position in inches from the top left corner; `$` never begins a formula.
+    def content(self) -> Bbox:
+        """Return the box around all panels and their texts so far, in inches; `y0` is its upper edge.
 
-        Without `va`, `top` is the top of tall Latin letters. Letters of other scripts have the same baseline.
+        It can be called before `finish` only.
         """
-        whole, tall = self.get_size_inches()
-        if "va" not in style:
-            style["va"], top = "baseline", top + ASCENT * style["fontsize"] / 72
-        self.text(left / whole, 1 - top / tall, text, parse_math=False, **style)
+        renderer = self.canvas.get_renderer()  # type: ignore[attr-defined]
+        box = Bbox.union([box for axes in self._places if (box := axes.get_tightbbox(renderer))])
+        return Bbox([[box.x0 / self.dpi, 1 - box.y1 / self.dpi], [box.x1 / self.dpi, 1 - box.y0 / self.dpi]])
 
-    def write_foot(self, lines: Sequence[str]) -> None:
-        """Write lines of small print at the lower edge."""
-        tall = self.get_size_inches()[1]
-        for number, line in enumerate(lines):
-            top = tall - EDGE - (len(lines) - number) * SMALL_LINE
-            self.write(left_to_right(line), EDGE, top, ha="left", fontsize=SMALL, color=GREY)
+    def finish(
+        self, title: str, foot: Sequence[str] | None, *, least_width: float = 0.0, size: float = 11.0, centred: bool = False
+    ) -> None:
+        """Give the picture its size, and write the title above the panels and small print below them.
 
-    def write_title(self, lines: Sequence[str], size: float, step: float, *, centred: bool = False) -> None:
-        """Write lines at the upper edge, `step` inches apart, in the writing direction of the title."""
-        width, turned = self.get_size_inches()[0], runs_right_to_left(lines)
+        Args:
+            title: Title, which is wrapped; may be empty.
+            foot: Sentences of small print, to which one about missing fonts is added; None for no small print.
+            least_width: Minimum width in inches.
+            size: Font size of the title.
+            centred: Whether the title is centred.
+        """
+        box = self.content()
+        width = max(least_width, box.width + 2 * EDGE)
+        heads = self.wrap(title, width - 2 * EDGE, size) if title else []
+        lines = (
+            [line for text in (*foot, *self._complaint) for line in self.wrap(text, width - 2 * EDGE)]
+            if foot is not None
+            else []
+        )
+        step = size / 50  # inches between the lines of the title
+        top = EDGE + step * len(heads) + 0.08 * bool(heads)
+        height = top + box.height + 0.12 * bool(lines) + _SMALL_LINE * len(lines) + EDGE
+        self.set_size_inches(width, height)
+        self.set_dpi(min(self._wanted_dpi, _MAX_PIXELS / max(width, height)))
+        self._move((width - box.width) / 2 - box.x0, top - box.y0)
+        turned = runs_right_to_left(heads)
         left, side = (width / 2, "center") if centred else (width - EDGE, "right") if turned else (EDGE, "left")
-        for number, line in enumerate(lines if turned else map(left_to_right, lines)):
-            self.write(line, left, EDGE + number * step, ha=side, fontsize=size)
+        for number, line in enumerate(heads):
+            self._write(line if turned else left_to_right(line), left, EDGE + number * step, ha=side, fontsize=size)
+        for number, line in enumerate(lines):
+            place = height - EDGE - (len(lines) - number) * _SMALL_LINE
+            self._write(left_to_right(line), EDGE, place, ha="left", fontsize=SMALL, color=GREY)
 
-    def measure(self, texts: Sequence[str], size: float) -> list[float]:
+    def _write(self, text: str, left: float, top: float, **style: Any) -> None:
+        """Write a line; `top` is the top of tall Latin letters, so that letters of all scripts have the same baseline."""
+        whole, tall = self.get_size_inches()
+        self.text(left / whole, 1 - (top + _ASCENT * style["fontsize"] / 72) / tall, text, va="baseline", **style)
+
+    def measure(self, texts: Iterable[str], size: float) -> list[float]:
         """Return the width of each text in inches."""
         renderer = self.canvas.get_renderer()  # type: ignore[attr-defined]
-        artist = self.text(0, 0, "", fontsize=size, parse_math=False)
+        artist = self.text(0, 0, "", fontsize=size)
         widths = []
         for text in texts:
             artist.set_text(text)
@@ -141,110 +177,160 @@ class Picture(Figure):
         """Return the number of characters of a word, at least one, that fit into a line."""
         return max(1, bisect_right(range(1, len(word) + 1), width, key=lambda end: self.measure([word[:end]], size)[0]))
 
-    def save(self, path: str | Path | None) -> None:
-        """Write the picture in the format of the file's ending; do nothing without a path."""
-        if path is not None:
-            disk.save(path, _encode(self, Path(path).suffix.lower()))
+    def add_bar(
+        self, place: tuple[float, float, float, float], mappable: ScalarMappable, name: str, *, ticks: int = 0,
+        form: Callable[[float], str] = tick,
+    ) -> None:  # fmt: skip
+        """Draw the colour bar in a panel at a place (left, top, width, height); it is horizontal if it is wider than high.
+
+        Args:
+            place: Place of the bar; the name of a horizontal bar is left of it.
+            mappable: Colours and their range.
+            name: Name of the values.
+            ticks: Number of ticks; 0 to choose it by the length of a vertical bar.
+            form: Function that formats the numbers.
+        """
+        axes, (_, _, width, height) = self.add_panel(*place), place
+        lying = width > height
+        bar = self.colorbar(mappable, cax=axes, orientation="horizontal" if lying else "vertical")
+        bar.set_ticks(np.linspace(*mappable.get_clim(), ticks or (3 if height < 1.5 else 5)).tolist())
+        axes.tick_params(labelsize=SMALL, length=2, color=FRAME, labelcolor=GREY)
+        (axes.xaxis if lying else axes.yaxis).set_major_formatter(lambda value, _: form(value))
+        bar.outline.set_linewidth(0.4)
+        if lying:
+            axes.text(-0.5 / width, 0.5, name, transform=axes.transAxes, va="center", fontsize=SMALL, color=GREY)
+        else:
+            bar.set_label(name, fontsize=SMALL, color=GREY)
 
 
-def check(what: str, path: str | Path | None, dpi: float) -> str:
-    """Check the arguments of a picture, and return the ending of the file to write; "" for no file.
+@contextmanager
+def begin(what: str, texts: Iterable[str], path: str | Path | None, dpi: float) -> Iterator[Picture]:
+    """Yield an empty picture in our style; write it when the context is left.
+
+    Args:
+        what: The kind of picture, for errors and warnings.
+        texts: All texts of the picture that may need other fonts.
+        path: File to write; None for no file.
+        dpi: Pixels per inch; reduced if a side would have more than 30,000 pixels.
 
     Raises:
-        RequestError: If pictures cannot have this ending, or `dpi` is not from 10 to 2400.
+        RequestError: If pictures cannot have the ending of the file, or `dpi` is not from 10 to 2400.
+        DataError: If the file cannot be written.
     """
     ending = "" if path is None else Path(path).suffix.lower()
     if path is not None and ending not in PICTURES:
         raise RequestError(f"{path}: a {what} is drawn as {' '.join(PICTURES)}, not as '{ending}'{nearest(ending, PICTURES)}")
     if not 10 <= dpi <= 2400:
         raise RequestError(f"{what}: dpi is {dpi}, expected 10 to 2400")
-    return ending
-
-
-def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str], list[str]]:
-    """Return font families for the texts, and small print about characters that no font has; also warn about them.
-
-    For an SVG, there is no small print and no warning.
-    """
     families, missing = fonts.families(texts)
-    if not missing or ending == ".svg":  # an SVG contains text, which is drawn with the viewer's fonts
-        return families, []
-    shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
-    text = (
-        f"No installed font has {len(missing)} of the characters; boxes are drawn in their place. "
-        "Install a font that has them (Noto Sans CJK has Chinese, Japanese and Korean), or save as .svg or .html."
-    )
-    warnings.warn(f"{what}: {text} Missing: {shown}", fonts.FontWarning, stacklevel=4)
-    return families, [text]
+    complaint = []
+    if missing and ending != ".svg":  # an SVG contains text, which is drawn with the viewer's fonts
+        complaint = [
+            f"No installed font has {len(missing)} of the characters; boxes are drawn in their place. "
+            "Install a font that has them (Noto Sans CJK has Chinese, Japanese and Korean), or save as .svg or .html."
+        ]
+        shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
+        warnings.warn(f"{what}: {complaint[0]} Missing: {shown}", fonts.FontWarning, stacklevel=4)
+    with matplotlib.rc_context({**_STYLE, "font.family": families}), _quiet_about_glyphs():
+        figure = Picture(dpi, complaint)
+        yield figure
+        if path is not None:
+            disk.save(path, _encode(figure, ending))
 
 
 @contextmanager
-def blank(families: Sequence[str]) -> Iterator[Picture]:
-    """Yield an empty picture; the style for drawing is set while the context is open."""
-    with matplotlib.rc_context({**_STYLE, "font.family": list(families)}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `find_fonts` warns once, with advice
-        picture = Picture(facecolor="white")
-        FigureCanvasAgg(picture)
-        yield picture
+def _quiet_about_glyphs() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `begin` warns once, with advice
+        yield
 
 
 def _encode(picture: Picture, ending: str) -> bytes:
     buffer = io.BytesIO()
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+    with matplotlib.rc_context(_STYLE), _quiet_about_glyphs():
         picture.savefig(buffer, format=ending[1:], dpi=picture.dpi, metadata=_METADATA[ending])
     return buffer.getvalue()
 
 
-def colours(values: np.ndarray, scale: float) -> tuple[ListedColormap, Normalize]:
+def colours(values: np.ndarray, scale: float) -> ScalarMappable:
     """Return the colour map and its range: from zero to `scale`, or from −`scale` if there are negative values."""
     positive = colour.ramp(colour.LIGHT, 256)
     if (values >= 0).all():
-        return ListedColormap(positive, "regard"), Normalize(0, scale)
+        return ScalarMappable(Normalize(0, scale), ListedColormap(positive, "regard"))
     both = np.concatenate([colour.ramp(colour.LIGHT_NEGATIVE, 256)[::-1], positive[1:]])
-    return ListedColormap(both, "regard_signed"), Normalize(-scale, scale)
+    return ScalarMappable(Normalize(-scale, scale), ListedColormap(both, "regard_signed"))
 
 
-def draw_empty(what: str, lines: Sequence[str], path: str | Path | None, title: str | None, dpi: float) -> Picture:
+def draw_matrix(
+    figure: Picture,
+    matrix: np.ndarray,
+    shades: ScalarMappable,
+    labels: tuple[Sequence[str], Sequence[str]],
+    *,
+    cell: tuple[float, float],
+    names: tuple[str, str, str],
+    angle: int,
+    size: float,
+    numbers: Sequence[str] = (),
+    number_size: float = 7.5,
+) -> None:
+    """Draw a matrix as coloured cells with its words, the names of its sides, and the colour bar.
+
+    Args:
+        figure: The picture.
+        matrix: Values of the cells.
+        shades: Their colours; see `colours`.
+        labels: Words of the rows and of the columns; no words if empty.
+        cell: Width and height of a cell in inches.
+        names: Names of the rows, of the columns, and of the values.
+        angle: Angle of the words of the columns: 0, 45 or 90 degrees.
+        size: Font size of the words.
+        numbers: Text of each cell, row by row; no numbers if empty.
+        number_size: Font size of the numbers.
+    """
+    (rows, columns), (width, height) = matrix.shape, (matrix.shape[1] * cell[0], matrix.shape[0] * cell[1])
+    axes = figure.add_panel(0, 0, width, height)
+    lines: dict[str, Any] = {"edgecolors": "#e4e4e4", "linewidth": 0.4} if min(cell) >= 0.1 else {}
+    edges = np.arange(columns + 1), np.arange(rows + 1)
+    low, high = shades.get_clim()
+    axes.pcolormesh(*edges, matrix, cmap=shades.cmap, vmin=low, vmax=high, rasterized=matrix.size > 2_500, **lines)
+    axes.set_ylim(rows, 0)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.tick_params(length=0, pad=4, labelsize=size, labelcolor=INK)
+    slanted: dict[str, Any] = {
+        "rotation": angle,
+        "rotation_mode": "anchor",
+        "ha": "left",
+        "va": "center" if angle == 90 else "bottom",
+    }
+    axes.set_xticks(np.arange(len(labels[1])) + 0.5, labels[1], **(slanted if angle else {}))
+    axes.set_yticks(np.arange(len(labels[0])) + 0.5, labels[0])
+    quiet: dict[str, Any] = {"fontsize": max(8.0, size), "color": GREY, "style": "italic"}
+    axes.set_ylabel(names[0], labelpad=7, **quiet)
+    axes.set_xlabel(names[1], labelpad=9, **quiet)
+    for (row, column), text in zip(np.ndindex(matrix.shape), numbers, strict=False):
+        ink = colour.ink(np.array(shades.to_rgba(matrix[row, column])[:3]))
+        axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=number_size, color=ink)
+    figure.add_bar((width + 0.18, 0, BAR, min(max(height, 0.9), 3.0)), shades, names[2])
+
+
+def draw_empty(
+    what: str, reason: str, foot: Sequence[str] | None, path: str | Path | None, title: str | None, dpi: float
+) -> Picture:
     """Draw a picture that says why there is nothing to draw.
 
     Args:
         what: The kind of picture, for warnings.
-        lines: The reason, which is written in large letters, followed by lines of small print.
+        reason: The reason, which is written in large letters.
+        foot: Small print below it; None for none.
         path: File to write; None for no file.
         title: Text at the top.
         dpi: Pixels per inch.
     """
-    families, complaint = find_fonts(what, [*lines, title or ""], "" if path is None else Path(path).suffix.lower())
-    with blank(families) as figure:
-        room = _EMPTY_WIDTH - 2 * EDGE
-        head = figure.wrap(title, room, 11) if title else []
-        foot = [part for text in (*lines[1:], *complaint) for part in figure.wrap(text, room)]
-        top = EDGE + 0.24 * len(head)
-        figure.resize(_EMPTY_WIDTH, top + 0.6 + len(foot) * SMALL_LINE + EDGE, dpi)
-        figure.write_title(head, 11, 0.24)
-        figure.write(lines[0], _EMPTY_WIDTH / 2, top + 0.27, ha="center", va="center", fontsize=10, color=GREY, style="italic")
-        figure.write_foot(foot)
-    figure.save(path)
+    with begin(what, [reason, *(foot or ()), title or ""], path, dpi) as figure:
+        axes = figure.add_panel(0, 0, _EMPTY_WIDTH - 2 * EDGE, 0.5)
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, reason, ha="center", va="center", color=GREY, style="italic")
+        figure.finish(title or "", foot)
     return figure
-
-
-def draw_bar(
-    picture: Picture,
-    box: tuple[float, float, float, float],
-    mappable: ScalarMappable,
-    name: str,
-    *,
-    ticks: int,
-    lying: bool = False,
-    form: Callable[[float], str] = tick,
-) -> None:
-    """Draw the colour bar in a box: left, top, width and height in inches."""
-    axes = picture.add_axes(picture.box(*box))
-    bar = picture.colorbar(mappable, cax=axes, orientation="horizontal" if lying else "vertical")
-    bar.set_ticks(np.linspace(*mappable.get_clim(), ticks).tolist())
-    bar.ax.tick_params(labelsize=SMALL, length=2, color=FRAME, labelcolor=GREY)
-    (bar.ax.xaxis if lying else bar.ax.yaxis).set_major_formatter(lambda value, _: form(value))
-    bar.outline.set_linewidth(0.4)
-    if not lying:
-        bar.set_label(name, fontsize=SMALL, color=GREY)

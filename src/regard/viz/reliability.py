@@ -15,9 +15,9 @@ from regard import plurals
 from regard.errors import RequestError, ShapeError
 from regard.viz import colour, picture
 from regard.viz.labels import isolated, label, left_to_right
-from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL, SMALL_LINE, Picture
+from regard.viz.picture import FRAME, GREY, INK, SMALL, Picture
 
-_WIDTH, _SIDE, _COUNTS, _LEFT, _NAME_ROOM = 4.6, 3.4, 0.75, 0.62, 0.27
+_WIDTH, _SIDE, _COUNTS = 4.6, 3.4, 0.75
 _CAPTION = (
     "Blue: the share of correct predictions among predictions with similar confidence. Red, or purple on blue: the gap between "
     "this share and their mean confidence. A dot stands at the mean confidence and the share. Dots on the dashed line are "
@@ -63,7 +63,6 @@ def draw(
             range, or the file has another ending.
         DataError: If the file cannot be written.
     """
-    ending = picture.check("reliability diagram", path, dpi)
     places, sure, right, number = _checked(edges, confidence, accuracy, counts)
     total = int(number.sum())
     error = float((number * np.abs(right - sure)).sum() / max(total, 1))
@@ -73,21 +72,10 @@ def draw(
     amount = plurals.counted(total, counted)
     top = f"Expected calibration error {error:.3f}, {amount}"
     top = left_to_right(f"{isolated(label(title, 200))}: {top[0].lower()}{top[1:]}") if title else top
-    families, complaint = picture.find_fonts("reliability diagram", [top], ending)
-    with picture.blank(families) as figure:
-        title_lines = figure.wrap(top, _WIDTH - 2 * EDGE, 10)
-        foot = (_CAPTION, *complaint) if caption else ()
-        lines = [part for text in foot for part in figure.wrap(text, _WIDTH - 2 * EDGE)]
-        ticks = figure.measure([f"{max(number.max(), 1):,.0f}"], SMALL + 0.5)[0]
-        left = max(_LEFT, EDGE + _NAME_ROOM + ticks)
-        upper = EDGE + 0.2 * len(title_lines) + 0.1
-        lower = upper + _SIDE + 0.12
-        figure.resize(_WIDTH, lower + _COUNTS + 0.5 + len(lines) * SMALL_LINE + EDGE, dpi)
-        figure.write_title(title_lines, 10, 0.2)
-        _draw_bins(figure.add_axes(figure.box(left, upper, _SIDE, _SIDE)), places, sure, right, number, begin)
-        _draw_counts(figure.add_axes(figure.box(left, lower, _SIDE, _COUNTS)), places, number, counted, begin)
-        figure.write_foot(lines)
-    figure.save(path)
+    with picture.begin("reliability diagram", [top], path, dpi) as figure:
+        _draw_bins(figure.add_panel(0, 0, _SIDE, _SIDE), places, sure, right, number, begin)
+        _draw_counts(figure.add_panel(0, _SIDE + 0.12, _SIDE, _COUNTS), places, number, counted, begin)
+        figure.finish(top, [_CAPTION] if caption else None, least_width=_WIDTH, size=10)
     return figure
 
 
@@ -184,5 +172,4 @@ def _draw_counts(axes: Axes, edges: np.ndarray, counts: np.ndarray, counted: str
 
 def _quiet(axes: Axes) -> None:
     axes.tick_params(labelsize=SMALL + 0.5, length=2, color=FRAME, labelcolor=GREY)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)

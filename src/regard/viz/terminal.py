@@ -1,29 +1,37 @@
-"""The heatmap in a terminal: columns are source words, rows are output words, with colours if the terminal has them.
+"""A record in a terminal: a matrix with source words as columns and output words as rows, or the words of a classification.
 
-Wide sentences are split into blocks of source words. Without colours, shades and digits show the weights.
+Weights are colours if the terminal has them. Without colours, shades and digits show the weights of a matrix, and numbers
+those of the words with the largest weights. Wide sentences are split into blocks of source words.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 
 from regard.console import SafeConsole
+from regard.evaluation.tables import shorten
 from regard.records import AttentionRecord
 from regard.records.views import WordView, sides
 from regard.viz import caption as captions
-from regard.viz import colour, terminal_words
+from regard.viz import colour
 from regard.viz.labels import isolated, label
-from regard.viz.numbers import units
-from regard.viz.shades import can_encode, colourless, paint
+from regard.viz.numbers import decimals, fixed, greatest, probability, units
+from regard.viz.summary import further_labels, headline, most_weight
 
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
-_NAMES = {"source": "source", "target": "output"}
+"""Minimum and maximum width of a column, and the maximum share of a line for the words of the rows."""
 _SHADES = " ░▒▓█"
+_STEPS = 20
 _FEWEST_HUNDREDTHS = 0.1
 """If the full scale (the weight with the darkest colour) is below this or above 1, numbers are hundredths of it, not of 1."""
+_MOST_LABELS = 10
+_MOST_NUMBERS = 8
+"""Maximum number of words with numbers if there are no colours; each has at least a tenth of the largest weight."""
 
 
 def render(
@@ -52,19 +60,46 @@ def render(
     console = console or SafeConsole()
     site = record.site(site)
     view = record.view(site, head, special=special)
-    prints = captions.write(record, [site], [view], head) if caption else []
+    sentences = captions.write(record, [site], [view], head) if caption else []
     if record.is_classification and sides(site) == ("target", "source"):
-        terminal_words.render(record, console, view, prints)
-        return
-    if view.matrix.size:
-        _print_matrix(view, [f"{_NAMES[side]} {record.unit(side)}s" for side in sides(site)], console)
+        weights = view.matrix.sum(axis=0, dtype=np.float64) / max(1, len(view.matrix))
+        words = [label(word) for word in view.columns]
+        sentences = [most_weight(words, weights), *sentences] if caption else []
+        _print_classification(record, words, weights, console)
+    elif view.matrix.size:
+        down, across = (f"{captions.NAMES[side]} {record.unit(side)}s" for side in sides(site))
+        _print_matrix(view, down, across, console)
     else:
         console.print(Text(captions.empty(record, site)))
-    for sentence in prints:
+    for sentence in filter(None, sentences):
         console.print(Text(sentence, style="dim"))
 
 
-def _print_matrix(view: WordView, names: Sequence[str], console: Console) -> None:
+def _has_colours(console: Console) -> bool:
+    """Return False if there is no terminal, it has no colours, or NO_COLOR is set."""
+    return console.color_system is not None and not console.no_color
+
+
+def _can_encode(console: Console, letters: str) -> bool:
+    """Return whether the encoding of the output can represent the letters."""
+    try:
+        letters.encode(console.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+@lru_cache
+def _ramp(anchors: tuple[str, ...]) -> list[Style]:
+    return [Style(color=colour.ink(shade), bgcolor=colour.to_hex(shade)) for shade in colour.ramp(anchors, _STEPS + 1)]
+
+
+def _paint(share: float) -> Style:
+    """Return the style of a weight; the weight is given as a share of the full scale, from −1 to 1."""
+    return _ramp(colour.LIGHT_NEGATIVE if share < 0 else colour.LIGHT)[round(min(1.0, abs(share)) * _STEPS)]
+
+
+def _print_matrix(view: WordView, down: str, across: str, console: Console) -> None:
     """Print words and weights in hundredths, in blocks of columns that fit the console, and a line that explains the digits."""
     matrix = view.matrix
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
@@ -74,58 +109,96 @@ def _print_matrix(view: WordView, names: Sequence[str], console: Console) -> Non
     scale = colour.full_scale(matrix)
     unit = 1.0 if _FEWEST_HUNDREDTHS <= scale <= 1 else scale
     hundredths = np.reshape(units(matrix / unit, 2), matrix.shape)
-    for first, last in _blocks(widths, room - row_width - 1):
-        heads = Text(" " * (row_width + 1))
-        for word, width in zip(columns[first:last], widths[first:last], strict=True):
-            heads.append(_centred(word, width))
-        _print(console, heads)
-        for row, word in enumerate(rows):
-            line = Text(_right(word, row_width) + " ")
-            for column in range(first, last):
-                share = float(matrix[row, column]) / scale
-                line.append_text(_cell(int(hundredths[row, column]), share, widths[column], console))
-            _print(console, line)
-        _print(console, Text(""))
+    for block in _blocks(widths, room - row_width - 1):
+        lines = [
+            Text(" " * (row_width + 1)),
+            *(Text(_aligned(word, row_width, spare_before=1.0) + " ") for word in rows),
+            Text(),
+        ]
+        for column in block:
+            lines[0].append(_aligned(shorten(columns[column], widths[column] - 1), widths[column]))
+            for line, digits, weight in zip(
+                lines[1:-1], hundredths[:, column].tolist(), matrix[:, column].tolist(), strict=True
+            ):
+                line.append_text(_cell(digits, weight / scale, widths[column], console))
+        for line in lines:
+            console.print(line, no_wrap=True, overflow="crop", soft_wrap=False)
     digits = "hundredths" if unit == 1 else f"hundredths of {unit:g}"
-    down, across = names
     console.print(Text(f"Weights in {digits}: {across} across, {down} down.", style="dim"))
 
 
-def _print(console: Console, text: Text) -> None:
-    console.print(text, no_wrap=True, overflow="crop", soft_wrap=False)
-
-
-def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
+def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
     """Split the columns into blocks that fit; a column that is wider than the console forms a block alone."""
-    blocks, first, used = [], 0, 0
-    for index, width in enumerate(widths):
-        if used + width > room and index > first:
-            blocks.append((first, index))
-            first, used = index, 0
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        if used + width > room and blocks[-1]:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(column)
         used += width
-    return [*blocks, (first, len(widths))]
+    return blocks
 
 
 def _cell(hundredths: int, share: float, width: int, console: Console) -> Text:
     digits = str(hundredths) if hundredths else "·"
-    if not colourless(console):
-        return Text(f"{digits:^{width}}", style=paint(share))
-    if not can_encode(console, _SHADES + "·"):
+    if _has_colours(console):
+        return Text(f"{digits:^{width}}", style=_paint(share))
+    if not _can_encode(console, _SHADES + "·"):
         return Text(f"{'.' if digits == '·' else digits:^{width}}")
     shade = _SHADES[min(len(_SHADES) - 1, int(min(1.0, abs(share)) * len(_SHADES)))]
     return Text(f"{f'{digits:>3}{shade}':^{width}}")
 
 
-def _cut(word: str, width: int) -> str:
-    return word if cell_len(word) <= width else set_cell_size(word, width - 1).rstrip() + "…"
-
-
-def _centred(word: str, width: int) -> str:
-    word = _cut(word, width - 1)
+def _aligned(word: str, width: int, spare_before: float = 0.5) -> str:
+    """Return a word, shortened or with spaces, that takes `width` cells; `spare_before` is the share of spaces before it."""
+    word = shorten(word, width)
     spare = width - cell_len(word)
-    return " " * (spare // 2) + isolated(word) + " " * (spare - spare // 2)
+    before = int(spare * spare_before)
+    return " " * before + isolated(word) + " " * (spare - before)
 
 
-def _right(word: str, width: int) -> str:
-    word = _cut(word, width)
-    return " " * (width - cell_len(word)) + isolated(word)
+def _print_classification(record: AttentionRecord, words: Sequence[str], weights: np.ndarray, console: Console) -> None:
+    """Print the label, the words, and a line with a bar for each of the most probable labels."""
+    console.print(Text(headline(record, with_probability=False), style="bold"))
+    chips = (_coloured if _has_colours(console) else _numbered)(words, weights)
+    ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
+    names = [label(name) for name, _ in ranked[:_MOST_LABELS]]
+    width = min(max(map(cell_len, names)), max(5, console.width // 3))
+    room = max(1, min(40, console.width - width - 8))
+    full = "█" if _can_encode(console, "█") else "#"
+    lines = [*_flow(chips, console.width - 1), Text()]
+    for name, (_, value) in zip(names, ranked, strict=False):
+        name = shorten(name, width)
+        lines.append(Text(f"{name}{' ' * (width - cell_len(name))} {probability(value):>5} {full * round(room * value)}"))
+    if further := further_labels(len(ranked) - _MOST_LABELS):
+        lines.append(Text(further, style="dim"))
+    for line in lines:
+        console.print(line, no_wrap=True, overflow="crop")
+
+
+def _coloured(words: Sequence[str], weights: np.ndarray) -> list[Text]:
+    scale = greatest(weights) or 1.0
+    return [Text(f" {word} ", style=_paint(weight / scale)) for word, weight in zip(words, weights.tolist(), strict=True)]
+
+
+def _numbered(words: Sequence[str], weights: np.ndarray) -> list[Text]:
+    """Return the words; those with the largest weights are underlined and followed by their weight."""
+    top = greatest(weights)
+    chips = [Text(word) for word in words]
+    for index in np.argsort(-np.abs(weights), kind="stable")[:_MOST_NUMBERS]:
+        if abs(weights[index]) >= 0.1 * top > 0:
+            chips[index].stylize(Style(underline=True, bold=True))
+            chips[index].append(f"({fixed(float(weights[index]), decimals(top))})")
+    return chips
+
+
+def _flow(chips: Sequence[Text], room: int) -> list[Text]:
+    """Arrange words in lines of at most `room` columns; a word that is wider than a line is truncated."""
+    lines = [Text()] if chips else [Text("The text has no words.", style="dim")]
+    for chip in chips:
+        chip.truncate(room, overflow="ellipsis")
+        if lines[-1].cell_len + 1 + chip.cell_len > room and lines[-1].cell_len:
+            lines.append(Text())
+        lines[-1].append_text(Text(" ") if lines[-1].cell_len else Text()).append_text(chip)
+    return lines

@@ -1,0 +1,211 @@
+"""The views of a record on a page, as data for its template and its script: words, weights, shades and captions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from regard.plurals import counted
+from regard.records import AttentionRecord
+from regard.records.views import sides
+from regard.rendering import Units
+from regard.viz import caption, colour
+from regard.viz.labels import label, runs_right_to_left
+from regard.viz.numbers import amount, decimals, fixed, greatest, probability, tick, units
+from regard.viz.summary import further_labels, headline
+
+LEVELS = 20
+"""Number of shades of weights above zero."""
+MOST_LABELS = 20
+_NAMES = {"source": "source", "target": "output", "read": "output"}
+"""Names of the axes; `read` stands for the words that a decoder reads, if they differ from the words that it writes."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a page."""
+
+    budget: int
+    """Maximum number of cells of all matrices of a record. Beyond it, first heads and then sites are left out."""
+    special: bool = False
+    """Whether special tokens are shown like words."""
+    caption: bool = True
+    """Whether to write a text that says what the weights show."""
+    units: Units = "auto"
+    """Units that are shown first; see `AttentionRecord.in_units`."""
+
+
+def shade(share: float) -> str:
+    """Return the CSS class of a weight; the weight is given as a share of the full scale, from −1 to 1."""
+    return f"{'b' if share < 0 else 'a'}{int(min(1.0, abs(share)) * LEVELS + 0.5)}"
+
+
+@lru_cache
+def palette() -> str:
+    """Return a CSS class for each shade (`a…` for positive weights, `b…` for negative), in light and dark colours.
+
+    The page's colour scheme chooses between them. Browsers that don't support `light-dark` show the light colours.
+    """
+    classes = []
+    for letter, *anchors in (("a", colour.LIGHT, colour.DARK), ("b", colour.LIGHT_NEGATIVE, colour.DARK_NEGATIVE)):
+        for level, pair in enumerate(zip(*(colour.ramp(each, LEVELS + 1) for each in anchors), strict=True)):
+            (paper, night), (ink, moon) = map(colour.to_hex, pair), map(colour.ink, pair)
+            both = f"background:light-dark({paper},{night});color:light-dark({ink},{moon})"
+            classes.append(f".{letter}{level}{{background:{paper};color:{ink};{both}}}")
+    return "".join(classes)
+
+
+def _choices(record: AttentionRecord, first: Units) -> dict[str, AttentionRecord]:
+    """Return the record in the units between which a page can switch, by their names; equal records count once."""
+    spells = "characters" in (record.source_scheme, record.target_scheme)
+    choices: dict[str, AttentionRecord] = {}
+    for kind in (first, "auto", "words", "tokens"):
+        if (converted := record.in_units(kind)) not in choices.values():
+            choices[kind if kind != "auto" else "characters" if spells else "words"] = converted
+    return choices
+
+
+def _heads(record: AttentionRecord, site: str) -> list[int | None]:
+    """Return the heads of a site, from None for their mean."""
+    return [None, *range(record.num_heads(site) or 0)]
+
+
+def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *, with_note: bool = True) -> dict[str, Any]:
+    """Return the matrices of some sites, beginning with the site that is shown first.
+
+    Args:
+        record: The record.
+        sites: One or more sites.
+        options: Options of the page.
+        with_note: Whether to write the record's note; False if it is written elsewhere.
+    """
+    choices, budget, left_out, shown = _choices(record, options.units), options.budget, 0, []
+    for kind, converted in choices.items():
+        pairs, missing, budget = _fitting(converted, sites, budget)
+        left_out = left_out or missing
+        shown += [(kind, site, head, converted.view(site, head, special=options.special)) for site, head in pairs]
+    scale, places = (
+        colour.full_scale(*(view.matrix for *_, view in shown)),
+        decimals(greatest(*(view.matrix for *_, view in shown))),
+    )
+    words: dict[str, dict[str, list[str]]] = {}
+    views: list[dict[str, Any]] = []
+    for kind, site, head, view in shown:
+        down, across = sides(site)
+        if options.special and down == across == "target" and not record.target_is_read:
+            across = "read"
+        for axis, names in ((down, view.rows), (across, view.columns)):
+            words.setdefault(kind, {}).setdefault(axis, [label(name, 200) for name in names])
+        told = _told(choices[kind], site, head, options) if view.matrix.size else ""
+        cells = units(view.matrix, places)
+        views.append(
+            {
+                "units": kind,
+                "site": label(site, 80),
+                "head": head,
+                "rows": down,
+                "columns": across,
+                "told": told,
+                "cells": cells,
+            }
+        )
+    first, named = views[0], words[shown[0][0]]
+    rows, columns = named[first["rows"]], named[first["columns"]]
+    turned = [axis for axis, names in named.items() if runs_right_to_left(names)]
+    weights = [(shade(cell * 10.0**-places / scale), fixed(cell * 10.0**-places, places)) for cell in first["cells"]]
+    width, letters = len(columns), sum(min(len(word), 24) for word in columns)
+    further = counted(left_out, "further matrix", "further matrices")
+    rest = [f"To keep the page small, it leaves out {further} (heads or sites)."] if left_out else []
+    return {
+        # The source comes first, in reading order.
+        "sentences": [(side, _NAMES[first[side]], named[first[side]]) for side in ("columns", "rows")],
+        "is_empty": not first["cells"],
+        "empty": caption.empty(record, sites[0]),
+        "direction": "rtl" if first["columns"] in turned else "ltr",
+        # Long names are vertical, so that the table is not too wide.
+        "crowd": "many crowd" if width > 24 else "many" if width > 8 or letters > 100 else "",
+        "columns": columns,
+        "rows": [(word, weights[row * width : (row + 1) * width]) for row, word in enumerate(rows)],
+        "top": tick(scale),
+        "negative": any((view.matrix < 0).any() for *_, view in shown),
+        "caption": (first["told"], rest + (caption.note(record) if with_note else [])) if options.caption else None,
+        "data": {"words": words, "rtl": turned, "views": views, "scale": scale, "levels": LEVELS, "places": places},
+    }
+
+
+def _fitting(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], int, int]:
+    """Return the pairs (site, head) whose matrices fit into a budget of cells, the number of others, and the remaining budget.
+
+    The mean of the first site is always included, then means come before heads.
+    """
+    pairs = [(site, head) for site in sites for head in _heads(record, site)]
+    fitting: list[tuple[str, int | None]] = []
+    left_out = 0
+    for site, head in sorted(pairs, key=lambda pair: pair[1] is not None):
+        rows, columns = record.words(site)
+        if fitting and len(rows) * len(columns) > budget:
+            left_out += 1
+        else:
+            fitting.append((site, head))
+            budget -= len(rows) * len(columns)
+    return [pair for pair in pairs if pair in fitting], left_out, budget
+
+
+def _told(record: AttentionRecord, site: str, head: int | None, options: Options) -> str:
+    """Return the sentences about one view; empty if the page has no captions."""
+    if not options.caption:
+        return ""
+    return " ".join([caption.shows(record, [site], head), *caption.hides([record.view(site, head, special=options.special)])])
+
+
+def classification(record: AttentionRecord, sites: Sequence[str], options: Options) -> dict[str, Any]:
+    """Return the label, the words and the probabilities of a classification, and matrices of the attention among its words.
+
+    Args:
+        record: A classification.
+        sites: Its sites, beginning with the one that is shown first.
+        options: Options of the page.
+    """
+    over_words = [site for site in sites if sides(site) == ("target", "source")]
+    among_words = [site for site in sites if site not in over_words]
+    ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
+    told = (_told(record, over_words[0], None, options), caption.note(record)) if over_words and options.caption else None
+    return {
+        "heading": label(headline(record, with_probability=False), 5000),
+        "facts": [] if record.score is None else [("score", fixed(record.score))],
+        "words": _words(record, over_words, options) if over_words else None,
+        "labels": [(label(name, 200), probability(value), round(1000 * value)) for name, value in ranked[:MOST_LABELS]],
+        "further": further_labels(len(ranked) - MOST_LABELS),
+        "caption": told,
+        "matrices": matrices(record, among_words, options, with_note=not over_words) if among_words else None,
+    }
+
+
+def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> dict[str, Any]:
+    names: dict[str, list[str]] = {}
+    views: list[dict[str, Any]] = []
+    for kind, converted in _choices(record, options.units).items():
+        names[kind] = [label(word, 200) for word in converted.view(sites[0], special=options.special).columns]
+        for site, head in [(each, head) for each in sites for head in _heads(converted, each)]:
+            matrix = converted.view(site, head, special=options.special).matrix
+            weights = matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))
+            scale = greatest(weights) or 1.0
+            places = decimals(scale)
+            sizes = {"scale": scale, "top": amount(scale, places), "places": places}
+            told = _told(converted, site, head, options)
+            views.append(
+                {"units": kind, "site": label(site, 80), "head": head, **sizes, "told": told, "cells": units(weights, places)}
+            )
+    first = views[0]
+    spans = []
+    for name, cell in zip(names[first["units"]], first["cells"], strict=True):
+        weight = cell * 10.0 ** -first["places"]
+        spans.append((shade(weight / first["scale"]), fixed(weight, first["places"]), name))
+    return {
+        "spans": spans,
+        "top": first["top"],
+        "negative": any(cell < 0 for view in views for cell in view["cells"]),
+        "data": {"words": names, "views": views, "levels": LEVELS},
+    }
