@@ -13,7 +13,8 @@ all its weights become zero.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from functools import reduce
 from typing import TypeVar
 
 import torch
@@ -57,6 +58,16 @@ class StepReweight(ABC):
     def __call__(self, weights: Tensor, mask: Tensor) -> Tensor:
         """Change weights that have one row for each step of a target."""
         return self.at(torch.arange(weights.shape[-2], device=weights.device))(weights, mask)
+
+
+class _ByStep(StepReweight):
+    """A function for each set of steps, which `build` returns."""
+
+    def __init__(self, build: Callable[[Tensor], Reweight]) -> None:
+        self._build = build
+
+    def at(self, steps: Tensor) -> Reweight:
+        return self._build(steps)
 
 
 MaybeReweight = TypeVar("MaybeReweight", Reweight, Reweight | None)
@@ -145,7 +156,14 @@ def at_step(steps: int | Collection[int], reweight: Reweight) -> StepReweight:
     numbers = (steps,) if isinstance(steps, int) else tuple(steps)
     if not numbers or not all(isinstance(number, int) and number >= 0 for number in numbers):
         raise RequestError(f"at_step: steps is {steps!r}, expected an index from 0, or several: at_step(1, …)")
-    return _AtStep(numbers, _checked("at_step", reweight))
+    inner = _checked("at_step", reweight)
+
+    def build(current: Tensor) -> Reweight:
+        function = _at(inner, current)
+        rows = torch.isin(current, torch.tensor(numbers, device=current.device))[:, None]
+        return lambda weights, mask: torch.where(rows.to(weights.device), function(weights, mask), weights)
+
+    return _ByStep(build)
 
 
 def on_heads(heads: int | Collection[int], reweight: Reweight) -> Reweight:
@@ -156,56 +174,34 @@ def on_heads(heads: int | Collection[int], reweight: Reweight) -> Reweight:
         reweight: Function for these heads.
     """
     numbers = (heads,) if isinstance(heads, int) else tuple(heads)
-    return _OnHeads(numbers, _checked("on_heads", reweight))
+    inner = _checked("on_heads", reweight)
+
+    def build(current: Tensor) -> Reweight:
+        function = _at(inner, current)
+
+        def change(weights: Tensor, mask: Tensor) -> Tensor:
+            count = weights.shape[1] if weights.ndim == 4 else 0
+            if any(not 0 <= head < count for head in numbers):
+                has = f"{count} heads, numbered from 0" if count else "no heads; leave on_heads out"
+                raise RequestError(f"on_heads: heads are {', '.join(map(str, numbers))}, but this attention has {has}")
+            chosen = torch.zeros(count, 1, 1, dtype=torch.bool, device=weights.device)
+            chosen[list(numbers)] = True
+            return torch.where(chosen, function(weights, mask), weights)
+
+        return change
+
+    return _ByStep(build)
 
 
 def chain(*reweights: Reweight) -> Reweight:
     """Return a function that applies several functions, one after another."""
-    return _Chain([_checked("chain", reweight) for reweight in reweights])
+    inner = [_checked("chain", reweight) for reweight in reweights]
 
+    def build(current: Tensor) -> Reweight:
+        functions = [_at(reweight, current) for reweight in inner]
+        return lambda weights, mask: reduce(lambda changed, function: function(changed, mask), functions, weights)
 
-class _AtStep(StepReweight):
-    def __init__(self, steps: tuple[int, ...], inner: Reweight) -> None:
-        self.steps, self.inner = steps, inner
-
-    def at(self, steps: Tensor) -> Reweight:
-        inner = _at(self.inner, steps)
-        rows = torch.isin(steps, torch.tensor(self.steps, device=steps.device))[:, None]
-        return lambda weights, mask: torch.where(rows.to(weights.device), inner(weights, mask), weights)
-
-
-class _OnHeads(StepReweight):
-    def __init__(self, heads: tuple[int, ...], inner: Reweight) -> None:
-        self.heads, self.inner = heads, inner
-
-    def at(self, steps: Tensor) -> Reweight:
-        inner = _at(self.inner, steps)
-
-        def change(weights: Tensor, mask: Tensor) -> Tensor:
-            count = weights.shape[1] if weights.ndim == 4 else 0
-            if any(not 0 <= head < count for head in self.heads):
-                has = f"{count} heads, numbered from 0" if count else "no heads; leave on_heads out"
-                raise RequestError(f"on_heads: heads are {', '.join(map(str, self.heads))}, but this attention has {has}")
-            chosen = torch.zeros(count, 1, 1, dtype=torch.bool, device=weights.device)
-            chosen[list(self.heads)] = True
-            return torch.where(chosen, inner(weights, mask), weights)
-
-        return change
-
-
-class _Chain(StepReweight):
-    def __init__(self, reweights: Sequence[Reweight]) -> None:
-        self.reweights = reweights
-
-    def at(self, steps: Tensor) -> Reweight:
-        functions = [_at(each, steps) for each in self.reweights]
-
-        def change(weights: Tensor, mask: Tensor) -> Tensor:
-            for function in functions:
-                weights = function(weights, mask)
-            return weights
-
-        return change
+    return _ByStep(build)
 
 
 def for_site(reweight: ReweightBySite | None, site: str) -> Reweight | None:

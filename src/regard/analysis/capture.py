@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.analysis.function_calls import Watch
 from regard.analysis.observation import Call, Observer
 from regard.analysis.selection import Selection
-from regard.analysis.torch_modules import inside_encoders, watch_modules
+from regard.analysis.torch_modules import ModuleWatch, inside_encoders
 from regard.attention.base import Attention
 from regard.attention.capabilities import Observation
 from regard.errors import RegardError, RequestError, nearest
@@ -240,7 +240,7 @@ def capture(
         stack.callback(observer.names.clear)  # the weights may be kept for longer than the module
         for part in ours:
             stack.enter_context(part.observe(partial(_take_observation, observer, part)))
-        stack.enter_context(watch_modules(observer))
+        stack.enter_context(ModuleWatch(observer))
         stack.enter_context(observer.hooks(inside_encoders(module)))
         stack.enter_context(watch)
         yield caught

@@ -4,13 +4,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.analysis import run_info_text
 from regard.analysis.history import Columns, metrics_path, read_metrics
-from regard.analysis.run_facts import ModelInfo, RunFacts, TrainingInfo, VocabularyInfo
+from regard.analysis.run_facts import ModelInfo, RunInfo, TrainingInfo, VocabularyInfo
 from regard.bundle.bundle import SIGNATURE
 from regard.bundle.folder import find, read, read_unsigned
 from regard.bundle.inspection import Inspection, inspect_bundle
@@ -28,23 +26,6 @@ _FIRST = 10
 """Number of first symbols of a vocabulary that `info` returns; `render` shows them if no frequencies were recorded."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "numpy", "spacy")
-
-
-@dataclass(frozen=True, repr=False)
-class RunInfo(RunFacts):
-    """Description of a run, as `regard.info` returns it; printing it shows everything."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; numbers that are not finite are None."""
-        plain = {name: value for name, value in asdict(self).items() if name != "holder"}
-        return _finite(plain)
-
-    def render(self) -> str:
-        """Return the text for a terminal."""
-        return run_info_text.render(self)
-
-    def __repr__(self) -> str:
-        return self.render()
 
 
 def info(folder: str | Path) -> RunInfo:
@@ -208,11 +189,3 @@ def _facts(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return facts if isinstance(facts, dict) else {}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

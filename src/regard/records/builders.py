@@ -124,16 +124,16 @@ def from_huggingface(
         RequestError: If the output has no attentions, or no sentence with the index `batch`.
         ShapeError: If the sizes of the attentions and the numbers of tokens differ.
     """
-    fields = output if isinstance(output, Mapping) else _Attributes(output)
+    get = output.get if isinstance(output, Mapping) else lambda name: getattr(output, name, None)
     found: dict[str, Sequence[Any]]
     if isinstance(output, Sequence):
         found = {"encoder": output}
     else:
         # A field may be an empty tuple, such as `cross_attentions` of BERT.
-        found = {family: layers for family, name in _FAMILIES.items() if (layers := fields.get(name) or ())}
+        found = {family: layers for family, name in _FAMILIES.items() if (layers := get(name) or ())}
         if found.keys() <= {"cross"}:  # with cross-attention, `attentions` are those of a decoder
-            found = {"decoder" if found else "encoder": fields.get("attentions") or (), **found}
-    rows = _rows(fields.get("beam_indices"), batch, found)
+            found = {"decoder" if found else "encoder": get("attentions") or (), **found}
+    rows = _rows(get("beam_indices"), batch, found)
     weights: dict[str, np.ndarray] = {}
     for family, layers in found.items():
         weights.update(_by_layer(family, layers, rows[family]))
@@ -194,16 +194,6 @@ def record_of_tokens(
         settings |= {f"{side}_tokens": own, f"{side}_words": words, f"{side}_word_of": word_of}
         settings[f"{side}_scheme"] = scheme if own and scheme in SPELLED_IN_BYTES else ""
     return AttentionRecord(weights=dict(weights), **settings).in_units(units)
-
-
-class _Attributes:
-    """An object whose attributes can be read with `get`, as from a dict."""
-
-    def __init__(self, thing: Any) -> None:
-        self._thing = thing
-
-    def get(self, name: str) -> Any:
-        return getattr(self._thing, name, None)
 
 
 def shows_causal(weights: np.ndarray) -> bool | None:

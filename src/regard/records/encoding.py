@@ -65,18 +65,10 @@ def from_npz(content: bytes, where: str) -> Any:
             if not isinstance(sites, list) or not all(isinstance(site, str) for site in sites):
                 raise DataError(f"{where}: 'weights' must list the names of the sites")
             data["weights"] = {site: _array(archive, f"weights.{number}", np.float32) for number, site in enumerate(sites)}
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, KeyError, ValueError, EOFError, RecursionError) as error:
+    except RegardError:
+        raise
+    except Exception as error:  # zipfile, zlib, lzma and numpy raise many kinds of errors about damaged files
         raise DataError(f"{where}: this is not a record, or it is damaged: {error}") from error
-    except (
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-    ) as error:  # encrypted, or an unknown compression
-        raise DataError(f"{where}: this cannot be unpacked: {error}") from error
-    except Exception as error:
-        if isinstance(error, RegardError):
-            raise
-        raise DataError(f"{where}: this is damaged: {error}") from error  # zlib.error, lzma.LZMAError
     return data
 
 

@@ -8,7 +8,15 @@ from regard.errors import RequestError, nearest
 from regard.scripts import ends_word, is_spaceless
 
 Scheme = Literal["auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none"]
-_SCHEMES = ("auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none")
+_MARKS: dict[str, tuple[tuple[str, ...], bool, bool]] = {
+    "wordpiece": (("##",), True, True),
+    "sentencepiece": (("▁",), True, False),
+    "bytes": (("Ġ", "Ċ"), True, False),
+    "end": (("</w>",), False, False),
+    "joiner": (("@@",), False, True),
+}
+"""Marks of tokens by scheme, whether they are at the start of a token, and whether they join tokens (or separate words)."""
+_SCHEMES = ("auto", *_MARKS, "none")
 _SPECIAL = re.compile(r"\[(CLS|SEP|PAD|BOS|EOS)\]|</?s>|<(pad|bos|eos|cls|sep)>|<\|[^|]*\|>", re.IGNORECASE)
 SPELLED_IN_BYTES = ("bytes", "sentencepiece")
 """Schemes whose tokens can be bytes of a character. In SentencePiece, such a token is written `<0xE4>`."""
@@ -108,16 +116,10 @@ def _is_special(token: str, special: Collection[str] | None) -> bool:
 
 
 def _find_scheme(tokens: Sequence[str]) -> str:
-    if any(token.startswith("##") and len(token) > 2 for token in tokens):
-        return "wordpiece"
-    if any(token.startswith("▁") for token in tokens):
-        return "sentencepiece"
-    if any(token.startswith(("Ġ", "Ċ")) for token in tokens):
-        return "bytes"
-    if any(token.endswith("</w>") for token in tokens):
-        return "end"
-    if any(token.endswith("@@") and len(token) > 2 for token in tokens):
-        return "joiner"
+    for scheme, (marks, at_start, joins) in _MARKS.items():
+        has_mark = str.startswith if at_start else str.endswith
+        if any(has_mark(token, marks) and not (joins and token in marks) for token in tokens):
+            return scheme
     written = "".join(tokens)  # of a text without spaces; in byte-level tokens, each letter stands for a byte
     is_bytes = not written.isascii() and _INCOMPLETE not in (decoded := _decode("bytes", tokens)) and decoded != written
     return "bytes" if is_bytes else "none"
@@ -125,18 +127,10 @@ def _find_scheme(tokens: Sequence[str]) -> str:
 
 def _continues(scheme: str, token: str, before: str) -> bool:
     """Return whether a token continues the word of the previous token."""
-    match scheme:
-        case "wordpiece":
-            return token.startswith("##")
-        case "sentencepiece":
-            return not token.startswith("▁")
-        case "bytes":
-            return not token.startswith(("Ġ", "Ċ"))
-        case "end":
-            return not before.endswith("</w>")
-        case "joiner":
-            return before.endswith("@@")
-    return False
+    if scheme not in _MARKS:
+        return False
+    marks, at_start, joins = _MARKS[scheme]
+    return (token.startswith(marks) if at_start else before.endswith(marks)) == joins
 
 
 def _text(scheme: str, tokens: Sequence[str]) -> str:
@@ -150,8 +144,7 @@ def _text(scheme: str, tokens: Sequence[str]) -> str:
             return (_decode(scheme, tokens) if spelled else "".join(tokens)).replace("▁", " ").strip()
         case "bytes":
             return _decode(scheme, tokens).strip()
-        case "end":
-            return "".join(token.removesuffix("</w>") for token in tokens)
-        case "joiner":
-            return "".join(token.removesuffix("@@") for token in tokens)
+        case "end" | "joiner":
+            [mark] = _MARKS[scheme][0]
+            return "".join(token.removesuffix(mark) for token in tokens)
     return "".join(tokens)
