@@ -70,10 +70,10 @@ def evaluate_alignment(
     return alignment_error_rate(predicted, [set(links) for links in sure], allowed)
 
 
-def _check_words(given: tuple[Sequence[str], Sequence[str]], found: tuple[Sequence[str], Sequence[str]]) -> None:
-    for side, wanted, words in zip(("source", "target"), given, found, strict=True):
-        if [word.casefold() for word in wanted] != [word.casefold() for word in words]:
+def _check_words(link_words: tuple[Sequence[str], Sequence[str]], model_words: tuple[Sequence[str], Sequence[str]]) -> None:
+    for side, expected, words in zip(("source", "target"), link_words, model_words, strict=True):
+        if [word.casefold() for word in expected] != [word.casefold() for word in words]:
             raise DataError(
-                f"evaluate_alignment: the links refer to the {side} words {' '.join(wanted)!r}, but the model's tokenizer "
+                f"evaluate_alignment: the links refer to the {side} words {' '.join(expected)!r}, but the model's tokenizer "
                 f"finds {' '.join(words)!r}; use a tokenizer that finds the same words"
             )

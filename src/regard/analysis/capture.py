@@ -158,18 +158,18 @@ class Captured(Mapping[str, Tensor]):
         source, target = num_tokens
         shapes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
         for call in self.calls:
-            found = call.weights[batch].float().numpy(force=True)
+            matrix = call.weights[batch].float().numpy(force=True)
             family = _family(call, has_target=target is not None, is_causal=causal[call.name], only_causal=all(causal.values()))
-            fitting = [each for each, shape in shapes.items() if shape == found.shape[-2:]]
+            fitting = [each for each, shape in shapes.items() if shape == matrix.shape[-2:]]
             if len({each.weights.shape for each in self.calls if each.name == call.name}) > 1 == len(fitting):
                 family = fitting[0]  # encoder and decoder share this module
             family = families.get(call.name, family)
-            if target and source and found.shape[-2:] == (target, source + target):
+            if target and source and matrix.shape[-2:] == (target, source + target):
                 raise RequestError(
                     f"to_record: {call.name!r} attends to source and target together ({source} + {target} keys), which no site "
                     "of a record can show: leave it out with names; its weights are caught[name]"
                 )
-            weights[f"{family}.{count.setdefault(family, 0)}"] = found
+            weights[f"{family}.{count.setdefault(family, 0)}"] = matrix
             count[family] += 1
         return weights
 
@@ -305,9 +305,9 @@ def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:
 
 def _check_no_cross(calls: Sequence[Call], weights: Mapping[str, np.ndarray]) -> None:
     """Raise an error if one of the calls, whose weights are given by site in the same order, counts as cross attention."""
-    for call, (site, found) in zip(calls, weights.items(), strict=True):
+    for call, (site, matrix) in zip(calls, weights.items(), strict=True):
         if site.startswith("cross"):
-            queries, keys = found.shape[-2:]
+            queries, keys = matrix.shape[-2:]
             raise RequestError(
                 f"to_record: {call.name!r} counts as cross attention ({queries} queries, {keys} keys), and no target tokens "
                 "were given: give the tokens of the queries as target_tokens, or the module's family in families"

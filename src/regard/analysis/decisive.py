@@ -28,14 +28,14 @@ def decisive_share(
     if not texts:
         raise RequestError("decisive_share: there are no texts, expected at least one")
     shares = []
-    for found, places, own in zip(classifier.classify(texts), decisive, words, strict=True):
-        record = found.attention
+    for result, positions, corpus_words in zip(classifier.classify(texts), decisive, words, strict=True):
+        record = result.attention
         assert record is not None
-        if list(record.source_words) != list(own):
+        if list(record.source_words) != list(corpus_words):
             raise RequestError(
-                f"decisive_share: the classifier splits {found.text!r:.80} into other words than the corpus; train it with "
+                f"decisive_share: the classifier splits {result.text!r:.80} into other words than the corpus; train it with "
                 "tokenizer.kind whitespace"
             )
         weights = record.in_units("words").word_weights()
-        shares.append(float(weights[list(places)].sum() / max(float(weights.sum()), 1e-12)))
+        shares.append(float(weights[list(positions)].sum() / max(float(weights.sum()), 1e-12)))
     return float(np.mean(shares))

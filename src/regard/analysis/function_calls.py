@@ -141,11 +141,11 @@ class Watch(TorchFunctionMode):
         mark: _Mark = self.marks[tensor]
         if name in _PRODUCTS:
             for each in marked:
-                own: _Mark = self.marks[each]
-                if own.axis is not None and not own.has_values and _contracted(name, args, operands, each) == own.axis:
-                    self._report(own, each, output)
+                factor: _Mark = self.marks[each]
+                if factor.axis is not None and not factor.has_values and _contracted(name, args, operands, each) == factor.axis:
+                    self._report(factor, each, output)
                 else:
-                    own.source.is_multiplied |= own.axis is not None or each.ndim > 2
+                    factor.source.is_multiplied |= factor.axis is not None or each.ndim > 2
         elif name in _TIMES and any(each.ndim > 1 for each in operands if each is not tensor):
             mark.source.is_multiplied |= mark.axis is not None or tensor.ndim > 2
             if output.shape == tensor.shape:
@@ -154,8 +154,8 @@ class Watch(TorchFunctionMode):
                 weights, place = (tensor, mark.axis) if mark.weights is None else (mark.weights, mark.weights_axis)
                 self.marks[output] = _Mark(mark.source, mark.axis, weights, place, has_values=True)
         elif name in _REDUCE and isinstance(output, Tensor):
-            given = (axis,) if isinstance(axis, int) else axis if isinstance(axis, list | tuple) else ()
-            axes = [each if each < 0 else each - tensor.ndim for each in given]
+            reduced = (axis,) if isinstance(axis, int) else axis if isinstance(axis, list | tuple) else ()
+            axes = [each if each < 0 else each - tensor.ndim for each in reduced]
             if name == "sum" and mark.has_values and axes == [mark.axis]:
                 self._report(mark, tensor, output)
             elif axes and mark.axis is not None and not mark.has_values and max(axes) < mark.axis:

@@ -76,14 +76,14 @@ def _columns(path: Path, rows: Iterator[list[str]]) -> Columns:
             f"{_LONGEST_NAME} characters"
         )
     columns: Columns = {name: [] for name in names}
-    number, waiting = 1, None
+    number, last_row = 1, None
     for number, row in enumerate(rows, 2):
-        if waiting is not None:
-            _append(f"{path}:{number - 1}", columns, waiting)
-        waiting = row
+        if last_row is not None:
+            _append(f"{path}:{number - 1}", columns, last_row)
+        last_row = row
     # A run that is still training may have written only a part of the last row; such a row is skipped.
-    if waiting is not None and len(waiting) == len(names):
-        _append(f"{path}:{number}", columns, waiting)
+    if last_row is not None and len(last_row) == len(names):
+        _append(f"{path}:{number}", columns, last_row)
     return columns
 
 

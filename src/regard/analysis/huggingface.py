@@ -183,8 +183,8 @@ def _generate(model: Any, inputs: dict[str, Tensor], generation: Mapping[str, An
             f"from_huggingface: {type(model).__name__} cannot generate text: give a target, or load the model with its head, "
             "for example with AutoModelForSeq2SeqLM or AutoModelForCausalLM"
         )
-    found: Tensor = model.generate(**inputs, **generation)
-    return found[:1]
+    sequences: Tensor = model.generate(**inputs, **generation)
+    return sequences[:1]
 
 
 def _tokens(tokenizer: Any, ids: Tensor) -> list[str]:

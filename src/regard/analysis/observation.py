@@ -183,11 +183,11 @@ class Observer:
     def unseen(self) -> list[str]:
         """Return the names of the modules that seem to compute attention, but whose attention was not captured."""
         captured = {call.name for call in self.calls}
-        found: list[str] = []
+        names: list[str] = []
         for name in (*self.missed, *filter(self.selection.includes, self.named)):
-            if name not in found and (name in self.missed or not any(_related(name, other) for other in (*captured, *found))):
-                found.append(name)
-        return found
+            if name not in names and (name in self.missed or not any(_related(name, other) for other in (*captured, *names))):
+                names.append(name)
+        return names
 
 
 def _related(one: str, other: str) -> bool:

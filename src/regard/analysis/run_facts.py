@@ -1,6 +1,5 @@
 """Facts about a run: model, vocabularies, training, data and scores, as data and as text for a terminal."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
@@ -10,6 +9,7 @@ import yaml
 
 from regard.bundle.scores import score_rows
 from regard.errors import printable
+from regard.evaluation.tables import finite
 from regard.task import find_task
 
 _FREQUENT = 10
@@ -106,7 +106,7 @@ class RunInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; numbers that are not finite are None."""
-        return _finite({name: value for name, value in asdict(self).items() if name != "holder"})
+        return finite({name: value for name, value in asdict(self).items() if name != "holder"})
 
     def render(self) -> str:
         """Return the text for a terminal."""
@@ -160,11 +160,13 @@ def _megabytes(size: int) -> str:
 
 def _families(sites: Sequence[str]) -> list[str]:
     """Return the sites, with the layers of each kind shortened to `encoder.0 … encoder.5`."""
-    found = []
+    families = []
     for _, group in groupby(sites, key=lambda site: site.rpartition(".")[0] or site):
-        own = list(group)
-        found.append(own[0] if len(own) == 1 else f"{own[0]} … {own[-1]}" if len(own) > 2 else ", ".join(own))
-    return found
+        members = list(group)
+        families.append(
+            members[0] if len(members) == 1 else f"{members[0]} … {members[-1]}" if len(members) > 2 else ", ".join(members)
+        )
+    return families
 
 
 def _data(info: RunInfo) -> list[str]:
@@ -252,11 +254,3 @@ def _yaml(settings: Mapping[str, Any]) -> list[str]:
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max((len(name) for name, _ in rows), default=0)
     return [f"{name:<{width}}  {value}" for name, value in rows]
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

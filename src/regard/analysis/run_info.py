@@ -47,8 +47,8 @@ def info(folder: str | Path) -> RunInfo:
     holder = holder_of(folder / "checkpoints" / "lock")
     started = folder / "checkpoints" / "config.yaml"
     if find(folder, SIGNATURE).exists() or not started.is_file():
-        found = inspect_bundle(folder)
-        return _of_bundle(folder, found, metrics, facts, holder)
+        inspection = inspect_bundle(folder)
+        return _of_bundle(folder, inspection, metrics, facts, holder)
     config = read_config_file(read(folder, "checkpoints/config.yaml", largest=_LARGEST_FACTS), started)
     return RunInfo(
         folder=str(folder),
@@ -65,20 +65,20 @@ def info(folder: str | Path) -> RunInfo:
     )
 
 
-def _of_bundle(folder: Path, found: Inspection, metrics: Columns, facts: dict[str, Any], holder: str) -> RunInfo:
-    signature, config = found.signature, found.config
-    ended = signature.get("finished")
+def _of_bundle(folder: Path, inspection: Inspection, metrics: Columns, facts: dict[str, Any], holder: str) -> RunInfo:
+    signature, config = inspection.signature, inspection.config
+    is_finished = signature.get("finished")
     scores = signature.get("scores")
     return RunInfo(
         folder=str(folder),
         task=config.task,
         title=_title(config),
-        state="training" if holder else {True: "finished", False: "unfinished"}.get(ended, "unknown"),  # type: ignore[arg-type]
-        model=_model(found),
-        data={name: value for name, value in found.report.items() if name != "symbols"},
+        state="training" if holder else {True: "finished", False: "unfinished"}.get(is_finished, "unknown"),  # type: ignore[arg-type]
+        model=_model(inspection),
+        data={name: value for name, value in inspection.report.items() if name != "symbols"},
         scores=dict(scores) if isinstance(scores, Mapping) else {},
-        vocabularies=_vocabularies(found),
-        labels=found.inventory.labels,
+        vocabularies=_vocabularies(inspection),
+        labels=inspection.inventory.labels,
         training=_training(config, signature, metrics, facts),
         holder=holder,
     )
@@ -90,17 +90,17 @@ def _title(config: RunConfig) -> str:
     return noun + languages
 
 
-def _model(found: Inspection) -> ModelInfo:
+def _model(inspection: Inspection) -> ModelInfo:
     parts: Counter[str] = Counter()
-    for name, shape in found.shapes.items():
+    for name, shape in inspection.shapes.items():
         parts[name.partition(".")[0]] += math.prod(shape)
-    custom = found.signature["custom"]
+    custom = inspection.signature["custom"]
     return ModelInfo(
-        kind={} if custom == "model" else _kinds(dump_config(found.config.model)),
+        kind={} if custom == "model" else _kinds(dump_config(inspection.config.model)),
         parameters=sum(parts.values()),
         parts=dict(parts.most_common()),
-        bytes=found.weight_bytes,
-        sites=tuple(getattr(found.model, "sites", ())),
+        bytes=inspection.weight_bytes,
+        sites=tuple(getattr(inspection.model, "sites", ())),
         custom=custom,
     )
 
@@ -114,12 +114,12 @@ def _kinds(settings: Mapping[str, Any], path: str = "model") -> dict[str, str]:
     return kinds
 
 
-def _vocabularies(found: Inspection) -> dict[str, VocabularyInfo]:
-    counts = found.report.get("symbols")
+def _vocabularies(inspection: Inspection) -> dict[str, VocabularyInfo]:
+    counts = inspection.report.get("symbols")
     counts = counts if isinstance(counts, Mapping) else {}
-    sides = found.inventory.tokenizers
+    sides = inspection.inventory.tokenizers
     if len(sides) == 2 and sides.get("source") is sides.get("target"):
-        both = {side: own for side, own in counts.items() if isinstance(own, Mapping)}
+        both = {side: side_counts for side, side_counts in counts.items() if isinstance(side_counts, Mapping)}
         return {"source and target": _vocabulary(sides["source"], both)}
     return {side: _vocabulary(tokenizer, counts.get(side)) for side, tokenizer in sides.items()}
 
@@ -146,10 +146,10 @@ def _group(symbol: str) -> str:
 
 
 def _training(config: RunConfig, signature: Mapping[str, Any], metrics: Columns, facts: Mapping[str, Any]) -> TrainingInfo:
-    logged, begun, seconds = (_last(metrics, name) for name in ("step", "epoch", "seconds"))
+    logged, epoch, seconds = (_last(metrics, name) for name in ("step", "epoch", "seconds"))
     updates, epochs = _number(signature.get("updates")), _number(signature.get("epochs"))
     if logged is not None and logged > (updates or 0):  # the run has gone on since its best model was written
-        updates, epochs = logged, begun
+        updates, epochs = logged, epoch
     kept, versions = signature.get("kept"), signature.get("versions", facts)
     return TrainingInfo(
         seed=config.seed,

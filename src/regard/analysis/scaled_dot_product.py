@@ -64,8 +64,8 @@ def selected_weights(
         selection: The weights to keep.
         fold: Numbers of sentences and heads in the first of three axes, see `Observer.fold`; None if it has only sentences.
     """
-    given = dict(zip(_NAMES, args, strict=False)) | dict(kwargs)
-    query, key, mask = given["query"].detach(), given["key"].detach(), given.get("attn_mask")
+    arguments = dict(zip(_NAMES, args, strict=False)) | dict(kwargs)
+    query, key, mask = arguments["query"].detach(), arguments["key"].detach(), arguments.get("attn_mask")
     if isinstance(mask, CausalBias):  # a causal mask without numbers, whose only data are its variant and its sizes
         ahead = mask.seq_len_kv - mask.seq_len_q if mask.variant == CausalVariant.LOWER_RIGHT else 0
         mask = torch.ones(mask.seq_len_q, mask.seq_len_kv, dtype=torch.bool, device=query.device).tril(ahead)
@@ -82,7 +82,7 @@ def selected_weights(
         # For a single query, `transformers` passes the heads that share keys as several queries; make them heads again.
         query = query.flatten(-3, -2).unsqueeze(-2)
         mask = mask if mask is None or mask.shape[1] == 1 else mask.flatten(-3, -2).unsqueeze(-2)
-        given = given | {"enable_gqa": True}
+        arguments = arguments | {"enable_gqa": True}
     if query.ndim > 3 and selection.heads is not None:
         heads = torch.tensor(selection.heads_of(query.shape[-3], name), device=query.device)
         if mask is not None and mask.ndim > 2 and mask.shape[-3] > 1:
@@ -92,7 +92,7 @@ def selected_weights(
 
     def rows_of(rows: slice) -> Tensor:
         part = mask if mask is None or mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :]
-        options = {option: given[option] for option in ("is_causal", "scale", "enable_gqa") if option in given}
+        options = {option: arguments[option] for option in ("is_causal", "scale", "enable_gqa") if option in arguments}
         return scaled_dot_product_weights(query[..., rows, :], key, part, first=rows.start, **options)
 
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3]) if query.ndim > 3 else ()

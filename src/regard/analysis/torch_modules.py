@@ -44,7 +44,10 @@ class ModuleWatch:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._is_inside = False
-        self._methods = {nn.MultiheadAttention: self._attention, **dict.fromkeys(_ENCODERS, self._encoder)}
+        self._methods: dict[Any, Callable[..., Any]] = {
+            nn.MultiheadAttention: self._attention,
+            **dict.fromkeys(_ENCODERS, self._encoder),
+        }
 
     def __enter__(self) -> None:
         with _LOCK:

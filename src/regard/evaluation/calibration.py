@@ -140,12 +140,12 @@ def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " 
     rest = 1 / (len(scores) + 2)
     target = np.full(scores.shape, rest / (scores.shape[1] - 1))
     np.put_along_axis(target, labels[:, None].astype(np.int64), 1 - rest, 1)
-    wanted = float((target * scores).sum())
+    target_mean = float((target * scores).sum())
     low, high = np.log(_COLDEST), np.log(_HOTTEST)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         # d NLL / d(1/T) = Σ E_p[z] − Σ E_target[z], which rises with 1/T
-        if float((softmax(scores * np.exp(-middle)) * scores).sum()) > wanted:
+        if float((softmax(scores * np.exp(-middle)) * scores).sum()) > target_mean:
             low = middle
         else:
             high = middle

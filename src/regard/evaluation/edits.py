@@ -22,7 +22,7 @@ def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
     return int(row[-1])
 
 
-def error_rate(found: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
+def error_rate(texts: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
     """Return the number of edits that turn all sequences into their references, divided by the length of the references."""
-    edits = sum(edit_distance(one, other) for one, other in zip(found, references, strict=True) if one != other)
+    edits = sum(edit_distance(one, other) for one, other in zip(texts, references, strict=True) if one != other)
     return edits / max(sum(map(len, references)), 1)

@@ -116,12 +116,12 @@ def evaluate_labels(
     probabilities = sigmoid(scaled) if several else softmax(scaled)
     if several:
         predicted = probabilities > 0.5
-        found: Scores | SeveralScores = score_several(predicted, gold, names)
+        scores: Scores | SeveralScores = score_several(predicted, gold, names)
         astray = predicted != gold.astype(bool)
         wrong, certain = astray.any(axis=-1), (np.maximum(probabilities, 1 - probabilities) * astray).max(axis=-1)
     else:
         predicted = probabilities.argmax(axis=-1)
-        found, wrong, certain = score_labels(predicted, gold, names), predicted != gold, probabilities.max(axis=-1)
+        scores, wrong, certain = score_labels(predicted, gold, names), predicted != gold, probabilities.max(axis=-1)
     order = [place for place in np.argsort(-certain, kind="stable").tolist() if wrong[place]][:_MISTAKES]
     majority = most_frequent(gold, names)
     answer = most_frequent(predicted, names)
@@ -129,7 +129,7 @@ def evaluate_labels(
     return LabelledEvaluation(
         majority=majority,
         warning=warning,
-        scores=found,
+        scores=scores,
         loss=negative_log_likelihood(logits / temperature, gold),
         calibration=calibration(probabilities, gold),
         mistakes=tuple(

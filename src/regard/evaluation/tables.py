@@ -1,6 +1,7 @@
 """Results as plain data and as text tables for fonts of fixed width, where a wide (Chinese) character takes two cells."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,15 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         return asdict(self)  # type: ignore[call-overload]
+
+
+def finite(value: Any) -> Any:
+    """Return plain data in which numbers that are not finite, which JSON cannot represent, are None."""
+    if isinstance(value, Mapping):
+        return {name: finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def shorten(text: str, width: int) -> str:

@@ -170,8 +170,8 @@ def build_metrics(tokenisation: str, *, lowercase: bool) -> "tuple[BLEU, CHRF]":
 
 def exact_match(translations: Sequence[str], references: Sequence[str], *, lowercase: bool) -> float:
     """Return the share of translations that equal their references, apart from the number of spaces."""
-    found, expected = (_normalise(texts, lowercase=lowercase) for texts in (translations, references))
-    return sum(map(str.__eq__, found, expected)) / max(len(found), 1)
+    normalised, expected = (_normalise(texts, lowercase=lowercase) for texts in (translations, references))
+    return sum(map(str.__eq__, normalised, expected)) / max(len(normalised), 1)
 
 
 def _normalise(texts: Sequence[str], *, lowercase: bool) -> list[str]:

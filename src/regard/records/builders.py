@@ -125,28 +125,28 @@ def from_huggingface(
         ShapeError: If the sizes of the attentions and the numbers of tokens differ.
     """
     get = output.get if isinstance(output, Mapping) else lambda name: getattr(output, name, None)
-    found: dict[str, Sequence[Any]]
+    families: dict[str, Sequence[Any]]
     if isinstance(output, Sequence):
-        found = {"encoder": output}
+        families = {"encoder": output}
     else:
         # A field may be an empty tuple, such as `cross_attentions` of BERT.
-        found = {family: layers for family, name in _FAMILIES.items() if (layers := get(name) or ())}
-        if found.keys() <= {"cross"}:  # with cross-attention, `attentions` are those of a decoder
-            found = {"decoder" if found else "encoder": get("attentions") or (), **found}
-    rows = _rows(get("beam_indices"), batch, found)
+        families = {family: layers for family, name in _FAMILIES.items() if (layers := get(name) or ())}
+        if families.keys() <= {"cross"}:  # with cross-attention, `attentions` are those of a decoder
+            families = {"decoder" if families else "encoder": get("attentions") or (), **families}
+    rows = _rows(get("beam_indices"), batch, families)
     weights: dict[str, np.ndarray] = {}
-    for family, layers in found.items():
+    for family, layers in families.items():
         weights.update(_by_layer(family, layers, rows[family]))
     if not weights:
         raise RequestError(
             "from_huggingface: the output has no attentions: call the model with output_attentions=True, and load it with "
             "attn_implementation='eager', because the fused implementations return no weights"
         )
-    if target_tokens is None and {"decoder", "cross"} & found.keys():
+    if target_tokens is None and {"decoder", "cross"} & families.keys():
         raise RequestError(
             "from_huggingface: the output has decoder_attentions or cross_attentions; give its tokens as target_tokens"
         )
-    if target_tokens is None and _is_decoder(found["encoder"], weights):
+    if target_tokens is None and _is_decoder(families["encoder"], weights):
         weights = {f"decoder.{site.partition('.')[2]}": layer for site, layer in weights.items()}
         tokens, target_tokens, target_is_read = (), tokens, True
         source_text, target_text = "", target_text or source_text
@@ -189,10 +189,10 @@ def record_of_tokens(
         subwords, units = "auto", "tokens"  # with readable labels, also if letters stand for bytes
     sides = {"source": checks.strings("tokens", tokens)}
     sides["target"] = () if target_tokens is None else checks.strings("target_tokens", target_tokens)
-    for side, own in sides.items():
-        words, word_of, scheme = join(own, subwords, special)
-        settings |= {f"{side}_tokens": own, f"{side}_words": words, f"{side}_word_of": word_of}
-        settings[f"{side}_scheme"] = scheme if own and scheme in SPELLED_IN_BYTES else ""
+    for side, side_tokens in sides.items():
+        words, word_of, scheme = join(side_tokens, subwords, special)
+        settings |= {f"{side}_tokens": side_tokens, f"{side}_words": words, f"{side}_word_of": word_of}
+        settings[f"{side}_scheme"] = scheme if side_tokens and scheme in SPELLED_IN_BYTES else ""
     return AttentionRecord(weights=dict(weights), **settings).in_units(units)
 
 
@@ -214,7 +214,7 @@ def _is_decoder(layers: Sequence[Any], weights: Mapping[str, np.ndarray]) -> boo
     return {shows_causal(each) for each in whole or weights.values()} - {None} == {True}
 
 
-def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
+def _rows(beams: Any, batch: int, families: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
     """Return for each family (`encoder`, `decoder`, `cross`) the number of the batch's row to read.
 
     Without a beam search, this is `batch`. In a beam search, a hypothesis moves between the rows: at each step, it continues
@@ -222,15 +222,15 @@ def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[st
     end. The encoder of a model with a decoder runs only once, so it has a single row.
     """
     if beams is None:
-        return dict.fromkeys(found, batch)
+        return dict.fromkeys(families, batch)
     if not 0 <= batch < len(beams):
         raise RequestError(
             f"from_huggingface: batch is {batch}, and there are {len(beams)} hypotheses: choose one of 0 to {len(beams) - 1}"
         )
     steps = [row for row in beams[batch].tolist() if row >= 0]
-    rows: dict[str, int | list[int]] = dict.fromkeys(found, steps)
-    if "cross" in found or "decoder" in found:  # the encoder ran once for each sentence
-        rows["encoder"] = batch * len(found["encoder"][0]) // len(beams) if "encoder" in found else 0
+    rows: dict[str, int | list[int]] = dict.fromkeys(families, steps)
+    if "cross" in families or "decoder" in families:  # the encoder ran once for each sentence
+        rows["encoder"] = batch * len(families["encoder"][0]) // len(beams) if "encoder" in families else 0
     return rows
 
 
@@ -242,8 +242,8 @@ def _by_layer(family: str, layers: Sequence[Any], rows: int | list[int]) -> dict
     if not layers or not isinstance(layers[0], Sequence):
         assert isinstance(rows, int)
         # Hybrid models also have layers without attention.
-        given = {f"{family}.{number}": layer for number, layer in enumerate(layers) if layer is not None}
-        return {site: _sentence(layer, rows, site) for site, layer in given.items()}
+        present = {f"{family}.{number}": layer for number, layer in enumerate(layers) if layer is not None}
+        return {site: _sentence(layer, rows, site) for site, layer in present.items()}
     joined = {}
     indices = rows if isinstance(rows, list) else [rows] * len(layers)
     for number in range(len(layers[0])):

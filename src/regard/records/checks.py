@@ -78,14 +78,14 @@ def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.nd
     name = f"weights[{site!r}]"
     result = to_float32(name, array)
     rows, columns = sides(site)
-    wanted = (num_tokens[rows], num_tokens[columns])
-    if result.ndim not in (2, 3) or result.shape[-2:] != wanted or result.shape[0] == 0 < wanted[0]:
+    expected = (num_tokens[rows], num_tokens[columns])
+    if result.ndim not in (2, 3) or result.shape[-2:] != expected or result.shape[0] == 0 < expected[0]:
         letters = {"source": "S", "target": "T"}
         axes = f"({letters[rows]}, {letters[columns]})"
         raise ShapeError(
-            f"{name} has shape {result.shape}, expected {axes} = {wanted}, or with heads in front (H, …): one row for "
-            f"each of the {wanted[0]} {rows} tokens, one column for each of the {wanted[1]} {columns} tokens"
-            + _hint(result.shape, wanted)
+            f"{name} has shape {result.shape}, expected {axes} = {expected}, or with heads in front (H, …): one row for "
+            f"each of the {expected[0]} {rows} tokens, one column for each of the {expected[1]} {columns} tokens"
+            + _hint(result.shape, expected)
         )
     if not np.isfinite(result).all():
         bad = int((~np.isfinite(result)).sum())
@@ -93,9 +93,9 @@ def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.nd
     return result
 
 
-def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
+def _hint(shape: tuple[int, ...], expected: tuple[int, int]) -> str:
     """Return a likely reason why the weights have another shape than expected; empty if unknown."""
-    if shape[-2:] == wanted[::-1] and len(shape) in (2, 3):
+    if shape[-2:] == expected[::-1] and len(shape) in (2, 3):
         return "; rows and columns seem to be exchanged: give the transpose"
     if len(shape) == 4:
         return "; this looks like a batch: give one sentence of it, as in weights[0]"

@@ -62,44 +62,44 @@ def join(tokens: Sequence[str], scheme: str, special: Collection[str] | None) ->
             f"join_subwords: scheme is {scheme!r}, expected one of {', '.join(_SCHEMES)}{nearest(scheme, _SCHEMES)}"
         )
     ordinary = [not _is_special(token, special) for token in tokens]
-    found = _find_scheme([t for t, is_word in zip(tokens, ordinary, strict=True) if is_word]) if scheme == "auto" else scheme
-    pieces, piece_of = join_bytes(tokens, ordinary, found)
-    parts: list[list[str]] = []
+    detected = _find_scheme([t for t, is_word in zip(tokens, ordinary, strict=True) if is_word]) if scheme == "auto" else scheme
+    groups, group_of = join_bytes(tokens, ordinary, detected)
+    grouped: list[list[str]] = []
     word_of = []
-    for before, piece, token in zip([-1, *piece_of], piece_of, tokens, strict=False):
-        if piece >= 0 and piece != before:
-            follows = before >= 0 and _continues(found, token, pieces[before][-1])
-            if not follows or ends_word(_text(found, pieces[before]), _text(found, pieces[piece])):
-                parts.append([])
-        if piece >= 0:
-            parts[-1].append(token)
-        word_of.append(len(parts) - 1 if piece >= 0 else -1)
-    return [_text(found, each) or "".join(each) for each in parts], word_of, found
+    for before, group, token in zip([-1, *group_of], group_of, tokens, strict=False):
+        if group >= 0 and group != before:
+            follows = before >= 0 and _continues(detected, token, groups[before][-1])
+            if not follows or ends_word(_text(detected, groups[before]), _text(detected, groups[group])):
+                grouped.append([])
+        if group >= 0:
+            grouped[-1].append(token)
+        word_of.append(len(grouped) - 1 if group >= 0 else -1)
+    return [_text(detected, word) or "".join(word) for word in grouped], word_of, detected
 
 
 def join_bytes(tokens: Sequence[str], ordinary: Sequence[bool], scheme: str) -> tuple[list[list[str]], list[int]]:
     """Join the tokens that are UTF-8 bytes of one character.
 
     Returns:
-        The tokens of each piece, usually one, and for each token the index of its piece, −1 for tokens that are not ordinary.
+        Groups of tokens, usually of one token, and for each token the index of its group, −1 for tokens that are not ordinary.
     """
-    pieces: list[list[str]] = []
-    piece_of: list[int] = []
+    groups: list[list[str]] = []
+    group_of: list[int] = []
     for token, is_word in zip(tokens, ordinary, strict=True):
-        begins = not piece_of or piece_of[-1] < 0 or scheme not in SPELLED_IN_BYTES
-        if is_word and (begins or not (_text(scheme, pieces[-1])[-1:] == _text(scheme, [token])[:1] == _INCOMPLETE)):
-            pieces.append([])
+        begins = not group_of or group_of[-1] < 0 or scheme not in SPELLED_IN_BYTES
+        if is_word and (begins or not (_text(scheme, groups[-1])[-1:] == _text(scheme, [token])[:1] == _INCOMPLETE)):
+            groups.append([])
         if is_word:
-            pieces[-1].append(token)
-        piece_of.append(len(pieces) - 1 if is_word else -1)
-    return pieces, piece_of
+            groups[-1].append(token)
+        group_of.append(len(groups) - 1 if is_word else -1)
+    return groups, group_of
 
 
-def token_label(scheme: str, piece: Sequence[str]) -> str:
-    """Return the text that is shown for a piece of `join_bytes`: bytes are decoded, and other marks are kept."""
-    if scheme not in SPELLED_IN_BYTES or not (scheme == "bytes" or any(_BYTE.fullmatch(token) for token in piece)):
-        return "".join(piece)
-    return _decode(scheme, piece).replace(" ", "▁")
+def token_label(scheme: str, group: Sequence[str]) -> str:
+    """Return the text that is shown for a group of `join_bytes`: bytes are decoded, and other marks are kept."""
+    if scheme not in SPELLED_IN_BYTES or not (scheme == "bytes" or any(_BYTE.fullmatch(token) for token in group)):
+        return "".join(group)
+    return _decode(scheme, group).replace(" ", "▁")
 
 
 def _decode(scheme: str, tokens: Sequence[str]) -> str:

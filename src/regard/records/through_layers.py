@@ -38,7 +38,7 @@ def rollout(
 
 def rollout_across(
     encoder: Float[np.ndarray, "S S"],
-    own: Sequence[Float[np.ndarray, "*heads T T"]] | Float[np.ndarray, "L *heads T T"],
+    within: Sequence[Float[np.ndarray, "*heads T T"]] | Float[np.ndarray, "L *heads T T"],
     across: Sequence[Float[np.ndarray, "*heads T S"]] | Float[np.ndarray, "L *heads T S"],
 ) -> Float[np.ndarray, "T S"]:
     """Combine the attention of a decoder's layers with the encoder's rollout into shares of the source words.
@@ -61,19 +61,19 @@ def rollout_across(
         A float64 matrix whose rows sum to one, or to zero if the source has no share.
 
     Raises:
-        ShapeError: If `own` and `across` are empty or differ in length, or the matrices of `own` are not all square and of
-            one size.
+        ShapeError: If `within` and `across` are empty or differ in length, or the matrices of `within` are not all square
+            and of one size.
 
     Reference:
         Abnar and Zuidema 2020, for self-attention only; here, attention to the source is added in the same proportion.
     """
-    if len(own) != len(across):
+    if len(within) != len(across):
         raise ShapeError(
-            f"rollout_across: got {len(own)} layers of self-attention and {len(across)} of cross-attention, expected the same "
-            "number"
+            f"rollout_across: got {len(within)} layers of self-attention and {len(across)} of cross-attention, expected the "
+            "same number"
         )
     source: np.ndarray | None = None
-    for step, cross in zip(_square(own, "rollout_across"), across, strict=True):
+    for step, cross in zip(_square(within, "rollout_across"), across, strict=True):
         read = 0.5 * (_mean(cross) @ encoder)
         source = read if source is None else read + 0.5 * (_with_residual(step) @ source)
     assert source is not None
@@ -95,10 +95,10 @@ def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarr
         raise RequestError(f"rollout: there is no family {family!r}, expected one of {', '.join(FAMILIES)}")
     if family != "cross":
         return rollout(_layers(weights, family))
-    own, across = _layers(weights, "decoder"), _layers(weights, "cross")
+    within, across = _layers(weights, "decoder"), _layers(weights, "cross")
     has_encoder = any(site.startswith("encoder.") for site in weights)
     source = rollout(_layers(weights, "encoder")) if has_encoder else np.eye(across[0].shape[-1])
-    return rollout_across(source, own, across)
+    return rollout_across(source, within, across)
 
 
 def _layers(weights: Mapping[str, np.ndarray], family: str) -> list[np.ndarray]:
@@ -107,10 +107,10 @@ def _layers(weights: Mapping[str, np.ndarray], family: str) -> list[np.ndarray]:
         int(rest) for head, _, rest in (site.partition(".") for site in weights) if head == family and rest.isdecimal()
     )
     if not numbers or numbers != list(range(len(numbers))):
-        found = ", ".join(f"{family}.{number}" for number in numbers) or f"no site {family}.0"
+        recorded = ", ".join(f"{family}.{number}" for number in numbers) or f"no site {family}.0"
         raise RequestError(
             f"rollout: expected the attention of every layer of the {family} family from {family}.0 on, but the record has "
-            f"{found}; record all layers"
+            f"{recorded}; record all layers"
         )
     return [weights[f"{family}.{number}"] for number in numbers]
 

@@ -75,14 +75,16 @@ class Axis:
         spells = self.scheme == "characters"
         if units != "tokens" and (units == "words" or not spells):
             return replace(self, scheme="") if spells else self
-        pieces, piece_of = join_bytes(self.tokens, [index >= 0 for index in self.word_of], self.scheme)
-        words = [token_label(self.scheme, piece) for piece in pieces]
+        groups, group_of = join_bytes(self.tokens, [index >= 0 for index in self.word_of], self.scheme)
+        words = [token_label(self.scheme, group) for group in groups]
         letters = "".join(self.words)  # the words contain the original letters, also those that are unknown to the model
         if spells and len(letters) == sum(word != " " for word in words):
             remaining = iter(letters)
             words = [word if word == " " else next(remaining) for word in words]
-        made = replace(self, words=tuple(words), word_of=tuple(piece_of), scheme=self.scheme if spells else "tokens")
-        return self if self.scheme == "tokens" or (made.words, made.word_of) == (self.words, self.word_of) else made
+        converted = replace(self, words=tuple(words), word_of=tuple(group_of), scheme=self.scheme if spells else "tokens")
+        return (
+            self if self.scheme == "tokens" or (converted.words, converted.word_of) == (self.words, self.word_of) else converted
+        )
 
     def with_special(self) -> "Axis":
         """Return an axis on which each special token is a separate word, at its position."""

@@ -50,8 +50,8 @@ def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
     lab = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
     lightness = np.linspace(lab[0, 0], lab[-1, 0], steps)
     order = np.argsort(lab[:, 0])  # np.interp needs increasing positions
-    wanted = np.stack([lightness, *(np.interp(lightness, lab[order, 0], lab[order, axis]) for axis in (1, 2))], axis=1)
-    linear = (wanted @ np.linalg.inv(_TO_LAB).T) ** 3 @ np.linalg.inv(_TO_LMS).T
+    target = np.stack([lightness, *(np.interp(lightness, lab[order, 0], lab[order, axis]) for axis in (1, 2))], axis=1)
+    linear = (target @ np.linalg.inv(_TO_LAB).T) ** 3 @ np.linalg.inv(_TO_LMS).T
     linear = linear.clip(0, 1)
     return np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
 

@@ -113,17 +113,17 @@ def draw(
             unknown, `dpi` is not from 10 to 2400, or the file has another ending.
         DataError: If the file cannot be written.
     """
-    made = panels(runs, by=by, columns=columns)
+    drawn_panels = panels(runs, by=by, columns=columns)
     names = [label(name, _MOST_LABEL) for name in runs]
     title = label(title, 200) if title else ""
-    across = min(len(made), 2 if len(made) in (2, 4) else 3)
+    across = min(len(drawn_panels), 2 if len(drawn_panels) in (2, 4) else 3)
     with picture.begin("picture of curves", [*names, title], path, dpi) as figure:
-        for number, panel in enumerate(made):
+        for number, panel in enumerate(drawn_panels):
             row, column = divmod(number, across)
             axes = figure.add_panel(column * (_WIDTH + _BESIDE), row * (_TALL + _BELOW), _WIDTH, _TALL)
             axes.set_title(_head(panel, len(names), by), loc="left", pad=5, fontsize=9, color=GREY)
             _draw_panel(axes, panel, by)
-        box, keys = figure.content(), _keys(made, names)
+        box, keys = figure.content(), _keys(drawn_panels, names)
         key_width = max(figure.measure([text for _, text in keys], SMALL + 1)) + 0.5
         axes = figure.add_panel(box.x0, box.y1 + 0.1, box.width, 0.01)
         axes.set_axis_off()
@@ -160,14 +160,14 @@ def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[
             raise RequestError(f"curves: no run has a column '{name:.60}'{nearest(name, known)}; expected: {', '.join(known)}")
     chosen = list(columns) or ["loss", *(name for name in known[1:] if _is_score(name))]
     places = [_places(name, run, by) for name, run in zip(runs, arrays, strict=True)]
-    made = [Panel(name, tuple(_lines(name, arrays, places))) for name in dict.fromkeys(chosen)]
-    made = [panel for panel in made if panel.lines]
-    if not made:
+    drawn_panels = [Panel(name, tuple(_lines(name, arrays, places))) for name in dict.fromkeys(chosen)]
+    drawn_panels = [panel for panel in drawn_panels if panel.lines]
+    if not drawn_panels:
         raise RequestError(
             f"curves: {', '.join(map(repr, runs))} {'has' if len(runs) == 1 else 'have'} no number to draw in "
             f"{', '.join(chosen)}; wait for the first rows, or name other columns"
         )
-    return made
+    return drawn_panels
 
 
 def _is_score(name: str) -> bool:
@@ -228,10 +228,10 @@ def _head(panel: Panel, num_runs: int, by: By) -> str:
     return f"{panel.title}: {where} {value} at {by} {place}"
 
 
-def _keys(made: Sequence[Panel], names: Sequence[str]) -> list[tuple[Line2D, str]]:
+def _keys(drawn_panels: Sequence[Panel], names: Sequence[str]) -> list[tuple[Line2D, str]]:
     """Return the legend: an entry for each run that has a line, and for training and dev if both are drawn."""
-    drawn = {line.run for panel in made for line in panel.lines}
-    columns = {line.column for panel in made for line in panel.lines}
+    drawn = {line.run for panel in drawn_panels for line in panel.lines}
+    columns = {line.column for panel in drawn_panels for line in panel.lines}
     keys = [(Line2D([], [], **_style(number)), names[number]) for number in sorted(drawn)]
     if {*LOSSES} <= columns:
         grey: dict[str, Any] = {"color": GREY, "linewidth": 1.4}

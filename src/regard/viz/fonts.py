@@ -37,12 +37,12 @@ def _installed() -> dict[str, tuple[str, int]]:
 
     Preferred families are first; the others are sorted by name.
     """
-    found: dict[str, tuple[str, int]] = {}
+    regular: dict[str, tuple[str, int]] = {}
     for entry in sorted(font_manager.fontManager.ttflist, key=lambda entry: (entry.name, entry.fname)):
         if entry.style == "normal" and entry.weight in (400, "normal", "regular") and "Last" not in entry.name:
-            found.setdefault(entry.name, (entry.fname, getattr(entry, "index", 0)))
+            regular.setdefault(entry.name, (entry.fname, getattr(entry, "index", 0)))
     ranks = {name: rank for rank, name in enumerate(_PREFERRED)}
-    return dict(sorted(found.items(), key=lambda item: (ranks.get(item[0], len(ranks)), item[0])))
+    return dict(sorted(regular.items(), key=lambda item: (ranks.get(item[0], len(ranks)), item[0])))
 
 
 @lru_cache(maxsize=1)
@@ -63,22 +63,22 @@ def families(texts: Iterable[str]) -> tuple[list[str], str]:
     Returns:
         Font families, to be tried in this order for each character, and the characters that none of them has.
     """
-    wanted = {ord(c) for text in texts for c in text if c > "\x7f" and unicodedata.category(c) not in _INVISIBLE}
-    wanted -= _characters(font_manager.findfont(MAIN), 0)
-    chosen = [MAIN, *_choose(wanted)]
-    if wanted:
+    missing = {ord(c) for text in texts for c in text if c > "\x7f" and unicodedata.category(c) not in _INVISIBLE}
+    missing -= _characters(font_manager.findfont(MAIN), 0)
+    chosen = [MAIN, *_choose(missing)]
+    if missing:
         _add_new_fonts()
-        chosen += _choose(wanted)
-    return chosen, "".join(map(chr, sorted(wanted)))
+        chosen += _choose(missing)
+    return chosen, "".join(map(chr, sorted(missing)))
 
 
-def _choose(wanted: set[int]) -> list[str]:
-    """Choose families that have wanted characters, and remove these characters from `wanted`."""
+def _choose(missing: set[int]) -> list[str]:
+    """Choose families that have wanted characters, and remove these characters from `missing`."""
     chosen = []
-    for family, (path, index) in _installed().items() if wanted else ():
-        if have := wanted & _characters(path, index):
+    for family, (path, index) in _installed().items() if missing else ():
+        if have := missing & _characters(path, index):
             chosen.append(family)
-            wanted -= have
-            if not wanted:
+            missing -= have
+            if not missing:
                 break
     return chosen

@@ -98,7 +98,7 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
             across = "read"
         for axis, names in ((down, view.rows), (across, view.columns)):
             words.setdefault(kind, {}).setdefault(axis, [label(name, 200) for name in names])
-        told = _told(choices[kind], site, head, options) if view.matrix.size else ""
+        shown_text = _told(choices[kind], site, head, options) if view.matrix.size else ""
         cells = units(view.matrix, places)
         views.append(
             {
@@ -107,7 +107,7 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
                 "head": head,
                 "rows": down,
                 "columns": across,
-                "told": told,
+                "told": shown_text,
                 "cells": cells,
             }
         )
@@ -171,14 +171,14 @@ def classification(record: AttentionRecord, sites: Sequence[str], options: Optio
     over_words = [site for site in sites if sides(site) == ("target", "source")]
     among_words = [site for site in sites if site not in over_words]
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
-    told = (_told(record, over_words[0], None, options), caption.note(record)) if over_words and options.caption else None
+    shown_text = (_told(record, over_words[0], None, options), caption.note(record)) if over_words and options.caption else None
     return {
         "heading": label(headline(record, with_probability=False), 5000),
         "facts": [] if record.score is None else [("score", fixed(record.score))],
         "words": _words(record, over_words, options) if over_words else None,
         "labels": [(label(name, 200), probability(value), round(1000 * value)) for name, value in ranked[:MOST_LABELS]],
         "further": further_labels(len(ranked) - MOST_LABELS),
-        "caption": told,
+        "caption": shown_text,
         "matrices": matrices(record, among_words, options, with_note=not over_words) if among_words else None,
     }
 
@@ -194,9 +194,16 @@ def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> d
             scale = greatest(weights) or 1.0
             places = decimals(scale)
             sizes = {"scale": scale, "top": amount(scale, places), "places": places}
-            told = _told(converted, site, head, options)
+            shown_text = _told(converted, site, head, options)
             views.append(
-                {"units": kind, "site": label(site, 80), "head": head, **sizes, "told": told, "cells": units(weights, places)}
+                {
+                    "units": kind,
+                    "site": label(site, 80),
+                    "head": head,
+                    **sizes,
+                    "told": shown_text,
+                    "cells": units(weights, places),
+                }
             )
     first = views[0]
     spans = []

@@ -19,10 +19,10 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
         record: A classification.
         with_probability: Whether to add the label's probability; False if all probabilities are listed elsewhere.
     """
-    chosen, own = label(record.target_text, 100), record.probabilities.get(record.target_text)
-    if record.reference is None and (own is None or not with_probability):
+    chosen, chance = label(record.target_text, 100), record.probabilities.get(record.target_text)
+    if record.reference is None and (chance is None or not with_probability):
         return chosen  # a single label keeps its own writing direction
-    parts = isolated(chosen) + (f" · {probability(own)}" if own is not None and with_probability else "")
+    parts = isolated(chosen) + (f" · {probability(chance)}" if chance is not None and with_probability else "")
     parts += "" if record.reference is None else f" (true label: {isolated(label(record.reference, 100))})"
     return left_to_right(parts)
 
@@ -31,8 +31,8 @@ def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list
     """Return the words with the most weight and their weights, in descending order; weights rounded to zero are left out."""
     places = decimals(greatest(weights))
     order = np.argsort(-np.abs(weights), kind="stable")[:count]
-    found = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
-    return [(word, weight) for word, weight in found if float(weight)]
+    pairs = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
+    return [(word, weight) for word, weight in pairs if float(weight)]
 
 
 def most_weight(words: Sequence[str], weights: np.ndarray) -> str:

@@ -43,9 +43,9 @@ def permuted_distance(
     Reference:
         Jain and Wallace 2019, Attention is not Explanation, algorithm 2.
     """
-    own = probe.probabilities(texts)
+    unchanged = probe.probabilities(texts)
     moved = probe.reweighted(texts, build_permutation(seed), times=permutations)
-    return np.median(probe.distance(moved, own[:, None]), axis=1)
+    return np.median(probe.distance(moved, unchanged[:, None]), axis=1)
 
 
 def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:

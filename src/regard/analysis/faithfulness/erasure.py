@@ -78,10 +78,10 @@ def erase(
                 rationale[order[: num_deleted(text.num_words, share)]] = True
                 rows[0, way, number, place] = deletions.ask(number, ~rationale)
                 rows[1, way, number, place] = deletions.ask(number, rationale)
-    found = deletions.run()
-    label = found[whole].argmax(-1)
-    own = np.take_along_axis(found[whole], label[:, None], 1)  # (N,1)
-    comprehensiveness, sufficiency = own - found[rows, label[:, None]]
+    probabilities = deletions.run()
+    label = probabilities[whole].argmax(-1)
+    whole_text = np.take_along_axis(probabilities[whole], label[:, None], 1)  # (N,1)
+    comprehensiveness, sufficiency = whole_text - probabilities[rows, label[:, None]]
     return comprehensiveness, sufficiency
 
 
@@ -100,9 +100,9 @@ def leave_one_out(
         [deletions.ask(number, np.arange(text.num_words) != word) for word in range(text.num_words)]
         for number, text in enumerate(texts)
     ]
-    found = deletions.run()
+    probabilities = deletions.run()
     moved, lost = [], []
-    for own, without in zip(found[whole], rows, strict=True):
-        moved.append(probe.distance(found[without], own[None]))
-        lost.append(own.max() - found[without, own.argmax()])
+    for whole_text, without in zip(probabilities[whole], rows, strict=True):
+        moved.append(probe.distance(probabilities[without], whole_text[None]))
+        lost.append(whole_text.max() - probabilities[without, whole_text.argmax()])
     return moved, lost

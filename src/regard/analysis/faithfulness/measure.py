@@ -55,17 +55,17 @@ def measure_faithfulness(
     if len(texts) != len(labels):
         raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected the same number")
     chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()
-    given = [texts[number] for number in chosen]
-    worded = worded_texts(classifier, given)
+    sample = [texts[number] for number in chosen]
+    worded = worded_texts(classifier, sample)
     kept = [number for number, text in zip(chosen, worded, strict=True) if text.num_words]
     if not kept:
         raise RequestError("faithfulness: no text contains a word, expected at least one text with words")
     gold = classifier.labels.encode([labels[number] for number in kept])
     probe = probe_of(classifier, progress=progress)
-    found = examine(probe, [text for text in worded if text.num_words], gold, permutations=permutations, seed=seed)
+    report = examine(probe, [text for text in worded if text.num_words], gold, permutations=permutations, seed=seed)
     if others:
-        found = replace(found, seeds=compare_seeds([classifier, *others], [texts[number] for number in kept]))
-    return found
+        report = replace(report, seeds=compare_seeds([classifier, *others], [texts[number] for number in kept]))
+    return report
 
 
 def examine(
@@ -93,11 +93,11 @@ def examine(
     probe.doing = "leaving out several words"
     comprehensiveness, sufficiency = _erasures(probe, texts, attention, lost, seed)
     probe.doing = "computing gradients"
-    own = probe.probabilities(ids)
-    gradients = probe.gradients(ids, own.argmax(-1))
+    unchanged = probe.probabilities(ids)
+    gradients = probe.gradients(ids, unchanged.argmax(-1))
     saliency = [abs(text.sum_words(row)) for text, row in zip(texts, gradients, strict=True)]
     probe.doing = "changing the weights"
-    even = _uniform(probe, ids, own, gold)
+    even = _uniform(probe, ids, unchanged, gold)
     permuted = permuted_distance(probe, ids[:light], permutations=permutations, seed=seed)
     return Faithfulness(
         texts=len(texts),
@@ -163,12 +163,12 @@ def _erasures(
     orders = [[rank(row, generator) for row in attention]]
     orders += [[generator.permutation(text.num_words) for text in texts] for _ in range(_RANDOM_ORDERS)]
     orders += [[*(rank(row, generator) for row in lost), *orders[0][len(lost) :]]]
-    return tuple(_erasure(found, len(lost), seed) for found in erase(probe, texts, orders))  # type: ignore[return-value]
+    return tuple(_erasure(losses, len(lost), seed) for losses in erase(probe, texts, orders))  # type: ignore[return-value]
 
 
-def _erasure(found: Float[np.ndarray, "R N K"], known: int, seed: int) -> Erasure:
+def _erasure(losses: Float[np.ndarray, "R N K"], known: int, seed: int) -> Erasure:
     """Summarise a measure of three orders: by attention, random, and by leave-one-out (for the first `known` texts only)."""
-    ways = np.stack([found[0], found[1:-1].mean(0), found[-1]])  # (3,N,K)
+    ways = np.stack([losses[0], losses[1:-1].mean(0), losses[-1]])  # (3,N,K)
     shares = np.stack([ways[0].mean(0), ways[1].mean(0), ways[2, :known].mean(0)], 1)
     compared = bootstrap_mean(ways[1].mean(-1), ways[0].mean(-1), seed=seed)
     return Erasure(
@@ -182,14 +182,14 @@ def _erasure(found: Float[np.ndarray, "R N K"], known: int, seed: int) -> Erasur
     )
 
 
-def _uniform(probe: Probe, ids: Sequence[np.ndarray], own: np.ndarray, gold: np.ndarray) -> Uniform:
+def _uniform(probe: Probe, ids: Sequence[np.ndarray], unchanged: np.ndarray, gold: np.ndarray) -> Uniform:
     even = probe.probabilities(ids, reweight=flatten)
-    decided, otherwise = (probe.decide(one) for one in (own, even))
+    decided, otherwise = (probe.decide(one) for one in (unchanged, even))
     return Uniform(
         accuracy=_right(decided, gold),
         uniform_accuracy=_right(otherwise, gold),
         changed=1 - _right(otherwise, decided),
-        distance=float(probe.distance(own, even).mean()),
+        distance=float(probe.distance(unchanged, even).mean()),
         exact_match=probe.several,
     )
 

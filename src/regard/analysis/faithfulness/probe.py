@@ -102,27 +102,27 @@ class Probe:
             scores = score(tokens, mask).double() / self.temperature
             parts.append((scores.sigmoid() if self.several else scores.softmax(-1)).cpu().numpy())
             order.append(numbers)
-        found = np.concatenate(parts)
-        found[np.concatenate(order)] = found.copy()
-        return found
+        result = np.concatenate(parts)
+        result[np.concatenate(order)] = result.copy()
+        return result
 
     @torch.inference_mode()
     def attention(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the pooling weights of each text's tokens, (S,), averaged over heads."""
-        found: list[np.ndarray] = [np.zeros(0)] * len(texts)
+        result: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
             weights = self.model(tokens, mask, record=("pool",)).attention["pool"].double()
             weights = weights.mean(1) if weights.ndim == 3 else weights
             for number, row in zip(numbers.tolist(), weights.cpu().numpy(), strict=True):
-                found[number] = row[: len(texts[number])]
-        return found
+                result[number] = row[: len(texts[number])]
+        return result
 
     def gradients(self, texts: Sequence[np.ndarray], labels: Int[np.ndarray, " N"]) -> list[np.ndarray]:
         """Return Σ_e x_e ∂ log p(label) / ∂x_e for each token's embedding x, (S,). Pooling weights are treated as constants.
 
         The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
         """
-        found: list[np.ndarray] = [np.zeros(0)] * len(texts)
+        result: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
             # cuDNN computes gradients of recurrent layers in training mode only, so it is not used.
             with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
@@ -133,8 +133,8 @@ class Probe:
                 [gradient] = torch.autograd.grad(chosen.sum(), embedded)
             rows = (gradient * embedded).sum(-1).detach().double().cpu().numpy()
             for number, row in zip(numbers.tolist(), rows, strict=True):
-                found[number] = row[: len(texts[number])]
-        return found
+                result[number] = row[: len(texts[number])]
+        return result
 
     def decide(self, probabilities: Float[np.ndarray, "N C"]) -> np.ndarray:
         """Return the index of the most probable label (N,), or, for several labels, which probabilities exceed ½ (N,C)."""

@@ -1,12 +1,13 @@
 """The faithfulness of a model's attention as a table and in sentences."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.analysis.faithfulness.erasure import SHARES
-from regard.evaluation.tables import table
+from regard.evaluation.tables import finite, table
 from regard.plurals import counted
 from regard.viz import losses
 from regard.viz.numbers import fixed, percent
@@ -93,8 +94,42 @@ class Seeds:
     """Total variation distance of the predictions, from 0 to 1; the mean over pairs of models."""
 
 
+class Report(ABC):
+    """Base of reports on faithfulness, with two tables, bars, and sentences that explain them."""
+
+    texts: int
+    _noun = "text"
+    _meaning = _MEANING
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """Return sentences that explain what the numbers mean for this model."""
+
+    @property
+    @abstractmethod
+    def _bars(self) -> dict[str, tuple[float, float, float]]:
+        """Return the loss for the most attended words, random words, and the best order, by the way of removing words."""
+
+    @property
+    @abstractmethod
+    def _tables(self) -> tuple[str, str]:
+        """Return the losses and the other measures as tables."""
+
+    def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
+        """Draw the loss of probability as bars, with `sentence` below them; see `regard.viz.losses.draw`."""
+        names = ("most attention", "random", "best tried")
+        bars = {way: dict(zip(names, values, strict=True)) for way, values in self._bars.items()}
+        title = f"Faithfulness of attention, {counted(self.texts, self._noun)}"
+        return losses.draw(bars, path, title=title, notes=(self._meaning, self.sentence), caption=caption, dpi=dpi)
+
+    def render(self) -> str:
+        """Return the measures as two tables, with `sentence` below them."""
+        return "\n\n".join([counted(self.texts, self._noun), *self._tables, self.sentence])
+
+
 @dataclass(frozen=True)
-class Faithfulness:
+class Faithfulness(Report):
     """Measures of how well a classifier's attention shows which words its predictions depend on."""
 
     texts: int
@@ -114,29 +149,21 @@ class Faithfulness:
         """Return sentences that explain what the numbers mean for this model."""
         return describe(self)
 
-    def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
-        """Draw the loss of probability as bars, with `sentence` below them; see `regard.viz.losses.draw`."""
+    @property
+    def _bars(self) -> dict[str, tuple[float, float, float]]:
         ways = {
             "Without these words (comprehensiveness)": self.comprehensiveness,
             "With these alone (sufficiency)": self.sufficiency,
         }
-        bars = {
-            way: {"most attention": one.attention, "random": one.random, "best tried": one.leave_one_out}
-            for way, one in ways.items()
-        }
-        title = f"Faithfulness of attention, {counted(self.texts, 'text')}"
-        return losses.draw(bars, path, title=title, notes=(_MEANING, self.sentence), caption=caption, dpi=dpi)
+        return {way: (one.attention, one.random, one.leave_one_out) for way, one in ways.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return `sentence` and the measures as plain data for JSON; NaN becomes None."""
-        measures = _plain(asdict(self))
+        measures = finite(asdict(self))
         return {"sentence": self.sentence, "texts": measures.pop("texts"), "measures": measures}
 
-    def render(self) -> str:
-        """Return the measures as two tables, with `sentence` below them."""
-        return f"{counted(self.texts, 'text')}\n\n{self._render_erasure()}\n\n{self._render_rest()}\n\n{self.sentence}"
-
-    def _render_erasure(self) -> str:
+    @property
+    def _tables(self) -> tuple[str, str]:
         header = ["probability lost", "attention", "random", "best tried", "p", *(f"{share}%" for share in SHARES)]
         rows = [
             [name, f"{one.attention:.3f}", f"{one.random:.3f}", f"{one.leave_one_out:.3f}", f"{one.p:.4f}"]
@@ -146,10 +173,7 @@ class Faithfulness:
                 ("with these alone (sufficiency ↓)", self.sufficiency),
             )
         ]
-        return table(header, rows, widest=48)
-
-    def _render_rest(self) -> str:
-        rows = [
+        rest = [
             ["Kendall τ with leave-one-out", *_cells(self.leave_one_out)],
             ["Kendall τ with gradient × input", *_cells(self.gradient)],
             ["total variation distance under permuted weights", *_cells(self.permuted)],
@@ -158,34 +182,34 @@ class Faithfulness:
             [f"{self.uniform.score_name} under uniform weights", f"{100 * self.uniform.uniform_accuracy:.2f}%", "", ""],
         ]
         if self.seeds is not None:
-            rows += [
+            rest += [
                 [f"attention of {self.seeds.models} seeds (JS divergence)", *_cells(self.seeds.attention)],
                 [f"predictions of {self.seeds.models} seeds (total variation)", *_cells(self.seeds.predictions)],
             ]
-        return table(["", "mean", "± sd", "texts"], rows, widest=48)
+        return table(header, rows, widest=48), table(["", "mean", "± sd", "texts"], rest, widest=48)
 
 
-def describe(found: Faithfulness) -> str:
+def describe(report: Faithfulness) -> str:
     """Return sentences that say whether attention shows the words that matter.
 
     To understand them, readers only need to know what a probability is.
     """
-    if found.uniform.distance < _NONE:
+    if report.uniform.distance < _NONE:
         return (
             "With equal weights on all words this model predicts the same, so its heatmaps do not show which words matter "
             "to it."
         )
     sentences = (
-        _verdict(found),
-        _evidence(found.comprehensiveness),
-        _order(found.leave_one_out),
-        _weights(found.uniform),
+        _verdict(report),
+        _evidence(report.comprehensiveness),
+        _order(report.leave_one_out),
+        _weights(report.uniform),
     )
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _verdict(found: Faithfulness) -> str:
-    need, enough = found.comprehensiveness, found.sufficiency
+def _verdict(report: Faithfulness) -> str:
+    need, enough = report.comprehensiveness, report.sufficiency
     needed = need.p < CERTAIN and need.attention - need.random >= VISIBLE
     sufficient = enough.p < CERTAIN and enough.random - enough.attention >= VISIBLE
     if need.p < CERTAIN and need.random - need.attention >= VISIBLE:
@@ -193,7 +217,7 @@ def _verdict(found: Faithfulness) -> str:
     if not needed and not sufficient:
         return (
             "Do not read this model's heatmaps as reasons: the words with the most attention matter no more than random ones, "
-            f"as far as {counted(found.texts, 'text')} can show."
+            f"as far as {counted(report.texts, 'text')} can show."
         )
     if not needed:
         return "The words with the most attention are enough for many predictions of this model, but it does not need them."
@@ -208,11 +232,11 @@ def _verdict(found: Faithfulness) -> str:
 
 
 def _evidence(need: Erasure) -> str:
-    own, random, best = (fixed(value) for value in (need.attention, need.random, need.leave_one_out))
+    attended, random, best = (fixed(value) for value in (need.attention, need.random, need.leave_one_out))
     return (
         f"Deleting them (the top {SHARES[0]} to {SHARES[-1]}% of a text's words, mean of {len(SHARES)} shares) lowers the "
-        f"probability of the predicted label by {own}; deleting as many random words, by {random}; deleting words in the best "
-        f"order found (by leaving out one word at a time), by {best}."
+        f"probability of the predicted label by {attended}; deleting as many random words, by {random}; deleting words in the "
+        f"best order found (by leaving out one word at a time), by {best}."
     )
 
 
@@ -238,11 +262,3 @@ def _cells(spread: Spread) -> list[str]:
     if math.isnan(spread.mean):
         return ["none", "", "0"]
     return [f"{spread.mean:.3f}", f"{spread.deviation:.3f}", f"{spread.texts:,}"]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.analysis.faithfulness.controls import kendall_tau
-from regard.analysis.faithfulness.report import CERTAIN, VISIBLE
+from regard.analysis.faithfulness.report import CERTAIN, VISIBLE, Report
 from regard.decoding import greedy
 from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
-from regard.evaluation.tables import table
-from regard.plurals import counted
+from regard.evaluation.tables import finite, table
 from regard.reweight import Reweight, flatten, rescaled
 from regard.tasks.requests import check_texts, counting_bar
 from regard.tasks.translation.predictor import Translator
 from regard.text.symbols import END, START
-from regard.viz import losses
-from regard.viz.picture import Picture
 
 _MEANING = (
     "Bars: how much the probability of the model's own next token falls if one source token is removed: the most attended, a "
@@ -49,8 +45,11 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class TranslationFaithfulness:
+class TranslationFaithfulness(Report):
     """Measures of whether the source tokens that a translator attends to decide its next token; `render()` shows them."""
+
+    _noun = "sentence"
+    _meaning = _MEANING
 
     texts: int
     deleted: Removal
@@ -86,21 +85,17 @@ class TranslationFaithfulness:
             f"by {self.deleted.random:.2f}, and the one that costs most by {self.deleted.best:.2f}. {changed}"
         )
 
-    def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
-        """Draw the loss of probability as bars, with `sentence` below them; see `regard.viz.losses.draw`."""
-        ways = {"One source token deleted": self.deleted, "Attention to one source token erased": self.erased}
-        bars = {
-            way: {"most attention": one.attention, "random": one.random, "best tried": one.best} for way, one in ways.items()
-        }
-        title = f"Faithfulness of attention, {counted(self.texts, 'sentence')}"
-        return losses.draw(bars, path, title=title, notes=(_MEANING, self.sentence), caption=caption, dpi=dpi)
-
     def to_dict(self) -> dict[str, Any]:
         """Return all measures and `sentence` as plain data; NaN becomes None."""
-        return {name: None if value != value else value for name, value in asdict(self).items()} | {"sentence": self.sentence}
+        return {**finite(asdict(self)), "sentence": self.sentence}
 
-    def render(self) -> str:
-        """Return the measures as two tables, with `sentence` below them."""
+    @property
+    def _bars(self) -> dict[str, tuple[float, float, float]]:
+        ways = {"One source token deleted": self.deleted, "Attention to one source token erased": self.erased}
+        return {way: (one.attention, one.random, one.best) for way, one in ways.items()}
+
+    @property
+    def _tables(self) -> tuple[str, str]:
         rows = [
             [name, f"{one.attention:.3f}", f"{one.random:.3f}", f"{one.best:.3f}", f"{one.p:.4f}"]
             for name, one in (("token deleted from the source", self.deleted), ("attention to it erased", self.erased))
@@ -112,8 +107,7 @@ class TranslationFaithfulness:
             ["total variation distance under equal weights", f"{self.uniform:.3f}"],
             ["next tokens that change under equal weights", f"{self.uniform_changed:.1%}"],
         ]
-        first, second = table(["probability lost", *_COLUMNS], rows, widest=48), table(["", "mean"], rest, widest=48)
-        return f"{counted(self.texts, 'sentence')}\n\n{first}\n\n{second}\n\n{self.sentence}"
+        return table(["probability lost", *_COLUMNS], rows, widest=48), table(["", "mean"], rest, widest=48)
 
 
 def measure_translation_faithfulness(
@@ -153,17 +147,17 @@ def measure_translation_faithfulness(
     texts = [ids for ids in texts if len(ids) > 1]
     if not texts:
         raise RequestError("faithfulness: there is no source of two tokens or more, expected at least one")
-    generator, found = torch.Generator().manual_seed(seed), []
+    generator, measures = torch.Generator().manual_seed(seed), []
     with counting_bar("measuring", len(texts), shown=progress) as advance:
         for ids in texts:
             probe = _Probe(translator, torch.tensor([[*ids, END]], device=translator.device))
-            found.append(probe.measure(permutations, generator))
+            measures.append(probe.measure(permutations, generator))
             advance(1)
     return TranslationFaithfulness(
-        texts=len(found),
-        deleted=_removal(np.array([one["deleted"] for one in found])),
-        erased=_removal(np.array([one["erased"] for one in found])),
-        **{name: _mean([one[name] for one in found]) for name in _MEANS},
+        texts=len(measures),
+        deleted=_removal(np.array([one["deleted"] for one in measures])),
+        erased=_removal(np.array([one["erased"] for one in measures])),
+        **{name: _mean([one[name] for one in measures]) for name in _MEANS},
     )
 
 
@@ -206,32 +200,32 @@ class _Probe:
     def measure(self, permutations: int, generator: torch.Generator) -> dict[str, Any]:
         """Return the measures of this sentence."""
         with torch.inference_mode():
-            own = self.probabilities(self.source)
+            unchanged = self.probabilities(self.source)
             shorter = torch.stack([torch.cat([self.source[0, :at], self.source[0, at + 1 :]]) for at in range(self.words)])
             deleted = self.probabilities(shorter)
             erased = self.probabilities(self.source.expand(self.words, -1), _erase_one_each)
             even = self.probabilities(self.source, flatten)
             orders = torch.stack([torch.randperm(self.words + 1, generator=generator) for _ in range(permutations)])
             permuted = self.probabilities(self.source.expand(permutations, -1), _permute(orders.to(self.source.device)))
-        moved = _distance(deleted, own).T.numpy(force=True)
+        moved = _distance(deleted, unchanged).T.numpy(force=True)
         return {
-            "deleted": self._lost(own, deleted),
-            "erased": self._lost(own, erased),
+            "deleted": self._lost(unchanged, deleted),
+            "erased": self._lost(unchanged, erased),
             "leave_one_out": self._alike(moved),
             "gradient": self._alike(self._gradients()),
-            "uniform": float(_distance(even, own).mean()),
-            "uniform_changed": float((even.argmax(-1) != own.argmax(-1)).double().mean()),
-            "permuted": float(_distance(permuted, own).median(0).values.mean()),
+            "uniform": float(_distance(even, unchanged).mean()),
+            "uniform_changed": float((even.argmax(-1) != unchanged.argmax(-1)).double().mean()),
+            "permuted": float(_distance(permuted, unchanged).median(0).values.mean()),
         }
 
-    def _lost(self, own: Tensor, without: Tensor) -> tuple[float, float, float]:
+    def _lost(self, unchanged: Tensor, without: Tensor) -> tuple[float, float, float]:
         """Return how much the next token's probability falls without one source token, as a mean over steps.
 
         Returns:
             The loss without the most attended token, without a random token, and without the token whose removal costs most.
         """
         places = torch.arange(len(self.target), device=self.target.device)
-        lost = (own[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
+        lost = (unchanged[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
         attended = np.take_along_axis(lost, self.attention.argmax(-1)[:, None], 1)
         return float(attended.mean()), float(lost.mean()), float(lost.max(-1).mean())
 
