@@ -1,5 +1,8 @@
 """Records with special tokens, of each kind of model."""
 
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
 import numpy as np
 
 from regard.records import AttentionRecord
@@ -39,3 +42,8 @@ def translation(**fields) -> AttentionRecord:
     causal = np.tril(np.ones((3, 3))) / np.arange(1, 4)[:, None]
     weights = {"cross": flat, "encoder.0": flat, "decoder.0": causal}
     return make(weights, ["a", "b", "</s>"], ["x", "y", "</s>"], **fields)
+
+
+def texts(path: Path) -> list[str]:
+    """The texts of an SVG file, line by line."""
+    return ["".join(element.itertext()) for element in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]

@@ -1,20 +1,14 @@
-import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
+from viz.special import texts
 
 from regard.errors import RequestError, ShapeError
 from regard.evaluation.classification import most_confused
 from regard.viz import confusion
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def texts(path):
-    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
 
 
 def made(size, seed=0):

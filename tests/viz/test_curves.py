@@ -1,13 +1,12 @@
 import math
-import xml.etree.ElementTree as ET
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from viz.special import texts
 
 from regard.errors import RequestError
 from regard.viz import curves
 
-SVG = "{http://www.w3.org/2000/svg}"
 RUN = {
     "step": [50, 100, 150, 200],
     "epoch": [1, 1, 2, 2],
@@ -19,10 +18,6 @@ RUN = {
     "dev_perplexity": [None, 244.7, None, math.inf],
     "bleu": [None, 10.0, None, 20.0],
 }
-
-
-def texts(path):
-    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
 
 
 def test_the_loss_and_each_score_have_a_panel_of_their_own():

@@ -1,20 +1,14 @@
-import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
+from viz.special import texts
 
 from regard.errors import RequestError
 from regard.records import record
 from regard.viz import grid
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def texts(path):
-    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
 
 
 def drawn(figure):

@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import matplotlib
@@ -9,22 +8,18 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
+from viz.special import texts
 
 from regard.errors import RequestError
 from regard.records import AttentionRecord, record
 from regard.viz import fonts, heatmap
 
-SVG = "{http://www.w3.org/2000/svg}"
 WORDS = ["über", "die", "Straße", "gehen", "Mädchen", "Kühlschrank", "wahrscheinlich", "ja", "nein", "Donaudampfschifffahrt"]
 
 
 def made(rows, columns, seed=0):
     weights = np.random.default_rng(seed).dirichlet(np.full(columns, 0.3), rows)
     return record(weights, [f"{WORDS[i % 10]}{i}" for i in range(columns)], [f"{WORDS[-i % 10]}{i}" for i in range(rows)])
-
-
-def texts(path):
-    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (7, 6), (3, 30), (40, 45), (100, 100)], ids=str)

@@ -1,7 +1,7 @@
 """The bars of a model's faithfulness."""
 
 import pytest
-from viz.test_reliability import texts
+from viz.special import texts
 
 from regard.errors import RequestError
 from regard.viz import losses

@@ -1,17 +1,10 @@
-import xml.etree.ElementTree as ET
-
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from viz.special import texts
 
 from regard.errors import RequestError, ShapeError
 from regard.viz import picture, reliability
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def texts(path):
-    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
 
 
 def made(bins=10):

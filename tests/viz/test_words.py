@@ -1,4 +1,3 @@
-import xml.etree.ElementTree as ET
 from itertools import combinations
 
 import numpy as np
@@ -6,22 +5,18 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyBboxPatch
 from PIL import Image
+from viz.special import texts
 
 from regard.errors import RequestError
 from regard.records import record
 from regard.viz import drawing, words
 
-SVG = "{http://www.w3.org/2000/svg}"
 TEXT = ["a", "gripping", ",", "honest", "film", "that", "never", "quite", "forgets", "it", "is", "a", "comedy", ",", "too", "."]
 
 
 def made(text=TEXT, label="positive", seed=0, **fields):
     weights = np.random.default_rng(seed).dirichlet(np.full(len(text), 0.3), 1)
     return record(weights, text, [label], **{"probabilities": {"positive": 0.934, "negative": 0.066}} | fields)
-
-
-def texts(path):
-    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
 
 
 @pytest.mark.parametrize("size", [1, 60, 400])

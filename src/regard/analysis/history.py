@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from regard.viz.picture import Picture
 
 _LARGEST = 1 << 28  # bytes, enough for about a million rows
-_LONGEST_NAME = 80
-_MOST_COLUMNS = 200
 
 Columns = dict[str, list[float | None]]
 
@@ -70,11 +68,6 @@ def _columns(path: Path, rows: Iterator[list[str]]) -> Columns:
     names = next(rows, [])
     if "step" not in names:
         raise DataError(f"{path} is not the metrics of a run: its first line has no column 'step'")
-    if len(names) > _MOST_COLUMNS or max(map(len, names)) > _LONGEST_NAME:
-        raise DataError(
-            f"{path} is not the metrics of a run: its first line has more than {_MOST_COLUMNS} columns, or a name of more than "
-            f"{_LONGEST_NAME} characters"
-        )
     columns: Columns = {name: [] for name in names}
     number, last_row = 1, None
     for number, row in enumerate(rows, 2):
