@@ -5,7 +5,7 @@ import pytest
 import torch
 from tasks.conftest import make
 
-from regard.analysis import measure_translation_faithfulness
+from regard.analysis import measure_faithfulness, measure_translation_faithfulness
 from regard.analysis.faithfulness.translation import _Probe
 from regard.config import LuongDecoderConfig, RecurrentConfig, TransformerConfig
 from regard.errors import RequestError
@@ -91,7 +91,7 @@ def test_every_measure_of_a_model(name):
         for parameter in translator.model.parameters():
             parameter.mul_(3)
     found = measure_translation_faithfulness(translator, TEXTS, max_texts=3)
-    assert found == measure_translation_faithfulness(translator, TEXTS, max_texts=3)
+    assert found == measure_faithfulness(translator, TEXTS, max_texts=3)
     assert found.texts == 3
     assert -1 <= found.gradient <= 1
     assert -1 <= found.leave_one_out <= 1

@@ -2,8 +2,7 @@
 
 from regard.analysis.alignments import evaluate_alignment
 from regard.analysis.decisive import decisive_share
-from regard.analysis.faithfulness import measure_faithfulness
-from regard.analysis.faithfulness.translation import measure_translation_faithfulness
+from regard.analysis.faithfulness import measure_faithfulness, measure_translation_faithfulness
 from regard.tasks.classification.comparison import compare_classifiers
 from regard.tasks.translation.comparison import compare_translators
 

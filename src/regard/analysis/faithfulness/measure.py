@@ -1,7 +1,8 @@
-"""Run the measures of faithfulness on a classifier."""
+"""Run the measures of faithfulness on a classifier; `translation.py` has those for translators."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import singledispatch
 from itertools import combinations
 
 import numpy as np
@@ -24,10 +25,11 @@ long, these measures use fewer texts, but at least `_AT_LEAST`.
 _AT_LEAST = 5
 
 
+@singledispatch
 def measure_faithfulness(
     classifier: Classifier,
     texts: Sequence[str],
-    labels: Sequence[str | Collection[str]],
+    labels: Sequence[str | Collection[str]] = (),
     *,
     others: Sequence[Classifier] = (),
     max_texts: int = 500,
@@ -36,6 +38,8 @@ def measure_faithfulness(
     progress: bool = False,
 ) -> Faithfulness:
     """Measure how well a classifier's attention shows which words its predictions depend on.
+
+    For a translator, this function calls `measure_translation_faithfulness`, which needs no labels.
 
     Args:
         classifier: The classifier.
@@ -48,10 +52,12 @@ def measure_faithfulness(
         progress: Whether to show a bar on standard error.
 
     Raises:
-        RequestError: If the numbers of texts and labels differ, no text in the sample contains a word, or one of `others` has
-            other labels or splits a text into another number of words.
+        RequestError: If the model is no classifier or translator, the numbers of texts and labels differ, no text in the sample
+            contains a word, or one of `others` has other labels or splits a text into another number of words.
         DataError: If a label did not occur in training.
     """
+    if not isinstance(classifier, Classifier):
+        raise RequestError(f"faithfulness: got a {type(classifier).__name__}, expected a classifier or a translator")
     if len(texts) != len(labels):
         raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected the same number")
     chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.analysis.faithfulness.controls import kendall_tau
+from regard.analysis.faithfulness.measure import measure_faithfulness
 from regard.analysis.faithfulness.report import CERTAIN, VISIBLE, Report
 from regard.decoding import greedy
 from regard.errors import RequestError
@@ -110,10 +111,13 @@ class TranslationFaithfulness(Report):
         return table(["probability lost", *_COLUMNS], rows, widest=48), table(["", "mean"], rest, widest=48)
 
 
+@measure_faithfulness.register
 def measure_translation_faithfulness(
     translator: Translator,
     sources: Sequence[str],
+    labels: Sequence[str] = (),
     *,
+    others: Sequence[Translator] = (),
     max_texts: int = 200,
     permutations: int = 20,
     seed: int = 1,
@@ -127,17 +131,22 @@ def measure_translation_faithfulness(
     Args:
         translator: The translator.
         sources: Sentences, preferably not from the training data. Sentences of fewer than two tokens are left out.
+        labels: For classifiers only.
+        others: For classifiers only.
         max_texts: Maximum size of the random sample of sentences that is measured.
         permutations: Number of permutations of each sentence's weights.
         seed: Seed of the sample and of the permutations.
         progress: Whether to show a bar on standard error.
 
     Raises:
-        RequestError: If there is no source of two tokens or more, or the model does not attend to its source.
+        RequestError: If there are labels or others, there is no source of two tokens or more, or the model does not attend to
+            its source.
 
     Reference:
         Jain and Wallace 2019, sections 4.1 and 4.2.1; Wiegreffe and Pinter 2019, section 3.2.
     """
+    if labels or others:
+        raise RequestError("faithfulness: labels and models of other seeds are for classifiers; leave them out")
     if "cross" not in translator.model.sites:
         raise RequestError("faithfulness: this model has no site 'cross', so it does not attend to its source")
     sources = check_texts("faithfulness", sources)
