@@ -46,18 +46,9 @@ def test_a_damaged_row_is_named(tmp_path, rows, message):
         read_metrics(write(tmp_path / "a", rows))
 
 
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ("name,price", "has no column 'step'"),
-        ("step," * 5000 + "loss", r"has more than \d+ columns, or a name of more than \d+ characters"),
-        ("step," + "x" * 5000, r"has more than \d+ columns, or a name of more than \d+ characters"),
-    ],
-    ids=["other names", "many columns", "a long name"],
-)
-def test_a_file_of_something_else_is_refused(tmp_path, header, message):
-    with pytest.raises(DataError, match=f"is not the metrics of a run: its first line {message}"):
-        read_metrics(write(tmp_path / "a", "", header=f"{header}\n"))
+def test_a_file_of_something_else_is_refused(tmp_path):
+    with pytest.raises(DataError, match="is not the metrics of a run: its first line has no column 'step'"):
+        read_metrics(write(tmp_path / "a", "", header="name,price\n"))
 
 
 def test_a_folder_without_logs_says_what_to_do(tmp_path):

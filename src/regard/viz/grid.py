@@ -96,7 +96,7 @@ def draw(
             for column, (name, view) in enumerate(heads):
                 axes = figure.add_panel(column * (width + _GAP), row * (height + _GAP + _NAME_ROOM), width, height)
                 _draw_map(axes, view.matrix[:, ::-1] if turned else view.matrix, shades, turned=turned)
-                axes.set_title(name, loc="left", pad=2, fontsize=min(_NAME, 72 * width / (0.62 * len(name))), color=GREY)
+                axes.set_title(name, loc="left", pad=3, fontsize=min(_NAME, 72 * width / (0.62 * len(name))), color=GREY)
                 ends: dict[str, Any] = {
                     "labelleft": column == 0,
                     "labelright": column == len(heads) - 1,
