@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from regard.config import DataConfig, LabelledDataConfig
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
+from regard.text.report import ReadingReport
 
 
 def pairs(path: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:

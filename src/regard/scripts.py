@@ -1,6 +1,7 @@
 """Scripts that put no spaces between words, such as those of Chinese, Japanese and Thai."""
 
 import unicodedata
+from functools import lru_cache
 
 _SPACELESS = (
     *("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO"),
@@ -13,7 +14,12 @@ _JOINING = "\u200d\u17d2\u1039\u1a60\u1b44\ua9c0"
 
 def is_spaceless(text: str) -> bool:
     """Return whether a text contains a character of a script that puts no spaces between words."""
-    return not text.isascii() and any(unicodedata.name(each, "").startswith(_SPACELESS) for each in text)
+    return not text.isascii() and any(map(_is_spaceless, text))
+
+
+@lru_cache(1 << 14)
+def _is_spaceless(letter: str) -> bool:
+    return unicodedata.name(letter, "").startswith(_SPACELESS)
 
 
 def ends_word(before: str, after: str) -> bool:

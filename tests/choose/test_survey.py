@@ -117,7 +117,7 @@ def test_duplicates_that_training_drops_do_not_count(write):
 
 
 def test_only_as_much_is_read_as_needed(write, monkeypatch):
-    monkeypatch.setattr("regard.text.files.opening.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("regard.text.opening.BLOCK_BYTES", 1000)
     path, read = write("pairs.tsv", [f"the dog {n}\tder Hund {n}" for n in range(20_000)] * 2), []
 
     def count(*arguments):

@@ -87,7 +87,7 @@ def test_options_end_at_two_dashes(option):
 def test_names_with_line_feeds_and_of_other_encodings(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["translate", "x", "--input", "nope\nregard: all is well"]) == 2
-    assert capsys.readouterr().err == "regard: cannot read nope\\nregard: all is well: No such file or directory\n"
+    assert capsys.readouterr().err == "regard: nope\\nregard: all is well: cannot be read (No such file or directory)\n"
     name = os.fsdecode(b"d\xff.tsv")
     assert main(["corpus", "--pairs", "2", "--to", name]) == 0
     assert os.listdir(tmp_path) == [name]

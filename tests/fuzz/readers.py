@@ -17,12 +17,12 @@ from fuzz.engine import SEAM, Target
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig, TokenizersConfig
 from regard.pharaoh import parse_pharaoh
 from regard.records.alignment import read_pharaoh
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.labels import sort_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.vectors import read_vectors
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
+from regard.text.report import ReadingReport
 
 _TSV = (
     b'source\ttarget\nShe kissed him.\tSie k\xc3\xbcsste ihn.\nHe said "no".\tEr sagte nein.\tCC-BY\n\n\tleer\nA\x00B\t\xff\n'
@@ -58,7 +58,7 @@ def _drain(chunks: Iterable[Any], report: ReadingReport) -> Iterator[Any]:
     """Go through what a reader gives and hold it to what it promises."""
     for chunk in chunks:
         yield chunk
-        columns = [column for column in vars(chunk).values() if isinstance(column, list)]
+        columns = [*chunk.columns, chunk.line, chunk.labels or chunk.line]
         assert len({len(column) for column in columns}) == 1
     assert report.read == report.kept + report.num_skipped, report
     ReadingReport.from_dict(report.to_dict()).render()

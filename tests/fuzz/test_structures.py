@@ -19,10 +19,10 @@ from regard.config.loading import dump_config, load_config, parse_layer, read_co
 from regard.errors import BundleError, ConfigError, DataError, RegardError
 from regard.records import AttentionRecord
 from regard.tasks.translation.config import TranslationConfig
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.vectors import read_vectors
 from regard.text.pairs.readers import read_pairs
+from regard.text.report import ReadingReport
 
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just(10**400)

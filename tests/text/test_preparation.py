@@ -9,11 +9,9 @@ import pytest
 from regard.config import AutoConfig, WhitespaceConfig
 from regard.errors import DataError
 from regard.text.corpora import EncodedCorpus
-from regard.text.files.report import ReadingReport
-from regard.text.mapped import MappedCorpus
-from regard.text.preparation import DataSchema, EncodedRows, Selection, prepare_data, read_json, select_rows
-from regard.text.report import TextsReport
-from regard.text.spool import Spool, spool_texts
+from regard.text.preparation import DataSchema, EncodedRows, Prepared, Selection, prepare_data
+from regard.text.report import ReadingReport, TextsReport
+from regard.text.spool import Spool
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 
@@ -22,6 +20,7 @@ class TaggedSettings:
     train: tuple[str, ...]
     dev: tuple[str, ...] = ()
     dev_size: int = 5
+    drop_repeats: bool = True
     cache: str = ""
 
 
@@ -37,18 +36,13 @@ class TaggedReport(TextsReport):
         return [f"{self.train_tokens} words"]
 
 
-@dataclass(frozen=True)
-class TaggedData:
-    train: MappedCorpus
-    tokenizers: Sequence[Tokenizer]
-    report: TaggedReport
-    fingerprint: str
-
-
-class Tagged(DataSchema[Line, Spool, TaggedData]):
+class Tagged(DataSchema[Spool]):
     content = "tagged sentences"
     example = "a file of tagged sentences"
     columns = ("sentence", "tags")
+    corpus = EncodedCorpus
+    report_class = TaggedReport
+    repeated = "twice"
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Line]:
         report.files = list(paths)
@@ -57,34 +51,20 @@ class Tagged(DataSchema[Line, Spool, TaggedData]):
             pairs = [word.split("/") for word in line.split()]
             yield Line(([" ".join(word for word, _ in pairs)], [" ".join(tag for _, tag in pairs)]), [number])
 
-    def spool(self, chunks: Iterator[Line], path: Path) -> Spool:
-        return spool_texts(chunks, self.columns, path)
-
     def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection[Spool]:
         sentences = replace(spool, hashes=spool.hashes[:1])  # many sentences have the same tags
-        found = select_rows(sentences, report, repeated="twice", beyond="", dev_size=self.dev_size, max_rows=0, seed=seed)
-        return replace(found, spool=spool)
+        return replace(super().select(sentences, report, seed), spool=spool)
 
     def learn(self, texts: Iterable[Sequence[list[str]]], progress: bool) -> tuple[Tokenizer, ...]:
         columns = list(zip(*texts, strict=True))
         return tuple(build_tokenizer(column, config) for column, config in zip(columns, self.tokenizers, strict=True))
-
-    def arrow_schema(self, selection):
-        return EncodedCorpus.schema
 
     def encode(self, part, positions, encoded, texts) -> EncodedRows:
         symbols = [ids for ids, _ in encoded]
         return EncodedRows(encoded, texts, symbols, [len(ids) for ids in symbols], 0)
 
     def report(self, selection, train, dev, tokenizers) -> TaggedReport:
-        return TaggedReport(
-            train=train.report, dev=None, train_texts=len(train), dev_texts=len(dev), vocabulary_size=tokenizers[0].size,
-            train_tokens=train.tokens[0], notes=["tagged by hand"],
-        )  # fmt: skip
-
-    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> TaggedData:
-        report = TaggedReport.from_dict(read_json(folder / "report.json"))
-        return TaggedData(EncodedCorpus(folder / "train.arrow"), tokenizers, report, fingerprint)
+        return TaggedReport(**self.count_texts(train, dev, tokenizers), notes=["tagged by hand"])
 
 
 @pytest.fixture
@@ -94,7 +74,7 @@ def settings(tmp_path) -> TaggedSettings:
     return TaggedSettings((str(tmp_path / "tagged.txt"),), cache=str(tmp_path / "cache"))
 
 
-def prepare(settings: TaggedSettings) -> TaggedData:
+def prepare(settings: TaggedSettings) -> Prepared:
     return prepare_data(Tagged(settings, (WhitespaceConfig(), AutoConfig()), None), seed=1, progress=False)
 
 
@@ -102,7 +82,7 @@ def test_a_new_kind_of_data_needs_its_schema_only(settings):
     data = prepare(settings)
     assert len(data.train) == data.report.train_texts == 55
     assert data.report.train.skipped["twice"].lines == [61]
-    words, tags = data.tokenizers
+    words, tags = data.column_tokenizers
     assert sorted(tags.vocabulary()[4:]) == ["D", "N", "V"]
     assert "cat" in words.vocabulary()
     assert data.report.symbols["tags"]["tokens"] == data.report.train_tokens == 165

@@ -3,8 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.text.files.report import ReadingReport
-from regard.text.report import LabelledReport, Overlap, PairReport
+from regard.text.report import LabelledReport, Overlap, PairReport, ReadingReport
 
 
 def reading() -> ReadingReport:

@@ -13,10 +13,10 @@ import numpy as np
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.config.data import FileSettings
 from regard.scripts import is_spaceless
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
+from regard.text.report import ReadingReport
 from regard.text.split import Hashes, hash_pairs, hash_texts
 from regard.text.tokenizers.resolve import ENDS, is_tokenised
 

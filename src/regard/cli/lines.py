@@ -1,12 +1,8 @@
 """The input lines of a command, from a file or from standard input, and its output."""
 
 import argparse
-import codecs
-import gzip
 import os
-import stat
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,23 +11,17 @@ from itertools import chain
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TextIO
+from typing import TextIO
 
 from regard.disk import whole_text
 from regard.errors import DataError, RequestError, one_line
 from regard.processes.ranks import read_ranks
 from regard.terminal import replace_unwritable, show
-from regard.text.files.formats import ENDINGS, ending
-from regard.text.files.opening import LONGEST_SIDE
+from regard.text.opening import LONGEST_SIDE, find_mark, open_bytes
+from regard.text.rows import name_format
 
 _AT_ONCE = 1024
 """Maximum number of lines of standard input that are processed together."""
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, because the mark of UTF-32 begins with that of UTF-16
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _PASSED_OVER = 1 << 20
 """Number of characters per read while the rest of a line that is too long is skipped."""
 
@@ -52,12 +42,12 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
     Raises:
         DataError: If the file cannot be read, is empty, is a device, or is named like a Parquet file.
     """
-    form = ENDINGS.get(ending(path))
-    if form == "parquet":
+    named = name_format(path)
+    if named == "parquet":
         raise DataError(
             f"{path} is named like a Parquet file, expected a text file: write the column to a text file with one text per line"
         )
-    if form is not None:
+    if named:
         show(
             f"regard: {one_line(path)} is named like a table, but is read as a text file, and every line is one text; to "
             f"{verb} one column, write it to a text file with one text per line",
@@ -77,10 +67,10 @@ def _lines_in(path: str, kept: int) -> Iterator[str]:
 
 @contextmanager
 def _decoded(path: str) -> Iterator[TextIOWrapper]:
-    """Open a file as text in UTF-8, or in the encoding of its byte order mark."""
-    with _opened(path) as file:
-        begin = file.peek(4)[:4]  # type: ignore[attr-defined]  # both readers have this method
-        encoding = next((name for mark, name in _MARKS if begin.startswith(mark)), "utf-8-sig")
+    """Open a file or a pipe as text in UTF-8, or in the encoding of its byte order mark."""
+    with open_bytes(path) as file:
+        mark, encoding = find_mark(file)
+        file.read(len(mark))
         # As in files of pairs, a line ends only at \n.
         with TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n") as lines:
             yield lines
@@ -127,21 +117,6 @@ class _Counter:
                 f"regard: {one_line(where)}: lines {fault}: {self.count:,} (the first: line {self.first:,}); {effect}",
                 file=sys.stderr,
             )
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, and decompress it if it is a gzip file."""
-    try:
-        with open(path, "rb") as plain:
-            if stat.S_ISCHR(os.fstat(plain.fileno()).st_mode) and not plain.isatty():
-                raise DataError(f"{path} is a device, expected a text file or a pipe")
-            zipped = plain.peek(2).startswith(b"\x1f\x8b")
-            yield gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[misc]
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"cannot read {path}: the gzip file is cut short or damaged ({error}); copy it again") from error
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def add_output_option(parser: argparse.ArgumentParser) -> None:

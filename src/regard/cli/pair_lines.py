@@ -7,7 +7,7 @@ from regard.cli.options import Parser, add_machine_options, add_model_argument
 from regard.tasks.arguments import add_layout_options
 from regard.tasks.translation.commands import PAIR_LAYOUT
 from regard.terminal import show
-from regard.text.files.report import ReadingReport
+from regard.text.report import ReadingReport
 
 
 def add_pair_options(parser: Parser) -> None:

@@ -16,7 +16,7 @@ from regard.terminal import show
 if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import ScoredPair
-    from regard.text.pairs.readers import PairChunk
+    from regard.text.clean import Chunk
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ class _Totals:
         return f"{sizes}: log p {self.log_probability:.4f}, perplexity {perplexity:.4f}"
 
 
-def _scored(translator: "Translator", chunks: Iterable["PairChunk"], totals: _Totals) -> "Iterator[tuple[int, ScoredPair]]":
+def _scored(translator: "Translator", chunks: Iterable["Chunk"], totals: _Totals) -> "Iterator[tuple[int, ScoredPair]]":
     """Yield the line number and the scores of each pair, and add its log probability to the totals."""
     for chunk in chunks:
         for line, one in zip(chunk.line, translator.score(chunk.source, chunk.target), strict=True):

@@ -12,6 +12,9 @@ from regard.config.fields import Count, Natural, Probability, Role
 from regard.config.settings import DataSettings, Settings
 from regard.errors import nearest
 
+TableFormat = Literal["tsv", "csv", "jsonl", "parquet"]
+"""Formats of tables. Each is a module of `regard.text.rows`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings(DataSettings):
@@ -78,7 +81,7 @@ class DataConfig(FileSettings):
     """Columns of the source and of the target, by name or by number from 0. Empty: chosen by the names and the content of the
     columns.
     """
-    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "fast_align", "text"] = "auto"
+    format: Literal["auto", TableFormat, "fast_align", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `fast_align`:
     lines whose two sides are separated by `|||`; `text`: two parallel text files.
     """
@@ -126,7 +129,7 @@ class LabelledDataConfig(FileSettings):
     """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
     vectors_size: Annotated[Natural, Role.READING, Role.DERIVED] = 0
     """Width of the word vectors from which the embedding started; 0 if there were none. regard sets this; do not set it."""
-    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
+    format: Literal["auto", TableFormat, "fasttext", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
     file for each label, with one text per line, or one folder for each label, with one text per file.
     """

@@ -94,7 +94,7 @@ def trained_encoding(paths: Sequence[str], trained: str) -> str:
         paths: The new files.
         trained: Encoding that was set for the training data.
     """
-    from regard.text.files.opening import fits_utf8
+    from regard.text.opening import fits_utf8
 
     if trained == "auto":
         return trained

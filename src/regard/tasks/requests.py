@@ -11,7 +11,7 @@ from regard.processes.ranks import read_ranks
 from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
 from regard.text.bars import late_bars
-from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_LINE
+from regard.text.opening import CHUNK_CHARACTERS, LONGEST_LINE
 
 
 def check_kind(name: str, value: object, default: object) -> None:

@@ -1,8 +1,8 @@
 """A cache of prepared data, in which each entry is either complete or missing.
 
-The name of an entry is a hash of everything that affects its content. An entry is first written under another name, then
-synchronised to disk and renamed. Its manifest contains the size and hash of every file, so that a damaged entry is detected and
-made again.
+The name of an entry has a hash of the settings that affect its content, and a hash of the files. An entry is first written
+under another name, then synchronised to disk and renamed. Its manifest contains the size and hash of every file, so that a
+damaged entry is detected and made again.
 """
 
 import errno
@@ -25,11 +25,11 @@ from regard.config.data import FileSettings
 from regard.config.fields import Role, facts_of
 from regard.disk import locked
 from regard.errors import DataError
-from regard.text.files.opening import check_file
+from regard.text.opening import check_file
 
 T = TypeVar("T")
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 """Version of the entries. Increase it when a change of the code gives another entry for the same files and settings."""
 
 MANIFEST = "manifest.json"
@@ -77,15 +77,13 @@ def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
     return digests
 
 
-def check_unchanged(paths: Sequence[str], digests: Sequence[str], what: str = "sentence pairs") -> None:
-    """Check that files still have the hashes that were computed before data were prepared from them.
+def file_sizes(paths: Sequence[str], what: str = "sentence pairs") -> list[int]:
+    """Return the size of each file in bytes; `what` is the expected content, for messages.
 
     Raises:
-        DataError: If a file has changed or can no longer be read.
+        DataError: As for `hash_files`.
     """
-    for path, before, now in zip(paths, digests, hash_files(paths, what), strict=True):
-        if before != now:
-            raise DataError(f"{path} changed while it was read; start again when no program writes to it")
+    return [check_file(path, what).stat().st_size for path in paths]
 
 
 def fingerprint_of(digests: Sequence[str]) -> str:
@@ -104,21 +102,20 @@ def endings(paths: Sequence[str]) -> list[str]:
     return ["".join(Path(path).suffixes).lower() for path in paths]
 
 
-def entry_name(settings: Mapping[str, Any], kinds: Collection[str], digests: Sequence[str]) -> str:
-    """Return the name of an entry: a hash of the files' bytes, the relevant settings, and versions of the software.
+def entry_name(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
+    """Return the first part of the name of an entry: a hash of the relevant settings and of versions of the software.
 
-    Folders and names of the files do not affect the hash, unless `settings` contains them.
+    The second part is a hash of the files' bytes. Folders and names of the files do not affect the name, unless `settings`
+    contains them.
 
     Args:
         settings: The relevant settings, as plain data.
         kinds: The kinds of tokenizers.
-        digests: The files' hashes.
     """
     packages = ["tokenizers", *(["spacy"] if "spacy" in kinds else [])]
     decisive = {
         "format": FORMAT_VERSION,
         **settings,
-        "files": list(digests),
         "versions": {name: _version(name) for name in packages},
         "unicode": unicodedata.unidata_version,
     }

@@ -1,27 +1,25 @@
 """Plain texts for language models: read text files, drop duplicates, and split long texts into blocks."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from regard.config import TextDataConfig, TokenizerConfig
 from regard.errors import DataError
+from regard.text.clean import Chunk, clean
 from regard.text.corpora import TextCorpus, cut_blocks
-from regard.text.files.formats import ENDINGS, detect_table, ending
-from regard.text.files.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
-from regard.text.files.report import BEYOND_MAX_TEXTS, EMPTY_LINE, NOT_UNICODE, NUL, OVER_LONG, ReadingReport, SkipLimit
-from regard.text.files.strings import is_unicode, normalise, quoted
 from regard.text.mapped import Rows
-from regard.text.preparation import EncodedRows, Part, Selection, prepare_data, select_rows
-from regard.text.report import REPEATED, TextReport
-from regard.text.single import SingleTextData, SingleTextSchema
+from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
+from regard.text.report import EMPTY_LINE, ReadingReport, SkipLimit, TextReport
+from regard.text.rows import detect_format, find_table
 from regard.text.split import Indices
-from regard.text.spool import Spool, Texts, spool_texts
+from regard.text.spool import Spool, Texts
+from regard.text.strings import quoted
 from regard.text.symbols import show_space
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -32,21 +30,7 @@ the memory.
 """
 
 
-@dataclass(frozen=True)
-class TextChunk:
-    """Texts in the file's order. The fields are lists of equal length."""
-
-    text: list[str]
-    line: list[int]
-    """Number of the first line of each text in its file, from 1."""
-
-    @property
-    def columns(self) -> tuple[list[str]]:
-        """The texts, as the only column."""
-        return (self.text,)
-
-
-def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[TextChunk]:
+def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[Chunk]:
     """Read texts, chunk by chunk, so that memory does not grow with the file.
 
     Texts are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. If `data.unit` is
@@ -63,7 +47,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
             texts is larger than `data.allow_skipped`; or if there is no usable text in any file. The message names the file.
     """
     files = [check_file(path, WHAT) for path in paths]
-    if packed := next((file for file in files if detect_table(file, data.encoding) == "parquet"), None):
+    if packed := next((file for file in files if detect_format(file, data.encoding, ("parquet",)) == "parquet"), None):
         raise DataError(f"{packed}: is a Parquet file, expected text; write its texts to a text file, one text per line")
     report.files, report.form, report.kind = [str(file) for file in files], "text", "texts"
     found = find_unit(files[0], data.encoding)
@@ -72,21 +56,23 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
     if found == "block":
         lost = f"read as {unit}s without indentation; to keep line breaks and spaces, set data.unit to block"
         report.advice = "many lines are indented, so white space is kept (data.unit)" if unit == found else f"warning: {lost}"
-    report.encoding = show_encoding(files[0], data.encoding)
-    limit = SkipLimit(data.allow_skipped, data.encoding, report)
-    for file in files:
-        blocks = ((lines, range(first, first + len(lines))) for first, lines in line_blocks(file, data.encoding))
-        for texts, numbers in blocks if unit == "line" else _paragraphs(blocks, whole=unit == "block"):
-            chunk = _clean(texts, numbers, data.normalization, report)
-            if chunk.text:
-                report.first = report.first or quoted(chunk.text[0], mark='"')
-                yield chunk
-        limit.check([file], whole=len(files) == 1)
-    if not report.advice and (table := next((file for file in files if ending(file) in ENDINGS), None)):
+    elif table := find_table(files):
         report.advice = (
             f"warning: {table.name} is named like a table, but is read as text, with every line as a text; to "
             "train on one column, write it to a text file"
         )
+    report.encoding = show_encoding(files[0], data.encoding)
+    limit = SkipLimit(data.allow_skipped, data.encoding, report)
+    for file in files:
+        blocks = line_blocks(file, data.encoding, report.hashes)
+        lines = ((lines, range(first, first + len(lines))) for first, lines in blocks)
+        for texts, numbers in lines if unit == "line" else _paragraphs(lines, whole=unit == "block"):
+            report.read += len(texts)
+            chunk = clean([texts], numbers, data.normalization, report, empty=(EMPTY_LINE,), longest=sys.maxsize)
+            if chunk.line:
+                report.first = report.first or quoted(chunk.text[0], mark='"')
+                yield chunk
+        limit.check([file], whole=len(files) == 1)
     if not report.kept:
         raise DataError(f"no usable text in {' + '.join(report.files)}; the report on its {report.unit}:\n  {report.render()}")
 
@@ -133,29 +119,7 @@ def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> It
         yield [join(waiting)], [begin]
 
 
-def _clean(texts: Sequence[str], numbers: Sequence[int], form: str, report: ReadingReport) -> TextChunk:
-    """Strip and normalise texts, and skip invalid ones, with the reason in the report."""
-    report.read += len(texts)
-    over_long = [text is OVER_LONG_LINE for text in texts]
-    cleaned = normalise(texts, form)
-    reasons = [OVER_LONG if far else _find_fault(text) for text, far in zip(cleaned, over_long, strict=True)]
-    kept = [place for place, reason in enumerate(reasons) if reason is None]
-    for place, reason in enumerate(reasons):
-        if reason is not None:
-            report.skip(reason, numbers[place])
-    report.kept += len(kept)
-    return TextChunk([cleaned[place] for place in kept], [numbers[place] for place in kept])
-
-
-def _find_fault(text: str) -> str | None:
-    if not text:
-        return EMPTY_LINE
-    if "\0" in text:
-        return NUL
-    return None if is_unicode(text) else NOT_UNICODE
-
-
-class TextData(SingleTextData[TextCorpus, TextReport]):
+class TextData(Prepared[TextCorpus, TextReport]):
     """Texts, ready for training."""
 
 
@@ -188,33 +152,27 @@ def prepare_texts(
     return prepare_data(_PlainSchema(data, tokenizer, learned), seed=seed, progress=progress)
 
 
-class _PlainSchema(SingleTextSchema[TextChunk, Spool, TextData]):
+class _PlainSchema(DataSchema[Spool]):
     """Texts without a translation or a label."""
 
     content = WHAT
     example = "a text file"
+    corpus = TextCorpus
+    prepared = TextData
+    report_class = TextReport
 
     def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None) -> None:
-        super().__init__(data, tokenizer, learned)
+        super().__init__(data, (tokenizer,), (learned,) if learned else None)
         self.data = data
 
-    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[TextChunk]:
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         """Read texts."""
         return read_texts(paths, self.data, report)
 
-    def spool(self, chunks: Iterator[TextChunk], path: Path) -> Spool:
-        """Write the texts to a file."""
-        return spool_texts(chunks, self.columns, path)
-
-    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection[Spool]:
-        """Drop duplicates, and hold out texts."""
-        repeated = REPEATED if self.data.drop_repeats else ""
-        size, most = self.dev_size, self.data.max_texts
-        return select_rows(spool, report, repeated=repeated, beyond=BEYOND_MAX_TEXTS, dev_size=size, max_rows=most, seed=seed)
-
-    def arrow_schema(self, selection: Selection[Spool]) -> pa.Schema:
-        """Return the columns of a `TextCorpus`."""
-        return TextCorpus.schema
+    @property
+    def max_rows(self) -> int:
+        """`data.max_texts`."""
+        return self.data.max_texts
 
     def encode(self, part: Part[Spool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Split long texts into blocks."""
@@ -234,7 +192,3 @@ class _PlainSchema(SingleTextSchema[TextChunk, Spool, TextData]):
             dev_tokens=dev.tokens[0],
             notes=[f"texts cut into blocks of {longest:,} tokens (data.max_tokens): {num_long:,}"] if num_long else [],
         )
-
-    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> TextData:
-        """Load the corpora and the report."""
-        return TextData(**self.load_texts(folder, tokenizers, fingerprint, TextCorpus, TextReport))

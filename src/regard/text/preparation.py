@@ -1,8 +1,9 @@
 """The preparation of data: read, drop duplicates, split, learn tokenizers, encode, cache and report.
 
 The steps are the same for all kinds of data. A `DataSchema` describes the differences: the columns, the rows, and how rows are
-split, encoded and counted. Files are read as a stream. Their texts are stored on disk; in memory, an example takes about 24
-bytes, for its line number and the hashes of its texts. The result is saved in a cache, and reused if nothing has changed.
+split, encoded and counted. Each file is read once, as a stream, and hashed on the way. Texts are stored on disk; in memory, an
+example takes about 24 bytes, for its line number and the hashes of its texts. The result is saved in a cache, under a name that
+depends on the settings and on the hashes of the files, and reused if nothing has changed.
 """
 
 import json
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,38 +26,56 @@ from regard.plurals import counted
 from regard.text.bars import late_bars
 from regard.text.cache import (
     cache_folder,
-    check_unchanged,
     endings,
     entry_name,
-    find_or_make,
+    file_sizes,
     fingerprint_of,
     hash_files,
     is_whole,
     prepared_settings,
+    publish,
+    workspace,
 )
-from regard.text.files.report import ReadingReport
-from regard.text.mapped import Ids, MappedWriter, Rows
-from regard.text.report import PreparationReport
+from regard.text.clean import Chunk
+from regard.text.mapped import Ids, MappedCorpus, MappedWriter, Rows
+from regard.text.report import PreparationReport, ReadingReport
 from regard.text.split import LARGEST_DEV_PART, Indices, first_occurrences, hash_pairs, mark, split_pairs
-from regard.text.spool import Chosen, Chunk, Spool, Texts
+from regard.text.spool import Chosen, Spool, Texts, spool_texts
 from regard.text.tokenizers.counts import SymbolCounts, digests, unknown_notes
 from regard.text.tokenizers.resolve import resolve_kinds
-from regard.text.tokenizers.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 CHUNK_ROWS = 4096
 
+M = TypeVar("M", bound=MappedCorpus)
+R = TypeVar("R", bound=PreparationReport)
+S = TypeVar("S", bound=Spool)
 
-class Prepared(Protocol):
-    """The result of a preparation. Each kind of data adds the fields that its training needs."""
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Generic[M, R]):
+    """Data that are ready for training. Each kind of data adds the fields that its training needs."""
+
+    train: M
+    dev: M
+    """Examples to validate on; may be empty."""
+    column_tokenizers: tuple[Tokenizer, ...]
+    """The tokenizer of each column; the same object if columns share a tokenizer."""
+    column_configs: tuple[FixedTokenizerConfig, ...]
+    """The settings of these tokenizers, with a fixed kind instead of `auto`."""
+    report: R
+    fingerprint: str
+    """Hash of the files' bytes."""
 
     @property
-    def report(self) -> PreparationReport:
-        """Return the report on the data."""
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of data with one column."""
+        return self.column_tokenizers[0]
 
-
-C = TypeVar("C", bound=Chunk)
-S = TypeVar("S", bound=Spool)
-P = TypeVar("P", bound=Prepared)
+    @property
+    def tokenizer_config(self) -> FixedTokenizerConfig:
+        """The settings of this tokenizer."""
+        return self.column_configs[0]
 
 
 @dataclass(frozen=True)
@@ -104,7 +123,7 @@ class Part(Generic[S]):
         return int(self.chosen.sum())
 
 
-class DataSchema(ABC, Generic[C, S, P]):
+class DataSchema(ABC, Generic[S]):
     """One kind of data: how it is read, split, encoded, counted and loaded.
 
     A schema is made for one preparation, with its settings.
@@ -120,8 +139,18 @@ class DataSchema(ABC, Generic[C, S, P]):
     """Content of the files, for messages."""
     example: ClassVar[str]
     """Expected value of `data.train`, for messages."""
-    columns: ClassVar[tuple[str, ...]]
+    columns: ClassVar[tuple[str, ...]] = ("text",)
     """Names of the columns of text, each of which has a tokenizer."""
+    corpus: ClassVar[type[MappedCorpus]]
+    """Class of the encoded corpora."""
+    prepared: ClassVar[type[Prepared[Any, Any]]] = Prepared
+    """Class of the result."""
+    report_class: ClassVar[type[PreparationReport]]
+    """Class of the report."""
+    repeated: ClassVar[str] = "exact repeat of an earlier text"
+    """Reason for leaving out duplicates, for the report."""
+    beyond: ClassVar[str] = "beyond max_texts"
+    """Reason for leaving out rows beyond the maximum, for the report."""
 
     def __init__(
         self,
@@ -149,6 +178,11 @@ class DataSchema(ABC, Generic[C, S, P]):
         """Number of examples to hold out; 0 if there are dev files."""
         return 0 if self.files.dev else self.files.dev_size
 
+    @property
+    def max_rows(self) -> int:
+        """Maximum number of rows to train on; 0 for no limit."""
+        return 0
+
     def find_files(self, paths: Sequence[str]) -> list[str]:
         """Return the files to read: the given paths; a subclass can replace a folder with the files in it."""
         return list(paths)
@@ -162,28 +196,38 @@ class DataSchema(ABC, Generic[C, S, P]):
         return {}
 
     @abstractmethod
-    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[C]:
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         """Read examples, chunk by chunk; the report is filled while reading."""
 
-    @abstractmethod
-    def spool(self, chunks: Iterator[C], path: Path) -> S:
+    def spool(self, chunks: Iterator[Chunk], path: Path) -> S:
         """Write the texts to a file while they are read, and keep the other parts of the examples in memory."""
+        return spool_texts(chunks, self.columns, path)  # type: ignore[return-value]
 
-    @abstractmethod
     def select(self, spool: S, report: ReadingReport, seed: int) -> Selection[S]:
-        """Choose the training and the dev rows; the report counts all others among the skipped rows."""
+        """Drop duplicates, and hold out rows that share no text with training; the report counts what is left out."""
+        first, last = spool.hashes[0], spool.hashes[-1]
+        places = np.arange(len(spool))
+        if self.files.drop_repeats:
+            new = first_occurrences(hash_pairs(first, last))
+            report.withdraw(self.repeated, spool.lines[~new])
+            places = places[new]
+        split = split_pairs(first[places], last[places], dev_size=self.dev_size, max_pairs=self.max_rows, seed=seed)
+        report.withdraw(self.beyond, spool.lines[places[split.rest]])
+        return Selection(spool, mark(places[split.train], len(spool)), mark(places[split.dev], len(spool)))
 
     def match_dev(self, spool: S, selection: Selection[S], report: ReadingReport) -> S:
         """Convert the rows of dev files to match the training data; for example, number their labels as in training."""
         return spool
 
-    @abstractmethod
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
         """Learn the tokenizer of each column; columns that share a tokenizer get the same object."""
+        language, form = getattr(self.files, "language", ""), self.files.normalization
+        column = (chunk[0] for chunk in texts)
+        return (build_tokenizer(column, self.tokenizers[0], language=language, normalization=form, progress=progress),)
 
-    @abstractmethod
     def arrow_schema(self, selection: Selection[S]) -> pa.Schema:
         """Return the columns of the encoded corpora."""
+        return self.corpus.schema
 
     @abstractmethod
     def encode(self, part: Part[S], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
@@ -206,21 +250,28 @@ class DataSchema(ABC, Generic[C, S, P]):
             DataError: If there is nothing to train on.
         """
 
+    def count_texts(self, train: Part[S], dev: Part[S], tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
+        """Return the fields of a `TextsReport`, except `notes` and `symbols`."""
+        known = train.spool.hashes[0][train.chosen]
+        return {
+            "train": train.report,
+            "dev": dev.report if self.files.dev else None,
+            "train_texts": len(train),
+            "dev_texts": len(dev),
+            "vocabulary_size": tokenizers[0].size,
+            "train_tokens": train.tokens[0],
+            "overlap": int(np.isin(dev.spool.hashes[0], known).sum()) if self.files.dev else None,
+        }
+
     def save(self, folder: Path, selection: Selection[S]) -> None:
         """Write further files that `load` needs."""
 
-    @abstractmethod
-    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> P:
-        """Load the prepared data from a folder of the cache.
-
-        Args:
-            folder: The folder, with `train.arrow`, `dev.arrow`, `report.json`, and the files from `save`.
-            tokenizers: The tokenizer of each column.
-            fingerprint: Hash of the bytes of the data files.
-        """
+    def load(self, folder: Path) -> dict[str, Any]:
+        """Return the further fields of the result, read from the files that `save` wrote."""
+        return {}
 
 
-def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P:
+def prepare_data(schema: DataSchema[Any], *, seed: int, progress: bool) -> Any:
     """Prepare data, or load it from the cache.
 
     Args:
@@ -229,8 +280,8 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
         progress: If True, show progress bars on standard error.
 
     Returns:
-        The corpora, memory-mapped from the cache, with the tokenizers and the report. The same files and settings give the
-        same bytes.
+        An object of the schema's class `prepared`: the corpora, memory-mapped from the cache, with the tokenizers and the
+        report. The same files and settings give the same bytes.
 
     Raises:
         DataError: If a file cannot be read or has no usable example, or the cache cannot be written.
@@ -242,9 +293,9 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
         raise DataError(f"no training data: data.train names no file, expected {schema.example}")
     files = [schema.find_files(paths) if paths else [] for paths in (data.train, data.dev)]
     paths = [*files[0], *files[1]]
-    hashes = hash_files(paths, schema.content)
     settings = {
         "content": schema.content,
+        "sizes": file_sizes(paths, schema.content),
         "data": prepared_settings(data),
         "endings": [endings(part) for part in files],
         "tokenizers": [asdict(config) for config in schema.tokenizers],
@@ -253,43 +304,71 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
         **digests(schema.learned),
         **schema.settings(),
     }
-    entry = cache_folder(data) / entry_name(settings, [config.kind for config in schema.tokenizers], hashes)
-
-    def make(work: Path) -> None:
+    cache, name = cache_folder(data), entry_name(settings, [config.kind for config in schema.tokenizers])
+    # Only if there is an entry with these settings and sizes, the files are hashed before they are read.
+    known = hash_files(paths, schema.content) if any(cache.glob(f"{name}-*")) else None
+    if known and (found := _load(schema, cache / f"{name}-{fingerprint_of(known)[:16]}", known)):
+        return found
+    with workspace(cache) as work:
         with late_bars(shown=progress) as bars:
-            _Preparation(schema, seed, work, bars).run()
-        check_unchanged(paths, hashes, schema.content)
-
-    def load() -> P | None:
-        if not is_whole(entry):
-            return None
-        try:
-            prepared = schema.load(entry, load_tokenizers(entry, schema.columns), fingerprint_of(hashes))
-        except (DataError, BundleError, OSError, ValueError, KeyError, TypeError):
-            return None
-        # The entry may have been made from the same bytes under other file names, so the reports get the current names.
-        for report, given in zip((prepared.report.train, prepared.report.dev), (data.train, data.dev), strict=True):
-            if report:
-                report.files = schema.show_files(given)
-        return prepared
-
-    return find_or_make(entry, load, make)
+            read = _Preparation(schema, seed, work, bars).run()
+        hashes = [read[path] if path in read else hash_files([path], schema.content)[0] for path in paths]
+        if changed := next((path for path, old, new in zip(paths, known or hashes, hashes, strict=True) if old != new), ""):
+            raise DataError(f"{changed} changed while it was read; start again when no program writes to it")
+        entry = cache / f"{name}-{fingerprint_of(hashes)[:16]}"
+        publish(work, entry)
+    found = _load(schema, entry, hashes)
+    if found is None:
+        raise DataError(
+            f"{entry}: prepared data was written but cannot be read back; check the disk, or set data.cache to another folder"
+        )
+    return found
 
 
-class _Preparation(Generic[C, S, P]):
+def _load(schema: DataSchema[Any], entry: Path, hashes: Sequence[str]) -> Prepared[Any, Any] | None:
+    """Load the prepared data from an entry of the cache; None for a missing or damaged entry."""
+    if not is_whole(entry):
+        return None
+    try:
+        prepared = schema.prepared(
+            train=schema.corpus(entry / "train.arrow"),
+            dev=schema.corpus(entry / "dev.arrow"),
+            column_tokenizers=load_tokenizers(entry, schema.columns),
+            column_configs=schema.tokenizers,
+            report=schema.report_class.from_dict(read_json(entry / "report.json")),
+            fingerprint=fingerprint_of(hashes),
+            **schema.load(entry),
+        )
+    except (DataError, BundleError, OSError, ValueError, KeyError, TypeError):
+        return None
+    # The entry may have been made from the same bytes under other file names, so the reports get the current names.
+    for report, given in zip((prepared.report.train, prepared.report.dev), (schema.files.train, schema.files.dev), strict=True):
+        if report:
+            report.files = schema.show_files(given)
+    return prepared
+
+
+class _Preparation(Generic[S]):
     """One run of all steps. It is a class, because the steps share the folder and the progress bars."""
 
-    def __init__(self, schema: DataSchema[C, S, P], seed: int, work: Path, bars: Progress) -> None:
+    def __init__(self, schema: DataSchema[S], seed: int, work: Path, bars: Progress) -> None:
         self.schema, self.seed, self.work, self.bars = schema, seed, work, bars
 
-    def run(self) -> None:
-        """Run all steps, and write the corpora, the tokenizers, `report.json` and the files of `DataSchema.save`."""
+    def run(self) -> dict[str, str]:
+        """Run all steps, and write the corpora, the tokenizers, `report.json` and the files of `DataSchema.save`.
+
+        Returns:
+            The hashes of the files that were read, by their paths.
+        """
         schema, data = self.schema, self.schema.files
-        read = ReadingReport()
+        read, read_dev = ReadingReport(), ReadingReport()
         selection = schema.select(self._read(data.train, read), read, self.seed)
         train = Part("train", selection.spool, selection.train, read)
         tokenizers = schema.learned or self._learn(train)
-        dev = self._dev_files(selection) if data.dev else Part("dev", selection.spool, selection.dev, read)
+        dev = Part("dev", selection.spool, selection.dev, read)
+        if data.dev:
+            spool = schema.match_dev(self._read(data.dev, read_dev), selection, read_dev)
+            dev = Part("dev", spool, np.ones(len(spool), np.bool_), read_dev)
         counts = [SymbolCounts(tokenizer) for tokenizer in tokenizers]
         for part in (train, dev):
             self._encode(part, tokenizers, schema.arrow_schema(selection), counts if part is train else ())
@@ -306,17 +385,13 @@ class _Preparation(Generic[C, S, P]):
         write_json(self.work / "report.json", report.to_dict())
         for path in {train.spool.path, dev.spool.path}:
             path.unlink()
-
-    def _dev_files(self, selection: Selection[S]) -> Part[S]:
-        report = ReadingReport()
-        spool = self.schema.match_dev(self._read(self.schema.files.dev, report), selection, report)
-        return Part("dev", spool, np.ones(len(spool), np.bool_), report)
+        return read.hashes | read_dev.hashes
 
     def _read(self, paths: tuple[str, ...], report: ReadingReport) -> S:
         chunks = self.schema.read(paths, report)
         task = self.bars.add_task("reading", total=None)
 
-        def shown() -> Iterator[C]:
+        def shown() -> Iterator[Chunk]:
             for chunk in chunks:
                 self.bars.advance(task, len(chunk.line))
                 yield chunk
@@ -350,31 +425,6 @@ class _Preparation(Generic[C, S, P]):
                     count.add(ids)
                 part.tokens = [total + new for total, new in zip(part.tokens, rows.tokens, strict=True)]
                 part.num_long += rows.num_long
-
-
-def select_rows(
-    spool: S, report: ReadingReport, *, repeated: str, beyond: str, dev_size: int, max_rows: int, seed: int
-) -> Selection[S]:
-    """Drop duplicates and hold out rows that share no text with training.
-
-    Args:
-        spool: All rows, of one or two columns.
-        report: Report, in which rows that are left out are counted among the skipped ones.
-        repeated: Reason for leaving out duplicates, for the report; if empty, duplicates are kept.
-        beyond: Reason for leaving out rows beyond `max_rows`, for the report.
-        dev_size: Number of rows to hold out; fewer if `split_pairs` does not find enough.
-        max_rows: Maximum number of rows to train on; 0 for no limit.
-        seed: Seed for choosing the held-out rows.
-    """
-    first, last = spool.hashes[0], spool.hashes[-1]
-    places = np.arange(len(spool))
-    if repeated:
-        new = first_occurrences(hash_pairs(first, last))
-        report.withdraw(repeated, spool.lines[~new])
-        places = places[new]
-    split = split_pairs(first[places], last[places], dev_size=dev_size, max_pairs=max_rows, seed=seed)
-    report.withdraw(beyond, spool.lines[places[split.rest]])
-    return Selection(spool, mark(places[split.train], len(spool)), mark(places[split.dev], len(spool)))
 
 
 def _tokenised_notes(columns: Sequence[str], tokenizers: Sequence[FixedTokenizerConfig]) -> list[str]:

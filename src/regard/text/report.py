@@ -1,11 +1,220 @@
-"""Reports on the data of a run: what was read, kept, held out, truncated and skipped."""
+"""Reports on the data of a run: what was read, kept, held out, truncated and skipped, and a check that enough is usable."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import DataError, one_line
 from regard.plurals import counted
-from regard.text.files.report import ReadingReport
+from regard.text.encodings import advise_decoding
+
+FIRST_LINES = 5
+"""Maximum number of line numbers kept for each reason."""
+
+EMPTY_LINE = "empty line"
+EMPTY_SOURCE = "empty source"
+EMPTY_TARGET = "empty target"
+TOO_FEW_COLUMNS = "too few columns"
+TOO_MANY_COLUMNS = "too many columns"
+HEADER = "header"
+ABOVE_HEADER = "above the header"
+COLUMN_NUMBERS = "a line of column numbers"
+NOT_UNICODE = "not valid UTF-8"
+IN_FILE = " ("
+"""Separator between a reason and the name of a file, if each file has its own count."""
+NUL = "holds a NUL character"
+OVER_LONG = "over-long line"
+EMPTY_TEXT = "empty text"
+EMPTY_LABEL = "empty label"
+MISSING_LABEL = "missing label: NaN, N/A, null or None"
+LONG_LABEL = "over-long label"
+REPEATED_TEXT = "exact repeat of an earlier text with the same label"
+BEYOND_MAX_TEXTS = "beyond max_texts"
+REPEATED_PAIR = "exact repeat of an earlier pair"
+TOO_MANY_TOKENS = "more tokens than max_tokens"
+BEYOND_MAX_PAIRS = "beyond max_pairs"
+
+PARALLEL = "parallel text"
+"""Form of two parallel files, whose line numbers belong together."""
+
+UNUSABLE = (
+    *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),
+    *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
+)
+"""Reasons that show a problem of the file: a file with many such lines is probably read in the wrong format."""
+NOT_DATA = (EMPTY_LINE, ABOVE_HEADER, HEADER, COLUMN_NUMBERS)
+"""Reasons for skipping lines that hold no data."""
+
+
+@dataclass
+class Skipped:
+    """Number of lines that were skipped for one reason, and the first of these lines."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+    """Numbers of the first five skipped lines, rows or files, counted from 1."""
+
+
+@dataclass
+class ReadingReport:
+    """Report on reading one file, or several that belong together.
+
+    After reading, `read == kept + sum of all skipped counts`.
+    """
+
+    files: list[str] = field(default_factory=list)
+    form: str = ""
+    """How the files were read, such as `tab-separated`."""
+    columns: list[str] = field(default_factory=list)
+    """Names or numbers of the columns that were read; empty for files without columns."""
+    unit: str = "lines"
+    """Unit of counting: `lines`; `rows` if a row can span lines or the file has no lines; `paragraphs`; or `files` if each file
+    holds one text.
+    """
+    read: int = 0
+    kept: int = 0
+    kind: str = "pairs"
+    """Kind of examples that are kept: `pairs` or `texts`."""
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+    encoding: str = "UTF-8"
+    """Encoding of the files."""
+    first: str = ""
+    """The first kept pair or text as it was read, shortened and in quotation marks."""
+    advice: str = ""
+    """Advice on how the files were read, such as on skipped lines, and the names of files that were not read; may be empty."""
+
+    hashes: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """SHA-256 hash of each file, computed while it was read; it is not saved."""
+
+    def skip(self, reason: str, line: int) -> None:
+        """Count a skipped line."""
+        entry = self.skipped.setdefault(reason, Skipped())
+        entry.count += 1
+        if len(entry.lines) < FIRST_LINES:
+            entry.lines.append(line)
+
+    @property
+    def locates(self) -> bool:
+        """Whether a line number identifies a line, as in one file or two parallel files."""
+        return len(self.files) < 2 or self.form == PARALLEL
+
+    def withdraw(self, reason: str, lines: Sequence[int] | npt.NDArray[np.int64]) -> None:
+        """Count examples that the reader kept but a later step leaves out.
+
+        Args:
+            reason: Reason for leaving them out.
+            lines: The line numbers of these examples, in ascending order.
+        """
+        if not len(lines):
+            return
+        entry = self.skipped.setdefault(reason, Skipped())
+        entry.count += len(lines)
+        self.kept -= len(lines)
+        if self.locates:
+            entry.lines += map(int, lines[: FIRST_LINES - len(entry.lines)])
+
+    @property
+    def num_skipped(self) -> int:
+        """Total number of skipped lines."""
+        return sum(entry.count for entry in self.skipped.values())
+
+    def count(self, reasons: Iterable[str]) -> int:
+        """Return the number of lines in all files that were skipped for one of the given reasons."""
+        return sum(entry.count for reason, entry in self.skipped.items() if reason.partition(IN_FILE)[0] in reasons)
+
+    def render(self) -> str:
+        """Return the report as a few lines for a terminal."""
+        columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
+        counts = f"{_counted(self.read, self.unit)} read, {_counted(self.kept, self.kind)} kept"
+        rows = [f"{one_line(' + '.join(self.files))} ({self.form}{columns}): {counts}"]
+        width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
+        for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
+            more = ", …" if entry.count > len(entry.lines) else ""
+            place = "row" if self.form in ("Parquet", "a JSON array") else "file" if self.unit == "files" else "line"
+            places = f" ({place}{'s' * (entry.count > 1)} {', '.join(map(str, entry.lines))}{more})"
+            shown = reason.replace(NOT_UNICODE, f"not valid {self.encoding}")
+            rows.append(f"  skipped {entry.count:>{width},}: {shown}{places if entry.lines else ''}")
+        if self.advice:
+            rows.append(f"  {self.advice}")
+        if self.first:
+            rows.append(f"  first {self.kind.removesuffix('s')}: {self.first}")
+        return "\n".join(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data for JSON."""
+        plain = asdict(self)
+        del plain["hashes"]
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "ReadingReport":
+        """Build a report from the result of `to_dict`."""
+        skipped = {reason: Skipped(**entry) for reason, entry in plain["skipped"].items()}
+        return cls(**{**plain, "skipped": skipped})
+
+
+_FEWEST = 10
+"""A file with fewer lines is treated as if it had this number, so that one unusable line in a file of five is allowed."""
+
+
+class SkipLimit:
+    """A check that raises an error if more lines of a file are unusable than `data.allow_skipped` allows.
+
+    Duplicates, blank lines, a header, and examples beyond `max_tokens`, `max_pairs` or `max_texts` do not count as unusable.
+    """
+
+    def __init__(self, allowed: float, encoding: str, report: ReadingReport) -> None:
+        self._allowed, self._encoding, self._report = allowed, encoding, report
+        self._read = self._unusable = self._undecodable = 0
+
+    def check(self, paths: Sequence[Path], *, name: str = "", whole: bool = True) -> None:
+        """Check the lines that were read since the last call.
+
+        If `whole` is True and no line was kept, this only sets the report's advice, because the reader then raises its own
+        error.
+
+        Args:
+            paths: The files that these lines come from.
+            name: Name for these files in messages; empty to show their paths.
+            whole: Whether `paths` are all files that the reader reads.
+
+        Raises:
+            DataError: If too many lines are unusable.
+        """
+        report = self._report
+        read, unusable = report.read - report.count(NOT_DATA), report.count(UNUSABLE)
+        undecodable = report.count((NOT_UNICODE, NUL))
+        new, new_unusable, new_undecodable = read - self._read, unusable - self._unusable, undecodable - self._undecodable
+        self._read, self._unusable, self._undecodable = read, unusable, undecodable
+        if new_undecodable * 100 > new:
+            report.advice = advise_decoding(paths, self._encoding)
+        if new_unusable <= self._allowed * max(new, _FEWEST) or (whole and not report.kept):
+            return
+        share = f"{new_unusable / new:.0%}"
+        raise DataError(
+            f"{name or ' + '.join(map(str, paths))}: {new_unusable:,} of {new:,} {report.unit} ({share}) are unusable, but "
+            f"data.allow_skipped allows {self._allowed:.0%}. {report.advice}{' ' if report.advice else ''}Fix the file, or set "
+            f"data.allow_skipped to {_enough(new_unusable / new)} to use the other {report.unit}. The report:\n"
+            f"  {_without_advice(report)}"
+        )
+
+
+def _enough(share: float) -> str:
+    return f"{min(int(share * 100) + 1, 100) / 100:g}"
+
+
+def _counted(number: int, noun: str) -> str:
+    """Return a number with a noun that is given in the plural."""
+    return counted(number, noun.removesuffix("s"))
+
+
+def _without_advice(report: ReadingReport) -> str:
+    return "\n".join(row for row in report.render().split("\n") if not report.advice or row.strip() != report.advice)
+
 
 WARN_OVERLAP = 0.1
 """A warning is given if at least this share of the dev examples is also in the training data."""
@@ -70,7 +279,8 @@ class PreparationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data for JSON."""
-        return asdict(self)
+        dev = self.dev.to_dict() if self.dev else None
+        return {**asdict(self), "train": self.train.to_dict(), "dev": dev}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
@@ -105,11 +315,6 @@ class TextsReport(PreparationReport):
             return []
         found = f"  {self.overlap:,} of the dev texts are also in the training data"
         return [found, *warn_of_overlap(self.overlap, self.dev_texts, "texts")]
-
-
-REPEAT = "exact repeat of an earlier pair"
-TOO_MANY_TOKENS = "more tokens than max_tokens"
-BEHIND_MAX_PAIRS = "beyond max_pairs"
 
 
 @dataclass
@@ -229,9 +434,6 @@ class LabelledReport(TextsReport):
         common = sorted(self.train_counts.items(), key=lambda item: -item[1])
         shown = [f"{name} {count:,} ({count / total:.1%})" for name, count in common[:_SHOWN]]
         return ", ".join(shown) + (f", …, {common[-1][0]} {common[-1][1]:,}" if len(common) > _SHOWN else "")
-
-
-REPEATED = "exact repeat of an earlier text"
 
 
 @dataclass(kw_only=True)

@@ -3,33 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from regard import disk
+from regard.text.clean import Chunk
+from regard.text.mapped import MappedWriter
 from regard.text.split import Hashes, hash_texts
 
 Texts = tuple[list[str], ...]
 """Texts of some rows: one list for each column."""
-
-
 Chosen = npt.NDArray[np.bool_]
 """A mask of the chosen rows."""
-
-
-class Chunk(Protocol):
-    """Some examples, in the order of the file."""
-
-    @property
-    def columns(self) -> Texts:
-        """The texts, a list for each column."""
-
-    @property
-    def line(self) -> list[int]:
-        """Line (or row) numbers, from 1."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +42,10 @@ class Spool:
             begin = 0
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
-                wanted = np.flatnonzero(chosen[begin : begin + batch.num_rows])
-                for first in range(0, len(wanted), size):
-                    rows = wanted[first : first + size]
-                    part = batch.take(pa.array(rows))
-                    yield rows + begin, tuple(column.to_pylist() for column in part.columns)
+                places = np.flatnonzero(chosen[begin : begin + batch.num_rows])
+                for first in range(0, len(places), size):
+                    rows = places[first : first + size]
+                    yield rows + begin, tuple(column.to_pylist() for column in batch.take(pa.array(rows)).columns)
                 begin += batch.num_rows
 
 
@@ -72,13 +57,11 @@ def spool_texts(chunks: Iterable[Chunk], names: Sequence[str], path: Path) -> Sp
         names: The names of the columns.
         path: The file.
     """
-    schema = pa.schema([pa.field(name, pa.large_string()) for name in names])
     hashes: list[list[Hashes]] = [[np.zeros(0, np.int64)] for _ in names]
     lines = [np.zeros(0, np.int64)]
-    with disk.whole_file(path) as sink, pa.ipc.new_file(sink, schema) as writer:
+    with MappedWriter(path, pa.schema([pa.field(name, pa.large_string()) for name in names])) as writer:
         for chunk in chunks:
-            arrays = [pa.array(column, pa.large_string()) for column in chunk.columns]
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            writer.append((), chunk.columns)
             for known, column in zip(hashes, chunk.columns, strict=True):
                 known.append(hash_texts(column))
             lines.append(np.asarray(chunk.line, np.int64))

@@ -11,9 +11,9 @@ import pytest
 
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
+from regard.text.report import ReadingReport
 
 ENGLISH = [
     f"{who} {does} in the {where} ." for who in ("The old man", "A young woman", "My neighbour", "The tall teacher")
@@ -94,8 +94,9 @@ def test_pairs_with_a_header(tmp_path, name, header, settings):
 def test_the_target_may_come_first(tmp_path):
     turned = {"source": "en", "target": "fr"}
     assert pairs(write(tmp_path, "Français,Anglais", FRENCH, ENGLISH), **turned) == WANTED
-    assert pairs(write(tmp_path, None, FRENCH, ENGLISH, name="x.tsv"), **turned) == WANTED
-    assert pairs(write(tmp_path, "one,two", FRENCH, ENGLISH), **turned) == WANTED
+    for header, option in ((None, "1,0"), ("one,two", "two,one")):
+        message = refused(pairs, write(tmp_path, header, FRENCH, ENGLISH, name="x.tsv"), **turned)
+        assert f"set --data.columns {option}." in message
     assert pairs(write(tmp_path, "target,source", FRENCH, ENGLISH)) == WANTED
     assert pairs(write(tmp_path, None, ENGLISH, FRENCH, name="x.tsv"), **turned) == WANTED
 
@@ -104,10 +105,10 @@ def test_tables_without_a_header(tmp_path):
     assert pairs(write(tmp_path, None, ENGLISH, FRENCH, ATTRIBUTION, name="x.tsv")) == WANTED
     assert pairs(write(tmp_path, None, NUMBERS, ENGLISH, NUMBERS, FRENCH, name="x.tsv")) == WANTED
     three = write(tmp_path, None, ENGLISH, FRENCH, GERMAN, name="x.tsv")
-    assert pairs(three, source="de", target="en") == list(zip(GERMAN, ENGLISH, strict=True))
-    message = refused(pairs, three)
-    assert "cannot tell which columns hold a source and a target" in message
-    assert "--data.columns 0,1" in message
+    for languages in ({}, {"source": "de", "target": "en"}):
+        message = refused(pairs, three, **languages)
+        assert "cannot tell which columns hold a source and a target" in message
+        assert "--data.columns 0,1" in message
 
 
 def test_a_first_line_of_codes_is_no_header_of_codes(tmp_path):
@@ -122,7 +123,7 @@ def test_a_first_line_of_codes_is_no_header_of_codes(tmp_path):
 
 def test_a_row_number_is_no_sentence(tmp_path):
     message = refused(pairs, write(tmp_path, "id,Anglais", NUMBERS, ENGLISH))
-    assert "no column looks like the source (column 'id' holds numbers)" in message
+    assert "no column looks like the target (column 'id' holds numbers)" in message
     assert "--data.columns" in message
     assert "0 'id': '0' (numbers)" in message
     assert f"1 'Anglais': '{ENGLISH[0]}'"[:40] in message

@@ -6,7 +6,7 @@ import pytest
 from tables import labelled, pairs
 
 from regard.errors import DataError
-from regard.text.files.report import TOO_MANY_COLUMNS
+from regard.text.report import TOO_MANY_COLUMNS
 
 
 def write(folder: Path, content: str, name: str = "x.csv") -> Path:

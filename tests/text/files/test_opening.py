@@ -2,10 +2,10 @@ import pytest
 
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.errors import DataError
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
+from regard.text.report import ReadingReport
 
 LINES = [f"A good film {i},pos" for i in range(12)]
 

@@ -1,5 +1,6 @@
 """Encodings, unusable lines, missing labels, separators, JSON arrays and `|||`."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -8,13 +9,13 @@ import pytest
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.config.loading import load_config
 from regard.errors import ConfigError, DataError
-from regard.text.files import json_array
-from regard.text.files.advise import find_encoding
-from regard.text.files.content import guess_language
-from regard.text.files.report import MISSING_LABEL, NOT_UNICODE, ReadingReport
+from regard.text.encodings import find_encoding
 from regard.text.labelled.readers import read_labelled
+from regard.text.languages import are_exchanged
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
+from regard.text.report import MISSING_LABEL, NOT_UNICODE, ReadingReport
+from regard.text.rows import jsonl
 
 LINES = [f"Ein Mädchen sieht {i} Bäume über dem Fluß.\tA girl sees {i} trees – “fine”." for i in range(200)]
 TEXT = "\n".join(LINES) + "\n"
@@ -54,7 +55,7 @@ def test_files_with_a_byte_order_mark(tmp_path, encoding, name):
 
 
 def test_blocks_may_part_a_character(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.text.files.opening.BLOCK_BYTES", 7)
+    monkeypatch.setattr("regard.text.opening.BLOCK_BYTES", 7)
     assert pairs(write(tmp_path, TEXT.encode("utf-16")))[0] == WANTED
     assert pairs(write(tmp_path, TEXT.encode("cp1252")), encoding="cp1252")[0] == WANTED
 
@@ -188,7 +189,7 @@ def test_the_separator_is_reported(tmp_path, separator, form):
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("name", ["x.json", "x.jsonl", "x"])
 def test_json_arrays(tmp_path, monkeypatch, name, indent):
-    monkeypatch.setattr(json_array, "_BLOCK_BYTES", 97)
+    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 97)
     rows = [{"id": i, "translation": {"de": de, "en": en}} for i, (de, en) in enumerate(WANTED)]
     path = write(tmp_path, json.dumps(rows, indent=indent, ensure_ascii=False), name)
     found, report = pairs(path, source="de", target="en")
@@ -228,21 +229,24 @@ def test_sides_separated_by_bars(tmp_path):
     assert pairs(write(tmp_path, "a ||| b\tc\nd\te\n", "y.txt"))[0] == [("a ||| b", "c"), ("d", "e")]
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("The man is in the house and she was with him on the street for an hour or so . " * 3, "en"),
-        ("Der Mann ist in dem Haus und die Frau hat einen Hund , aber er ist nicht da . " * 3, "de"),
-        ("O homem não está em casa e ela foi com ele para a cidade , mas não muito . " * 3, "pt"),
-        ("Мужчина не в доме и она была с ним на улице , но это не так . " * 3, "ru"),
-        ("彼は家にいませんが、彼女は道で彼に会いました。" * 3, "ja"),
-        ("他不在家，但是她在街上遇见了他，他们一起去了城里。" * 3, "zh"),
-        ("xyzzy plugh " * 40, None),
-        ("the", None),
-    ],
-)
-def test_guesses_of_languages(text, code):
-    assert guess_language([text]) == code
+SENTENCES = {
+    "en": "The man is in the house and she was with him on the street for an hour or so . " * 3,
+    "de": "Der Mann ist in dem Haus und die Frau hat einen Hund , aber er ist nicht da . " * 3,
+    "pt": "O homem não está em casa e ela foi com ele para a cidade , mas não muito . " * 3,
+    "ru": "Мужчина не в доме и она была с ним на улице , но это не так . " * 3,
+    "ja": "彼は家にいませんが、彼女は道で彼に会いました。" * 8,
+    "zh": "他不在家，但是她在街上遇见了他，他们一起去了城里。" * 8,
+    "??": "xyzzy plugh " * 40,
+}
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.permutations(["en", "de", "pt", "ru", "ja", "zh"], 2)))
+def test_exchanged_languages_are_recognised(source, target):
+    first, second = [SENTENCES[source]], [SENTENCES[target]]
+    assert not are_exchanged(first, second, source, target)
+    assert are_exchanged(second, first, source, target)
+    assert not are_exchanged([SENTENCES["??"]], first, source, target)
+    assert not are_exchanged(["the"], ["der"], "de", "en")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "UTF_16", "utf-32"])

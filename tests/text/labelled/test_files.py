@@ -9,9 +9,9 @@ import pytest
 from regard.config import LabelledDataConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import preparation
-from regard.text.files.report import EMPTY_TEXT, NOT_UNICODE, ReadingReport
 from regard.text.labelled.prepare import prepare_labelled
 from regard.text.labelled.readers import LONGEST_SIDE, read_labelled
+from regard.text.report import EMPTY_TEXT, NOT_UNICODE, ReadingReport
 
 
 def write(path: Path, content: str | bytes = "x\n") -> Path:
@@ -137,7 +137,7 @@ def test_label_files_beside_folders(tmp_path):
     for name in ("pos.txt", "neg.txt", "raw/1.txt", "old/1.txt"):
         write(tmp_path / name)
     message = refused(tmp_path)
-    assert "holds files such as neg.txt and folders such as old, and either could be the labels. Give the files" in message
+    assert "holds files such as neg.txt, and folders such as old, and either could be the data. Give the files" in message
     assert f"--data.train {tmp_path / 'neg.txt'},{tmp_path / 'pos.txt'}, or the folders" in message
     assert message.endswith(f"--data.train {tmp_path / 'old'},{tmp_path / 'raw'}")
     (tmp_path / "neg.txt").rename(tmp_path / "notes.md")
@@ -223,8 +223,8 @@ def test_a_table_beside_folders_of_texts(reviews, name):
     write(reviews / name, '{"text": "x", "label": "y"}\n')
     message = refused(reviews)
     assert (
-        f"holds a table, {name}, and folders of texts such as neg. Give the table, as in --data.train {reviews / name}"
-        in message
+        f"holds a table, {name}, and folders such as neg, and either could be the data. Give the table, as in --data.train "
+        f"{reviews / name}" in message
     )
     assert message.endswith(f"or the folders, as in --data.train {reviews / 'neg'},{reviews / 'pos'}")
     assert len(read(reviews / "neg", reviews / "pos")[0]) == 24

@@ -8,9 +8,8 @@ import pytest
 from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import preparation
-from regard.text.files.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
-from regard.text.report import LabelledReport
+from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, LabelledReport
 
 ROWS = [(f"This {kind} film number {number}.", kind) for number in range(100) for kind in ("good", "bad")]
 

@@ -7,8 +7,8 @@ import pytest
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
+from regard.text.report import ReadingReport
 
 
 def fail(*paths: Path, **given: object) -> str:
@@ -42,7 +42,7 @@ def test_a_label_column_that_is_missing(tmp_path):
         "texts.tsv: there is no column 'lable'; it has 'text', 'label'; did you mean 'label'? (data.label)"
     )
     assert fail(path, text="2").endswith("there is no column 2; it has 2 columns, numbered 0 to 1 (data.text)")
-    assert "data.text and data.label are both the column 'text', expected two different ones" in fail(
+    assert "data.text and data.label name the column 'text' twice, expected two different columns" in fail(
         path, text="text", label="text"
     )
     assert "data.text and data.label give names (label), but data.header is 'no'; give numbers" in fail(

@@ -10,10 +10,10 @@ import pytest
 
 from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
-from regard.text import cache
+from regard.text import cache, preparation
 from regard.text.pairs import prepare as prepare_module
 from regard.text.pairs.prepare import PreparedData, prepare
-from regard.text.report import BEHIND_MAX_PAIRS, REPEAT, TOO_MANY_TOKENS
+from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS
 from regard.text.symbols import END
 
 PAIRS = [(f"The {a} sees {b}.", f"Der {b} sieht {a} nicht.") for a in ("cat", "dog", "ant") for b in range(70)]
@@ -60,7 +60,7 @@ def test_everything_is_encoded_and_accounted_for(data):
     assert sorted(texts(prepared.train) + texts(prepared.dev)) == sorted(PAIRS)
     assert len(prepared.dev) == prepared.report.dev_pairs == 10
     assert report.read == 213 == report.num_skipped + prepared.report.train_pairs + prepared.report.dev_pairs
-    assert report.skipped[REPEAT].lines == [212]
+    assert report.skipped[REPEATED_PAIR].lines == [212]
     assert report.skipped[TOO_MANY_TOKENS].lines == [213]
     dev_sides = {side for pair in texts(prepared.dev) for side in pair}
     assert not dev_sides & {side for pair in texts(prepared.train) for side in pair}
@@ -160,8 +160,8 @@ def test_max_pairs_takes_the_first_and_holds_out_from_behind(data):
     assert texts(prepared.train) == PAIRS[:50]
     assert len(prepared.dev) == 4
     assert set(texts(prepared.dev)) < set(PAIRS[50:])
-    assert prepared.report.train.skipped[BEHIND_MAX_PAIRS].count == 156
-    assert prepared.report.train.skipped[BEHIND_MAX_PAIRS].lines[0] >= 51
+    assert prepared.report.train.skipped[BEYOND_MAX_PAIRS].count == 156
+    assert prepared.report.train.skipped[BEYOND_MAX_PAIRS].lines[0] >= 51
 
 
 def test_given_dev_files_are_kept_whole_and_their_overlap_counted(data, tmp_path):
@@ -221,7 +221,7 @@ def test_a_cache_that_cannot_be_written(data, monkeypatch, number, message):
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(prepare_module, "spool_texts", fail)
+    monkeypatch.setattr(preparation, "spool_texts", fail)
     with pytest.raises(DataError, match=f"{re.escape(data.cache)}: prepared data cannot be written here: {message}"):
         run(data)
     assert not entries(data)

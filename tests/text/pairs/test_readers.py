@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.files import opening as lines_module
-from regard.text.files.report import (
+from regard.text import opening as lines_module
+from regard.text.opening import LONGEST_SIDE
+from regard.text.pairs.readers import read_pairs
+from regard.text.report import (
     COLUMN_NUMBERS,
     EMPTY_LINE,
     EMPTY_SOURCE,
@@ -26,7 +28,6 @@ from regard.text.files.report import (
     TOO_FEW_COLUMNS,
     ReadingReport,
 )
-from regard.text.pairs.readers import LONGEST_SIDE, read_pairs
 
 Pairs = list[tuple[str, str]]
 

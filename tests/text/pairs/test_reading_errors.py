@@ -9,8 +9,8 @@ import pytest
 
 from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.files.report import ReadingReport
 from regard.text.pairs.readers import read_pairs
+from regard.text.report import ReadingReport
 
 
 def fail(*paths: Path, **settings: object) -> str:
@@ -52,7 +52,9 @@ def test_unknown_columns(tmp_path):
     message = fail(path, columns=("englsh", "german"))
     assert message.endswith("there is no column 'englsh'; it has 'english', 'german'; did you mean 'english'?")
     assert fail(path, columns=("0", "2")).endswith("there is no column 2; it has 2 columns, numbered 0 to 1")
-    assert fail(path, columns=("0", "0")).endswith("data.columns 0,0 names one column twice, expected two different columns")
+    assert fail(path, columns=("0", "0")).endswith(
+        "data.columns name the column 'english' twice, expected two different columns"
+    )
     assert fail(path, columns=("0",)).endswith("data.columns is 0, expected two: the source's and the target's")
     assert "but data.header is 'no'; give numbers" in fail(path, columns=("english", "german"), header="no")
 
@@ -115,7 +117,7 @@ def test_json_lines_that_are_none(tmp_path):
         wanted = f"line 2: is {found}, expected an object with a source and a target on each line"
         assert wanted in fail(write(tmp_path, f"{good}{line}\n", "x.jsonl"))
     message = fail(write(tmp_path, good + '{"en": "Hi.", "de ": "Hallo"}\n', "x.jsonl"))
-    assert "'de' and 'de' could each be the target" in message
+    assert "cannot tell which columns hold a source and a target" in message
     assert "line 2: 'de' is 7, expected text" in fail(write(tmp_path, good + '{"en": "Hi.", "de": 7}\n', "x.jsonl"))
     assert "line 1: has 1 text values (keys: en, n)" in fail(write(tmp_path, '{"en": "a", "n": 1}\n', "x.jsonl"))
     assert "line 1: JSON nested too deeply" in fail(write(tmp_path, "[" * 100_000, "x.jsonl"))

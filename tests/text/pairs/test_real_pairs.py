@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from regard.config import AutoConfig, DataConfig, TokenizersConfig, WhitespaceConfig
-from regard.text.files.report import COLUMN_NUMBERS
 from regard.text.pairs.prepare import prepare
+from regard.text.report import COLUMN_NUMBERS
 
 pytestmark = pytest.mark.real
 FOLDER = Path(os.environ.get("REGARD_DATA") or Path(__file__).parents[4] / "shared" / "data")

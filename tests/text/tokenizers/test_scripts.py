@@ -8,7 +8,7 @@ import pytest
 import regex
 
 from regard.config import BPEConfig, CharactersConfig, UnigramConfig, WordsConfig
-from regard.text.files.strings import to_form
+from regard.text.strings import to_form
 from regard.text.tokenizers.detokenizer import detokenize
 from regard.text.tokenizers.schemes import SubwordScheme, WordsScheme
 from regard.text.tokenizers.tokenizer import build_tokenizer

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.demo import ReviewCorpus
-from regard.text.files.names import find_language
+from regard.text.languages import find_language
 from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 

@@ -13,14 +13,14 @@ from regard.plurals import counted
 from regard.task import Commands, Look, Option
 from regard.tasks.arguments import is_given, lay_out, split_files, trained_encoding
 from regard.terminal import show
-from regard.text.files.formats import ending
+from regard.text.opening import ending
 
 if TYPE_CHECKING:
     from regard.config import LabelledDataConfig
     from regard.evaluation.labelled import LabelledEvaluation
     from regard.tasks.classification.comparison import ClassifierComparison
     from regard.tasks.classification.predictor import Classifier
-    from regard.text.files.report import ReadingReport
+    from regard.text.report import ReadingReport
 
 TEXT_LAYOUT = ("format", "text", "label", "label_separator", "header", "encoding", "allow_skipped")
 """Settings under `data` that are options of the commands that read labelled texts."""
@@ -120,7 +120,7 @@ def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[s
     Raises:
         DataError: If the texts cannot be read, or a label is unknown to the model.
     """
-    from regard.text.files.columns import MissingColumnError
+    from regard.text.columns import MissingColumnError
 
     paths, trained = split_files(options.files), classifier.config.data.train
     same = len(paths) == len(trained) == 1 and ending(paths[0]) == ending(trained[0])
@@ -137,8 +137,8 @@ def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[s
 def _read_texts(
     options: Namespace, data: LabelledDataConfig, classifier: Classifier
 ) -> tuple[list[str], list[tuple[str, ...]], ReadingReport]:
-    from regard.text.files.report import ReadingReport
     from regard.text.labelled.readers import read_labelled
+    from regard.text.report import ReadingReport
 
     report = ReadingReport()
     texts: list[str] = []

@@ -16,7 +16,7 @@ from regard.terminal import show
 if TYPE_CHECKING:
     from regard.evaluation.words import LanguageEvaluation
     from regard.tasks.language.predictor import LanguageModel
-    from regard.text.files.report import ReadingReport
+    from regard.text.report import ReadingReport
 
 
 class LanguageCommands(Commands["LanguageModel"]):
@@ -51,8 +51,8 @@ def read_plain_texts(options: Namespace, config: LanguageConfig) -> tuple[list[s
     Raises:
         DataError: If the texts cannot be read.
     """
-    from regard.text.files.report import ReadingReport
     from regard.text.plain import read_texts
+    from regard.text.report import ReadingReport
 
     report = ReadingReport()
     paths = split_files(options.files)

@@ -18,7 +18,7 @@ from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import mean_nll, objective, own_model
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.corpora import TextCorpus
-from regard.text.files.opening import check_file
+from regard.text.opening import check_file
 from regard.text.plain import WHAT, TextData, find_unit, prepare_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.contexts import evaluating, fitting_into_memory

@@ -13,14 +13,14 @@ from regard.task import Commands, Look, Option
 from regard.tasks.arguments import any_number, lay_out, positive_number, split_files, trained_encoding
 from regard.tasks.translation.config import TranslationConfig
 from regard.terminal import show
-from regard.text.files.formats import ending
+from regard.text.opening import ending
 
 if TYPE_CHECKING:
     from regard.evaluation.words import Evaluation
     from regard.tasks.translation.comparison import TranslatorComparison
     from regard.tasks.translation.predictor import Translator
-    from regard.text.files.report import ReadingReport
-    from regard.text.pairs.readers import PairChunk
+    from regard.text.clean import Chunk
+    from regard.text.report import ReadingReport
 
 PAIR_LAYOUT = ("format", "columns", "header", "encoding", "allow_skipped")
 """Settings under `data` that are options of the commands that read pairs."""
@@ -119,7 +119,7 @@ def read_all_pairs(options: Namespace, config: TranslationConfig) -> tuple[list[
     return sources, targets
 
 
-def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Iterator[PairChunk], ReadingReport]:
+def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Iterator[Chunk], ReadingReport]:
     """Read pairs in the layout of the training data, unless the files' names or the user's options define another.
 
     Args:
@@ -129,8 +129,8 @@ def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Ite
     Returns:
         An iterator of the pairs, and the report, which is complete once all pairs have been read.
     """
-    from regard.text.files.report import ReadingReport
     from regard.text.pairs.readers import read_pairs
+    from regard.text.report import ReadingReport
 
     report = ReadingReport()
     paths = split_files(options.files)

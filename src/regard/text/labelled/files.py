@@ -3,17 +3,21 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os.path import isdir, isfile  # unlike those of Path, they return False for links to themselves and hidden folders
 from pathlib import Path
+from typing import get_args
 
 from regard.config import LabelledDataConfig
+from regard.config.data import TableFormat
 from regard.errors import DataError
-from regard.text.files.formats import ENDINGS, detect_table, ending, read_start, without_gz
-from regard.text.files.opening import check_file
+from regard.text.opening import check_file, ending, without_gz
+from regard.text.rows import detect_format, find_table
 
 WHAT = "labelled texts"
+_TABLES = (*get_args(TableFormat), "fasttext")
 _ABOUT = re.compile(r"(readme|licen[sc]e)(?![a-z])", re.IGNORECASE)
 """Beginning of the names of files that describe other files."""
 _SYSTEM = frozenset(("__MACOSX", "lost+found"))
@@ -49,7 +53,7 @@ class LabelFiles:
     files: list[LabelFile]
     """One table; or the files or folders, in order of their labels."""
     form: str
-    """Format of a table, or `fasttext`; `text` for a text file for each label, or `folders` for a folder for each label."""
+    """Format of a table; `text` for a text file for each label, or `folders` for a folder for each label."""
     ignored: list[str]
     """Paths of files and folders in the given folders that are not read."""
 
@@ -66,28 +70,25 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
             is named like a table, two labels are the same, folders do not look like labels with one text per file, or a folder
             holds folders of texts beside label files or a table.
     """
-    if not paths:
+    given = [Path(path) for path in paths]
+    if not given:
         raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
-    if data.format in ("auto", "text") and (found := _find_folders([Path(path) for path in paths], data.format)):
+    if data.format in ("auto", "text") and (found := _find_folders(given, data.format)):
         return found
-    expanded = [_expand(Path(path)) for path in paths]
+    expanded = [_expand(path) for path in given]
     files = [check_file(file, WHAT) for kept, _ in expanded for file in kept]
     ignored = [name for _, names in expanded for name in names]
     shown = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else "")
+    if len(files) == 1 and data.format != "text":
+        form = data.format if data.format != "auto" else detect_format(files[0], data.encoding, _TABLES)
+        return LabelFiles([LabelFile(files[0])], form, ignored)
     if data.format not in ("auto", "text"):
-        if len(files) > 1:
-            raise DataError(f"{len(files)} files were given with data.format '{data.format}', expected one: {shown}")
-        return LabelFiles([LabelFile(files[0])], data.format, ignored)
-    if data.format == "auto":
-        if len(files) == 1:
-            form = detect_table(files[0], data.encoding)
-            prefixed = form == "tsv" and read_start(files[0], data.encoding).lstrip().startswith(b"__label__")
-            return LabelFiles([LabelFile(files[0])], "fasttext" if prefixed else form, ignored)
-        if table := _find_table(files):
-            raise DataError(
-                f"{len(files)} files were given, and {table.name} is named like a table; expected one table, or one text "
-                f"file for each label (then set data.format to text): {shown}"
-            )
+        raise DataError(f"{len(files)} files were given with data.format '{data.format}', expected one: {shown}")
+    if data.format == "auto" and (table := find_table(files)):
+        raise DataError(
+            f"{len(files)} files were given, and {table.name} is named like a table; expected one table, or one text file for "
+            f"each label (then set data.format to text): {shown}"
+        )
     if len(files) == 1:
         raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, but only one was given")
     return LabelFiles(_in_order(files, _name_labels(files)), "text", ignored)
@@ -111,13 +112,13 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
     files: list[Path] = []
     ignored: list[Path] = []
     folders = list(paths)
-    if len(paths) == 1 and _holds(paths[0].is_dir):
+    if len(paths) == 1 and isdir(paths[0]):
         files, inner = _scan(paths[0])
-        folders = [folder for folder in inner if folder.name.casefold() not in _UNLABELLED and _has_entries(folder)]
+        folders = [folder for folder in inner if folder.name.casefold() not in _UNLABELLED and not _is_empty(folder)]
         ignored = [*files, *sorted(set(inner) - set(folders))]
-    if len(folders) < 2 or not all(_holds(folder.is_dir) for folder in folders):
+    if len(folders) < 2 or not all(map(isdir, folders)):
         return None
-    table = _find_table(files) if form == "auto" else None
+    table = find_table(files) if form == "auto" else None
     if table and not all(map(_has_only_texts, folders)):
         return None
     labels = [folder.name or folder.resolve().name for folder in folders]
@@ -126,18 +127,13 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
             f"{', '.join(map(str, folders))}: these folders are named like the parts of a data set and not like labels; give "
             "one of them as data.train and another as data.dev"
         )
-    more = ",…" if len(folders) > 2 else ""
-    if table:
+    label_files = [file for file in files if _is_text(file) and not _ABOUT.match(file.name) and file.name[:5] != "urls_"]
+    if table or len(label_files) > 1:
+        beside = f"a table, {table.name}" if table else f"files such as {label_files[0].name}"
+        other = f"the table, as in --data.train {table}" if table else f"the files, as in --data.train {_list(label_files)}"
         raise DataError(
-            f"{paths[0]}: holds a table, {table.name}, and folders of texts such as {folders[0].name}. Give the table, as in "
-            f"--data.train {table}, or the folders, as in --data.train {folders[0]},{folders[1]}{more}"
-        )
-    if len(beside := [file for file in files if _may_be_label(file)]) > 1:
-        others = ",…" if len(beside) > 2 else ""
-        raise DataError(
-            f"{paths[0]}: holds files such as {beside[0].name} and folders such as {folders[0].name}, and either could be the "
-            f"labels. Give the files, as in --data.train {beside[0]},{beside[1]}{others}, or the folders, as in --data.train "
-            f"{folders[0]},{folders[1]}{more}"
+            f"{paths[0]}: holds {beside}, and folders such as {folders[0].name}, and either could be the data. Give {other}, "
+            f"or the folders, as in --data.train {_list(folders)}"
         )
     for folder in folders:
         texts, inner = _scan(folder)
@@ -147,11 +143,15 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
                 f"{folder}: holds {found}, but is read as the texts of the label '{folder.name}'; expected files with one text "
                 "each. To read one text file for each label, name these files one by one"
             )
-        if table := _find_table(texts):
+        if table := find_table(texts):
             raise DataError(
                 f"{table}: is named like a table, but its folder is read as a label; expected files with one text each"
             )
     return LabelFiles(_in_order(folders, labels), "folders", list(map(str, ignored)))
+
+
+def _list(paths: Sequence[Path]) -> str:
+    return f"{paths[0]},{paths[1]}{',…' if len(paths) > 2 else ''}"
 
 
 def _has_only_texts(folder: Path) -> bool:
@@ -160,65 +160,40 @@ def _has_only_texts(folder: Path) -> bool:
     return bool(files) and not folders and all(map(_is_text, files))
 
 
-def _may_be_label(file: Path) -> bool:
-    """Return True if a file beside folders could be a label file, unlike descriptions and the `urls_pos.txt` of IMDB."""
-    return _is_text(file) and not _describes(file) and not file.name.startswith("urls_")
-
-
 def _is_text(file: Path) -> bool:
     return ending(file) == ".txt" or not file.suffix
 
 
-def _describes(file: Path) -> bool:
-    """Return True if a file's name says that it describes other files."""
-    return bool(_ABOUT.match(file.name))
-
-
 def _expand(path: Path) -> tuple[list[Path], list[str]]:
     """Return a file, or the files in a folder except descriptions such as a readme; and the paths that are left out."""
-    if not _holds(path.is_dir):
+    if not isdir(path):
         return [path], []
     files, folders = _scan(path)
-    kept = [file for file in files if not _describes(file)]
+    kept = [file for file in files if not _ABOUT.match(file.name)]
     kept = [file for file in kept if file.suffix.lower() != ".md"] or kept
-    ignored = [*sorted(set(files) - set(kept)), *folders]
     if not kept:
         inside = f", but folders such as {folders[0].name}" if folders else f" except {files[0].name}" if files else ""
         advice = "; write the texts of each folder to one file, with one text per line" if folders else ""
         raise DataError(f"{path}: holds no files{inside}, expected one text file for each label{advice}")
-    return kept, [str(entry) for entry in ignored]
+    return kept, list(map(str, [*sorted(set(files) - set(kept)), *folders]))
 
 
 def _scan(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the files and the folders in a folder in order of their names, without hidden ones and those of the system."""
     try:
         with os.scandir(folder) as entries:
-            visible = [entry for entry in entries if not entry.name.startswith(".") and entry.name not in _SYSTEM]
+            visible = sorted(Path(entry) for entry in entries if entry.name[0] != "." and entry.name not in _SYSTEM)
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
-    visible.sort(key=lambda entry: entry.name)
-    files = [Path(entry) for entry in visible if _holds(entry.is_file)]
-    return files, [Path(entry) for entry in visible if _holds(entry.is_dir)]
+    return list(filter(isfile, visible)), list(filter(isdir, visible))
 
 
-def _holds(test: Callable[[], bool]) -> bool:
-    """Return the result of a test of a path; False if the path cannot be reached, such as a link to itself."""
+def _is_empty(folder: Path) -> bool:
+    """Return True if a folder has no entries. One that cannot be read is not empty, so that no label is left out silently."""
     try:
-        return test()
-    except OSError:
-        return False
-
-
-def _has_entries(folder: Path) -> bool:
-    """Return True if a folder is not empty. A folder that cannot be read counts too, so that no label is left out silently."""
-    try:
-        return any(_scan(folder))
+        return not any(_scan(folder))
     except DataError:
-        return True
-
-
-def _find_table(files: Iterable[Path]) -> Path | None:
-    return next((file for file in files if ending(file) in ENDINGS), None)
+        return False
 
 
 def _in_order(paths: Sequence[Path], labels: Sequence[str]) -> list[LabelFile]:

@@ -9,23 +9,22 @@ import numpy as np
 import pyarrow as pa
 
 from regard.config import LabelledDataConfig, TokenizerConfig
+from regard.text.clean import Chunk
 from regard.text.corpora import LabelledCorpus, cut_rows
-from regard.text.files.report import ReadingReport
 from regard.text.labelled.files import WHAT, find_files
 from regard.text.labelled.labels import Labels
-from regard.text.labelled.readers import LabelledChunk, read_labelled
+from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.selection import LabelledSpool, match_labels, select, spool_labelled
 from regard.text.mapped import Rows
-from regard.text.preparation import EncodedRows, Part, Selection, prepare_data, read_json, write_json
-from regard.text.report import LabelledReport
-from regard.text.single import SingleTextData, SingleTextSchema
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data, read_json, write_json
+from regard.text.report import LabelledReport, ReadingReport
 from regard.text.split import Indices
 from regard.text.spool import Texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData(SingleTextData[LabelledCorpus, LabelledReport]):
+class LabelledData(Prepared[LabelledCorpus, LabelledReport]):
     """Labelled texts, ready for training."""
 
     labels: Labels
@@ -64,14 +63,17 @@ def prepare_labelled(
     return prepare_data(_LabelledSchema(data, tokenizer, learned), seed=seed, progress=progress)
 
 
-class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledData]):
+class _LabelledSchema(DataSchema[LabelledSpool]):
     """Texts with one label each, or with several."""
 
     content = WHAT
     example = "a file of labelled texts"
+    corpus = LabelledCorpus
+    prepared = LabelledData
+    report_class = LabelledReport
 
     def __init__(self, data: LabelledDataConfig, tokenizer: TokenizerConfig, learned: tuple[Tokenizer, Labels] | None) -> None:
-        super().__init__(data, tokenizer, learned[0] if learned else None)
+        super().__init__(data, (tokenizer,), learned[:1] if learned else None)
         self.data = data
         self._labels = learned[1] if learned else None
 
@@ -99,11 +101,11 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         files_of = [[each.form, [[file.label, len(file.texts_with_content)] for file in each.files]] for each in found]
         return {"files_of": files_of, "known": known}
 
-    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[LabelledChunk]:
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         """Read labelled texts."""
         return read_labelled(paths, self.data, report)
 
-    def spool(self, chunks: Iterator[LabelledChunk], path: Path) -> LabelledSpool:
+    def spool(self, chunks: Iterator[Chunk], path: Path) -> LabelledSpool:
         """Write the texts to a file, and collect their labels."""
         return spool_labelled(chunks, path)
 
@@ -148,9 +150,6 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         """Write `labels.json`."""
         write_json(folder / "labels.json", selection.spool.known.to_dict())
 
-    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> LabelledData:
-        """Load the corpora, the labels and the report."""
-        return LabelledData(
-            **self.load_texts(folder, tokenizers, fingerprint, LabelledCorpus, LabelledReport),
-            labels=Labels.from_dict(read_json(folder / "labels.json")),
-        )
+    def load(self, folder: Path) -> dict[str, Any]:
+        """Return the labels."""
+        return {"labels": Labels.from_dict(read_json(folder / "labels.json"))}

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.plurals import counted
-from regard.text.files.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
+from regard.text.clean import Chunk
 from regard.text.labelled.labels import Labels, show_names, sort_names
-from regard.text.labelled.readers import LabelledChunk
 from regard.text.labelled.split import LabelRows, draw_dev, draw_fold, find_groups, take_first
 from regard.text.preparation import Selection
+from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
 from regard.text.split import Hashes, first_occurrences, hash_pairs, mark
 from regard.text.spool import Spool, spool_texts
 
@@ -42,7 +42,7 @@ class LabelledSpool(Spool):
         return Labels(tuple(self.names), self.multiple, self.counts)
 
 
-def spool_labelled(chunks: Iterable[LabelledChunk], path: Path) -> LabelledSpool:
+def spool_labelled(chunks: Iterable[Chunk], path: Path) -> LabelledSpool:
     """Write texts to a file while they are read, and collect their labels."""
     coder = _Coder()
     spool = spool_texts(coder.pass_on(chunks), ("text",), path)
@@ -59,7 +59,7 @@ class _Coder:
     _flat: list[npt.NDArray[np.int32]] = field(default_factory=list)
     _counts: list[npt.NDArray[np.int32]] = field(default_factory=list)
 
-    def pass_on(self, chunks: Iterable[LabelledChunk]) -> Iterator[LabelledChunk]:
+    def pass_on(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         numbers = self._numbers
         for chunk in chunks:
             self.multiple = chunk.multiple

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.errors import DataError
-from regard.text.files.opening import OVER_LONG_LINE, check_file, line_blocks
+from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks
 
 HEAD_LINES = 100
 """Number of lines from which the width is found if the first line does not contain it."""

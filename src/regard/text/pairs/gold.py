@@ -21,11 +21,11 @@ from regard.pharaoh import Link, parse_pharaoh
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
 from regard.text.corpora import EncodedCorpus
-from regard.text.files.opening import OVER_LONG_LINE, line_blocks
-from regard.text.files.report import ReadingReport
+from regard.text.opening import OVER_LONG_LINE, line_blocks
 from regard.text.pairs.prepare import PreparedData
 from regard.text.pairs.readers import read_pairs
 from regard.text.preparation import CHUNK_ROWS
+from regard.text.report import ReadingReport
 from regard.text.split import hash_pairs, hash_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 

@@ -2,40 +2,42 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from regard.config import DataConfig, TokenizersConfig
 from regard.errors import DataError
+from regard.text.clean import Chunk
 from regard.text.corpora import EncodedCorpus
-from regard.text.files.report import ReadingReport
 from regard.text.mapped import Ids, Offsets, Rows
-from regard.text.pairs.readers import PairChunk, read_pairs
-from regard.text.preparation import DataSchema, EncodedRows, Part, Selection, prepare_data, read_json, select_rows
-from regard.text.report import BEHIND_MAX_PAIRS, REPEAT, TOO_MANY_TOKENS, Overlap, PairReport
+from regard.text.pairs.readers import read_pairs
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
+from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS, Overlap, PairReport, ReadingReport
 from regard.text.split import Indices, hash_pairs
-from regard.text.spool import Spool, Texts, spool_texts
+from regard.text.spool import Spool, Texts
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreparedData:
+class PreparedData(Prepared[EncodedCorpus, PairReport]):
     """Sentence pairs, ready for training."""
 
-    train: EncodedCorpus
-    dev: EncodedCorpus
-    """Pairs to validate on; may be empty."""
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    """The same object as `source_tokenizer` if both sides share a tokenizer."""
-    tokenizers: TokenizersConfig
-    """The settings of the tokenizers, with a fixed kind instead of `auto`."""
-    report: PairReport
-    fingerprint: str
-    """Hash of the files' bytes."""
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the sources."""
+        return self.column_tokenizers[0]
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the targets; the same object as `source_tokenizer` if both sides share a tokenizer."""
+        return self.column_tokenizers[1]
+
+    @property
+    def tokenizers(self) -> TokenizersConfig:
+        """The settings of the tokenizers, with a fixed kind instead of `auto`."""
+        source, target = self.column_configs
+        return TokenizersConfig(source=source, target=target, joint=self.source_tokenizer is self.target_tokenizer)
 
 
 def prepare(
@@ -67,44 +69,36 @@ def prepare(
     return prepare_data(_PairSchema(data, tokenizers, learned), seed=seed, progress=progress)
 
 
-class _PairSchema(DataSchema[PairChunk, Spool, PreparedData]):
+class _PairSchema(DataSchema[Spool]):
     """Pairs of a source and a target."""
 
     content = "sentence pairs"
     example = "one file of pairs or two parallel files"
     columns = ("source", "target")
+    corpus = EncodedCorpus
+    prepared = PreparedData
+    report_class = PairReport
+    repeated = REPEATED_PAIR
+    beyond = BEYOND_MAX_PAIRS
 
     def __init__(self, data: DataConfig, tokenizers: TokenizersConfig, learned: tuple[Tokenizer, Tokenizer] | None) -> None:
         super().__init__(data, (tokenizers.source, tokenizers.target), learned, joint=tokenizers.joint)
         self.data = data
 
     @property
-    def config(self) -> TokenizersConfig:
-        """The settings of both tokenizers, with fixed kinds."""
-        source, target = self.tokenizers
-        return TokenizersConfig(source=source, target=target, joint=self.joint)
+    def max_rows(self) -> int:
+        """`data.max_pairs`."""
+        return self.data.max_pairs
 
-    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[PairChunk]:
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         """Read sentence pairs."""
         return read_pairs(paths, self.data, report)
 
-    def spool(self, chunks: Iterator[PairChunk], path: Path) -> Spool:
-        """Write the pairs to a file."""
-        return spool_texts(chunks, self.columns, path)
-
-    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection[Spool]:
-        """Drop duplicates, and hold out pairs that share neither side with training."""
-        repeated = REPEAT if self.data.drop_repeats else ""
-        size, most = self.dev_size, self.data.max_pairs
-        return select_rows(spool, report, repeated=repeated, beyond=BEHIND_MAX_PAIRS, dev_size=size, max_rows=most, seed=seed)
-
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
         """Learn the tokenizers of both sides."""
-        return build_tokenizers(((chunk[0], chunk[1]) for chunk in texts), self.config, self.data, progress=progress)
-
-    def arrow_schema(self, selection: Selection[Spool]) -> pa.Schema:
-        """Return the columns of an `EncodedCorpus`."""
-        return EncodedCorpus.schema
+        source, target = self.tokenizers
+        config = TokenizersConfig(source=source, target=target, joint=self.joint)
+        return build_tokenizers(((chunk[0], chunk[1]) for chunk in texts), config, self.data, progress=progress)
 
     def encode(self, part: Part[Spool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Leave out pairs with too many tokens on either side."""
@@ -142,18 +136,6 @@ class _PairSchema(DataSchema[PairChunk, Spool, PreparedData]):
             joint=source is target,
             train_tokens=(train.tokens[0], train.tokens[1]),
             overlap=_find_overlap(train, dev.spool) if self.data.dev else None,
-        )
-
-    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> PreparedData:
-        """Load the corpora and the report."""
-        return PreparedData(
-            train=EncodedCorpus(folder / "train.arrow"),
-            dev=EncodedCorpus(folder / "dev.arrow"),
-            source_tokenizer=tokenizers[0],
-            target_tokenizer=tokenizers[1],
-            tokenizers=self.config,
-            report=PairReport.from_dict(read_json(folder / "report.json")),
-            fingerprint=fingerprint,
         )
 
 

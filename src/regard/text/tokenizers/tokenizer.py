@@ -20,7 +20,7 @@ from jaxtyping import Int32, Int64
 from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
 from regard.scripts import ends_word, is_spaceless
-from regard.text.files.strings import to_form
+from regard.text.strings import to_form
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN, WHITE_SPACE, restore_space, show_space
 from regard.text.tokenizers.file import TokenizerFile, read_tokenizer, write_tokenizer
 from regard.text.tokenizers.resolve import resolve_kinds

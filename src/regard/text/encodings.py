@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from regard.text.files.opening import is_utf8, open_bytes
+from regard.text.opening import is_utf8, open_bytes
 
 _SHOWN = {
     "cp1252": "Windows-1252", "cp1250": "Windows-1250", "cp1251": "Windows-1251", "cp1253": "Windows-1253",

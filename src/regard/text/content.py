@@ -1,0 +1,129 @@
+"""The content of a column of a table, judged by some of its cells."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.scripts import is_spaceless
+
+Kind = Literal["nothing", "numbers", "dates", "addresses", "codes", "one value", "licences", "lists", "words"]
+
+ENOUGH_TO_REPEAT = 5
+"""Minimum number of cells for recognising a value that never changes."""
+MANY = 20
+"""Minimum number of cells for drawing conclusions from the number of different values."""
+
+_MOST = 0.9
+"""Minimum share of the cells that must be of one kind for the column to be of that kind."""
+_NUMBER = re.compile(r"[-+]?[\d.,\u00a0'’]*\d(?:[eE][-+]?\d+)?\s?[%€$£]?")
+_DATE = re.compile(
+    r"\d{1,4}[-/.年]\s?\d{1,2}[-/.月]\s?\d{1,4}日?(?:[T ]?\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"
+    r"|(?:\w{3,9},? )?(?:\w{3,9}\.? \d{1,2},?|\d{1,2}\.? \w{3,9}\.?) (?:\d{2}:\d{2}:\d{2} (?:\w{1,5} )?)?\d{4}"
+)
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNORECASE)
+_CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
+_ITEM = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^\s,'"\[\](){}][^,'"\[\](){}]*+"""
+_ITEMS = rf"\s*+(?:(?:{_ITEM})\s*+,?\s*+)*+"
+_LIST = re.compile(rf"\[{_ITEMS}\]|\({_ITEMS}\)|\{{{_ITEMS}\}}")
+_LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
+_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("numbers", _NUMBER),
+    ("dates", _DATE),
+    ("addresses", _ADDRESS),
+    ("codes", _CODE),
+    ("lists", _LIST),
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """Summary of some cells of a column."""
+
+    count: int
+    """Number of cells that are not empty."""
+    kind: Kind
+    distinct: int
+    """Number of different values."""
+    words: float
+    """Mean number of words; in scripts without spaces between words, each letter counts as a word."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a few values fill many cells, as labels do."""
+        return self.distinct * 3 <= self.count
+
+    @property
+    def varies(self) -> bool:
+        """Whether there are many values and nearly all are different. Such a column does not contain labels."""
+        return self.count >= MANY and self.distinct > _MOST * self.count
+
+    def describe(self) -> str:
+        """Return a short description of the column, for messages."""
+        if self.kind != "words":
+            return self.kind
+        if self.repeats and self.count >= MANY:
+            return f"{self.distinct} different values"
+        return "text" if self.words > 1.5 else "single words"
+
+
+def describe_cells(cells: Sequence[object]) -> Content:
+    """Summarise the content of a column.
+
+    Args:
+        cells: Some of its values: strings; in formats whose values have types, also numbers, lists and booleans.
+    """
+    if any(isinstance(cell, list) for cell in cells):
+        return Content(len(cells), "lists", len(cells), 0.0)
+    if any(isinstance(cell, dict) for cell in cells):
+        return Content(0, "nothing", 0, 0.0)
+    texts = [text for cell in cells if cell is not None and (text := str(cell).strip())]
+    if not texts:
+        return Content(0, "nothing", 0, 0.0)
+    distinct = len(Counter(texts))
+    return Content(len(texts), _find_kind(texts, distinct), distinct, sum(map(_count_words, texts)) / len(texts))
+
+
+def _find_kind(texts: Sequence[str], distinct: int) -> Kind:
+    needed = _MOST * len(texts)
+    if len(texts) >= ENOUGH_TO_REPEAT and distinct == 1:
+        return "one value"
+    for kind, pattern in _KINDS:
+        if sum(map(bool, map(pattern.fullmatch, texts))) >= needed and (kind != "codes" or len(texts) > 2):
+            return kind
+    return "licences" if sum(map(bool, map(_LICENCE.search, texts))) >= needed else "words"
+
+
+def _count_words(text: str) -> int:
+    return max(len(text.split()), sum(map(is_spaceless, text)) if is_spaceless(text) else 0)
+
+
+def read_list(cell: str) -> list[str] | None:
+    """Return the items of a list in the notation of Python, JSON, NumPy or SQL (`['film', 'good']`); None for another text."""
+    if not _LIST.fullmatch(cell := cell.strip()):
+        return None
+    items = map(str.strip, re.findall(_ITEM, cell[1:-1]))
+    return [_unquote(item[1:-1]) if item[0] in "'\"" else item for item in items]
+
+
+def _unquote(text: str) -> str:
+    plain = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def is_code(cell: str) -> bool:
+    """Return True if a cell is written like a code (`A-17`, `user_3`); some names of columns are, too."""
+    return bool(_CODE.fullmatch(cell.strip()))
+
+
+def is_value(cell: str) -> bool:
+    """Return True if a cell holds a number, a date or an address, which a header never holds."""
+    cell = cell.strip()
+    number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "inf", "-inf")
+    return bool(number or _DATE.fullmatch(cell) or _ADDRESS.fullmatch(cell))
+
+
+def is_extra(cell: str) -> bool:
+    """Return True if a cell holds a number, a date, an address or a licence, and not the rest of a text."""
+    return bool(_LICENCE.search(cell)) or is_value(cell)

@@ -1,0 +1,72 @@
+"""Formats of tables. Each format is the module with its name, which declares `FORMAT`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+from regard.config.data import TableFormat
+from regard.text.column_rules import ColumnRules
+from regard.text.opening import ending, open_bytes, read_start
+from regard.text.report import ReadingReport
+
+Chunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
+"""The two wanted columns and the line numbers, before cleaning. Values are text, unless the format has types."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of tables."""
+
+    title: str
+    """Name of the format in reports."""
+    read: Callable[[Path, ColumnRules, ReadingReport], Iterator[Chunk]]
+    """Function that chooses the columns of a file and yields their values; it fills the report."""
+    endings: tuple[str, ...] = ()
+    """Endings of file names, without `.gz`."""
+    begins: Callable[[bytes], bool] = lambda start: False
+    """Function that returns True if a file without a known ending begins like this format."""
+    typed: bool = False
+    """Whether values have types, as in JSON; if True, the word `None` is an ordinary label."""
+
+
+def load_format(name: str) -> Format:
+    """Return a format by its name."""
+    return import_module(f"regard.text.rows.{name}").FORMAT
+
+
+def name_format(path: str | Path, names: Sequence[str] = get_args(TableFormat)) -> str:
+    """Return the first of some formats that has the ending of a file's name; empty if none has it."""
+    return next((name for name in names if ending(path) in load_format(name).endings), "")
+
+
+def detect_format(path: Path, encoding: str, names: Sequence[str]) -> str:
+    """Return the format of a table, found from its name and first bytes; tab-separated by default.
+
+    Args:
+        path: The file.
+        encoding: Its encoding, or `auto`.
+        names: The formats to consider.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
+    with open_bytes(path) as file:
+        if file.peek(4)[:4] == b"PAR1":
+            return "parquet"
+    if named := name_format(path, names):
+        return named
+    start = read_start(path, encoding).lstrip()
+    return next((name for name in names if load_format(name).begins(start)), "tsv")
+
+
+def find_table(paths: Sequence[Path]) -> Path | None:
+    """Return the first file that is named like a table."""
+    return next(filter(name_format, paths), None)
+
+
+def most_lines(start: bytes, test: Callable[[bytes], bool]) -> bool:
+    """Return True if nearly all of the first lines of a file pass a test."""
+    lines = [line for line in start.split(b"\n")[:1000] if line.strip()]
+    return bool(lines) and sum(map(test, lines)) * 10 >= len(lines) * 9

@@ -1,0 +1,226 @@
+"""CSV files, in which cells can be quoted, with strict rules. Commas, semicolons or tabs separate them."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+
+from regard.errors import DataError
+from regard.text.column_rules import ColumnRules
+from regard.text.header import find_layout
+from regard.text.opening import CHUNK_CHARACTERS, CHUNK_ROWS, OVER_LONG_LINE, line_blocks
+from regard.text.report import ReadingReport
+from regard.text.rows import Chunk, Format
+from regard.text.strings import quoted
+
+HEAD_ROWS = 1000
+"""Number of rows from which the layout of a file is found."""
+LONGEST_FIELD = 1 << 22
+"""Maximum number of characters of a quoted field, because a missing closing quote would make the field as long as the file."""
+
+_SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-separated"}
+"""Separators of CSV files, and their names in reports."""
+_CLEAR_SHARE = 0.5
+"""Minimum share of the first rows that a separator must split into the same number of columns."""
+_EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+"""First line in which spreadsheet programs such as Excel name the separator of a CSV file."""
+_LONE_RETURN = re.compile(r"\r(?!\n|$)")
+_STAND_IN = "\ud800"
+"""Placeholder for a lone carriage return, which the csv module would read as the end of a row; decoded text never contains it.
+"""
+
+NumberedRow = tuple[int, list[str]]
+
+
+def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
+    """Read rows of a CSV file.
+
+    The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
+
+    Raises:
+        DataError: If a quote is not closed, text follows a closing quote, a line is too long, or it is not clear whether commas
+            or semicolons separate the columns; else as for `tsv.read_tsv`.
+    """
+    report.unit = "rows"
+    numbered = _csv_rows(path, rules.encoding, report)
+    head = _take(numbered, HEAD_ROWS)
+    layout = find_layout([row for _, row in head] or [[]], rules, path)
+    report.columns, report.advice = list(layout.names), layout.advice
+    rows = chain(head, numbered)
+    above = list(layout.above)
+    while chunk := _take(rows, CHUNK_ROWS):
+        while above:
+            stray = next(place for place, (_, row) in enumerate(chunk) if any(cell.strip() for cell in row))
+            report.skip(above.pop(0), chunk.pop(stray)[0])
+        commas = report.form == _SEPARATED[","]
+        yield layout.select([row for _, row in chunk], [number for number, _ in chunk], report, commas=commas)
+
+
+def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
+    """Return the next rows, at most `most` of them; fewer if they are long."""
+    taken, size = [], 0
+    for row in islice(rows, most):
+        taken.append(row)
+        size += len(row[1]) + sum(map(len, row[1]))
+        if size > CHUNK_CHARACTERS:
+            break
+    return taken
+
+
+def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[NumberedRow]:
+    """Yield each row with the number of the line on which it starts."""
+    lines = _csv_lines(path, encoding, report.hashes)
+    head: list[str] = []
+    size = 0
+    while len(head) < HEAD_ROWS and size < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
+        head.append(line)
+        size += len(line)
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # global limit of the csv module, 131,072 by default
+    named = _EXCEL_SEPARATOR.fullmatch(head[0]) if head else None
+    head = head[1:] if named else head
+    start = _split_start(head, named[1]) if named else _find_separator(head, path)
+    report.form = _SEPARATED.get(start.separator, f"separated by {start.separator}")
+    reader = csv.reader(chain(head, lines), delimiter=start.separator, skipinitialspace=start.spaced, strict=True)
+    number = begin = 2 if named else 1
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            what = f"bad quoting ({error})"
+            if "end of data" in str(error):
+                what = "a quote is opened and not closed"
+            elif "field limit" in str(error):
+                what = f"a quote is opened and not closed, or a field has more than {csv.field_size_limit():,} characters"
+            raise DataError(
+                f"{path}, line {number}: {what}; write a quote inside a quoted field twice, or read the file with "
+                "data.format tsv if it is separated by tabs and not quoted"
+            ) from error
+        report.read += 1
+        yield number, [cell.replace(_STAND_IN, "\r") for cell in row] if any(_STAND_IN in cell for cell in row) else row
+        number = reader.line_num + begin
+
+
+def _csv_lines(path: Path, encoding: str, hashes: dict[str, str]) -> Iterator[str]:
+    for first, lines in line_blocks(path, encoding, hashes):
+        for number, line in enumerate(lines, first):
+            if line is OVER_LONG_LINE:
+                raise DataError(f"{path}, line {number}: is too long to be a row of CSV; is a quote opened and not closed?")
+            yield end_line(line)
+
+
+def end_line(line: str) -> str:
+    """Return a line with a line feed at its end and placeholders for lone carriage returns, for the csv module."""
+    return (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The first rows of a CSV file, split with one separator."""
+
+    separator: str
+    spaced: bool
+    """Whether spaces after a separator are ignored, so that a quote may follow them."""
+    rows: Sequence[Sequence[str]]
+
+    @cached_property
+    def width(self) -> int:
+        """The most common number of columns among rows with two or more columns; 0 if no row has two."""
+        widths = Counter(len(row) for row in self.rows if len(row) > 1)
+        return max(widths, key=lambda size: (widths[size], size), default=0)
+
+    @cached_property
+    def share(self) -> float:
+        """Share of the rows that have `width` columns."""
+        return bool(self.width) * sum(len(row) == self.width for row in self.rows) / max(len(self.rows), 1)
+
+    @property
+    def blanks(self) -> bool:
+        """Whether most cells that follow a separator begin with a space, as after a comma in a sentence."""
+        cells = [cell for row in self.rows for cell in row[1:]]
+        return 2 * sum(cell.startswith(" ") for cell in cells) > len(cells)
+
+    def show(self) -> str:
+        """Return the first row with `width` columns, for messages."""
+        row = next(row for row in self.rows if len(row) == self.width)
+        return " and ".join(quoted(cell.strip(), 30) for cell in row[:4])
+
+
+def _find_separator(head: Sequence[str], path: Path) -> _Start:
+    """Choose the separator of a CSV file, and return the first rows, split with it.
+
+    A separator can be chosen if it gives at least half of the rows the same number of columns, two or more. If no separator
+    can be chosen, the comma is used. If several can, the first of these tests in which they differ decides:
+
+    - The separator splits the first row that one of them splits, because this may be the header.
+    - Its rows do not break the rules of quoting, as they would with a comma that is inside quoted cells.
+    - It is a tab.
+    - It gives more of the rows the same number of columns.
+    - It gives more columns. This test does not decide if only this separator is followed by spaces, as commas in sentences are.
+
+    Raises:
+        DataError: If no test decides.
+    """
+    comma, semicolon, tab = (_split_start(head, separator) for separator in _SEPARATED)
+    clear = [start for start in (tab, comma, semicolon) if start.share >= _CLEAR_SHARE]
+    if not clear:
+        return comma
+    firsts = next(rows for rows in zip(*(start.rows for start in clear), strict=False) if max(map(len, rows)) > 1)
+    clear = [start for start, row in zip(clear, firsts, strict=True) if len(row) > 1]
+    clear = [start for start in clear if split_head(head, start.separator, spaced=start.spaced, strict=True)] or clear
+    if clear[0] is tab:
+        return tab
+    most = max(start.share for start in clear)
+    clear = [start for start in clear if start.share == most]
+    if len(clear) == 1:
+        return clear[0]
+    fewer, more = sorted(clear, key=lambda start: start.width)
+    if fewer.width < more.width and (fewer.blanks or not more.blanks):
+        return more
+    raise DataError(
+        f"{path}: commas and semicolons both split its rows into columns: a row is {comma.show()} with commas, and "
+        f"{semicolon.show()} with semicolons; add a first line that names the right one: sep=, or sep=;"
+    )
+
+
+def _split_start(head: Sequence[str], separator: str) -> _Start:
+    """Split the first rows of a CSV file with one separator.
+
+    Spaces between a separator and a quote are ignored if more rows then have the same number of columns. If the number of such
+    rows stays equal, the spaces are ignored if a row that contains them already had the usual number of columns before.
+    """
+    plain = split_head(head, separator) or _Start(separator, False, [])
+    opened = [any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in row) for row in plain.rows]
+    spaced = split_head(head, separator, spaced=True, strict=True) if any(opened) else None
+    if spaced is None or spaced.share < plain.share:
+        return plain
+    fits = any(has and len(row) == plain.width for has, row in zip(opened, plain.rows, strict=True))
+    return spaced if fits or spaced.share > plain.share else plain
+
+
+def split_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
+    """Return the first lines of a CSV file as rows; None if they cannot be read. The last row may be incomplete.
+
+    Args:
+        head: The lines, each with a line feed at its end.
+        separator: The separator.
+        spaced: Whether to ignore spaces after a separator.
+        strict: Whether rows must obey the rules of quoting.
+    """
+    rows = []
+    try:
+        for row in csv.reader(head, delimiter=separator, skipinitialspace=spaced, strict=strict):
+            if row:
+                rows.append(row)
+    except csv.Error as error:
+        if "end of data" not in str(error):
+            return None
+    return _Start(separator, spaced, rows)
+
+
+FORMAT = Format("comma-separated", _read, (".csv",))

@@ -1,0 +1,318 @@
+"""JSON files with one object per line, or with all objects in one array, which is read element by element."""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError
+from regard.text.column_rules import ColumnRules
+from regard.text.columns import COLUMNS_JUDGED, SAMPLE_ROWS, TOO_DEEP, choose_columns
+from regard.text.encodings import advise_encoding
+from regard.text.opening import (
+    BLOCK_BYTES,
+    CHUNK_CHARACTERS,
+    CHUNK_ROWS,
+    OVER_LONG_LINE,
+    Bytes,
+    line_blocks,
+    open_utf8,
+    read_start,
+)
+from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
+from regard.text.rows import Chunk, Format
+from regard.text.strings import is_unicode, quoted
+
+LONGEST_ELEMENT = 1 << 24
+"""Maximum number of characters of an element of an array."""
+_TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+"""Descriptions of the JSON values that are not objects, by their types in Python."""
+_SPACE = re.compile(r"[ \t\r\n]*")
+_ENDS_LATE = re.compile(r"[-+0-9.eE]")
+_DEEPEST = 8
+"""Maximum depth of nested objects in which names of columns are searched."""
+
+Object = dict[str, Any]
+Keys = tuple[str, ...]
+"""Name of a column, or the names of an object and of a column in it."""
+
+
+def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
+    """Read JSON objects. The columns are chosen from the keys of the first objects. A null counts as an empty text.
+
+    Raises:
+        DataError: If a line or an element is not a JSON object; if the value of a chosen key has a type that is not in
+            `rules.kinds`; if the settings name a key that does not exist; or if it is not clear which keys are wanted.
+    """
+    start = read_start(path, rules.encoding).lstrip()
+    array = start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"]", b"")
+    if array:
+        report.form, report.unit = "a JSON array", "rows"
+    unit = "element" if array else "line"
+    keys: Sequence[Keys] = ()
+    for rows, numbers in (_array_objects if array else _line_objects)(path, rules, report):
+        if not keys and rows:
+            keys = _choose_keys(rows, rules, path, f"{path}, {unit} {numbers[0]}")
+            report.columns = [".".join(column) for column in keys]
+        if keys:
+            places = [f"{path}, {unit} {number}" for number in numbers]
+            yield [[_pick(row, key, where, rules) for row, where in zip(rows, places, strict=True)] for key in keys], numbers
+
+
+def _line_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], list[int]]]:
+    for first, lines in line_blocks(path, rules.encoding, report.hashes):
+        report.read += len(lines)
+        rows, numbers = [], []
+        for number, line in enumerate(lines, first):
+            if line is OVER_LONG_LINE or not line.strip():
+                report.skip(OVER_LONG if line is OVER_LONG_LINE else EMPTY_LINE, number)
+                continue
+            rows.append(_parse(line, path, number, rules))
+            numbers.append(number)
+        yield rows, numbers
+
+
+def _parse(line: str, path: Path, number: int, rules: ColumnRules) -> Object:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        if line.strip() == "{":
+            _check_whole(path, rules)
+        message = f"{path}, line {number}: is not JSON ({error}), expected one object per line: {line.strip()[:60]!r}"
+        advice = "" if is_unicode(line) and "\0" not in line else advise_encoding(path)
+        raise DataError(f"{message}. {advice}" if advice else message) from error
+    except RecursionError as error:
+        raise DataError(f"{path}, line {number}: JSON nested too deeply, expected one flat object per line") from error
+    if not isinstance(row, dict):
+        raise DataError(f"{path}, line {number}: is {_TYPES[type(row)]}, expected an object with {rules.what} on each line")
+    return row
+
+
+def _check_whole(path: Path, rules: ColumnRules) -> None:
+    """Raise an error if a file is one JSON object on several lines, or begins with such an object."""
+    with open_utf8(path, rules.encoding) as file:
+        text = file.read(LONGEST_ELEMENT).decode("utf-8", "replace")
+    try:
+        whole, _ = json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return
+    _check_row(whole, path)
+    raise DataError(
+        f"{path}: has objects on several lines, expected one object per line; convert the file with "
+        f"`jq -c . {path.name} > lines.jsonl`"
+    )
+
+
+def _check_row(row: Mapping[str, Any], path: Path) -> None:
+    """Raise an error if a JSON object holds all rows or all columns of a table."""
+    inner = next((name for name, held in row.items() if isinstance(held, list) and held and isinstance(held[0], dict)), None)
+    if inner is not None:
+        raise DataError(
+            f"{path}: is one JSON object with the rows in '{inner}', expected a list of objects or one object per line; write "
+            f"the list to a separate file: `jq '.[\"{inner}\"]' {path.name} > rows.json`"
+        )
+    columns = [value for value in row.values() if isinstance(value, list | dict) and len(value) > 1]
+    if len(columns) == len(row) > 1 and all(isinstance(value, list) or "0" in value for value in columns):
+        raise DataError(
+            f"{path}: is one JSON object with a list of values for each column ({', '.join(row)}), expected an object for each "
+            "row; pandas writes such objects with df.to_json(FILE, orient='records')"
+        )
+
+
+def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], list[int]]]:
+    rows: list[Object] = []
+    numbers: list[int] = []
+    size = 0
+    for number, value in _read_elements(path, rules.encoding, report.hashes):
+        report.read += 1
+        if not isinstance(value, dict):
+            raise DataError(f"{path}, element {number}: is {_TYPES[type(value)]}, expected an object with {rules.what}")
+        rows.append(value)
+        numbers.append(number)
+        size += sum(len(held) for held in value.values() if isinstance(held, str | list))
+        if len(rows) >= CHUNK_ROWS or size > CHUNK_CHARACTERS:
+            yield rows, numbers
+            rows, numbers, size = [], [], 0
+    yield rows, numbers
+
+
+def _read_elements(path: Path, encoding: str, hashes: dict[str, str]) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each element of a JSON array, from 1, and its value."""
+    decoder = json.JSONDecoder()
+    with open_utf8(path, encoding, hashes) as file:
+        text = _Text(file, path)
+        text.take("[")
+        number, closed = 0, text.take("]")
+        while not closed:
+            number += 1
+            yield number, text.take_value(decoder, number)
+            closed = text.take("]")
+            if not closed and not text.take(","):
+                found = text.show() or "the end of the file"
+                raise DataError(f"{path}, element {number + 1}: found {found}, expected a comma or ] between the objects")
+        if rest := text.show():
+            raise DataError(f"{path}: something follows the JSON array: {rest}")
+
+
+class _Text:
+    """The text of a file, of which only a small part is in memory at a time."""
+
+    def __init__(self, file: Bytes, path: Path) -> None:
+        self._file, self._path = file, path
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._buffer, self._place, self._ended = "", 0, False
+
+    def take(self, letter: str) -> bool:
+        """Move past white space, and past `letter` if it comes next; return whether it did."""
+        self._skip_space()
+        found = self._buffer.startswith(letter, self._place)
+        self._place += found
+        return found
+
+    def show(self) -> str:
+        """Return the next characters that are not white space, in quotation marks; empty at the end of the file."""
+        self._skip_space()
+        return quoted(self._buffer[self._place :], 20) if self._place < len(self._buffer) else ""
+
+    def take_value(self, decoder: json.JSONDecoder, number: int) -> Any:
+        """Return the next value, and read more of the file until the value is complete."""
+        self._skip_space()
+        while True:
+            try:
+                value, end = decoder.raw_decode(self._buffer, self._place)
+            except json.JSONDecodeError as error:
+                if len(self._buffer) - self._place > LONGEST_ELEMENT:
+                    raise DataError(f"{self._path}, element {number}: is longer than {LONGEST_ELEMENT:,} characters") from error
+                # More text cannot repair an error far before the end of the buffer, except a string that is still open.
+                near = len(self._buffer) - error.pos < BLOCK_BYTES // 2 or error.msg.startswith("Unterminated")
+                if near and self._grow():
+                    continue
+                start = quoted(self._buffer[self._place :], 60)
+                raise DataError(f"{self._path}, element {number}: is not JSON ({error.msg}): {start}") from error
+            except (RecursionError, ValueError) as error:
+                raise DataError(f"{self._path}, element {number}: JSON nested too deeply, or a number too long") from error
+            if end == len(self._buffer) and _ENDS_LATE.match(self._buffer, end - 1) and self._grow():
+                continue
+            self._place = end
+            return value
+
+    def _skip_space(self) -> None:
+        while True:
+            found = _SPACE.match(self._buffer, self._place)
+            assert found
+            self._place = found.end()
+            if self._place < len(self._buffer) or not self._grow():
+                return
+
+    def _grow(self) -> bool:
+        """Read more text; return False at the end of the file."""
+        while not self._ended:
+            data = self._file.read(BLOCK_BYTES)
+            self._ended = not data
+            if more := self._decoder.decode(data, final=not data):
+                self._buffer, self._place = self._buffer[self._place :] + more, 0
+                return True
+        return False
+
+
+def _choose_keys(rows: Sequence[Object], rules: ColumnRules, path: Path, where: str) -> list[Keys]:
+    """Return the keys of the two wanted columns.
+
+    Whether a key can be a column depends on its first value that is neither null nor an empty list or object.
+    """
+    first: dict[Keys, Any] = {}
+    for row in rows[:SAMPLE_ROWS]:
+        for keys, value in _find_values(row):
+            if first.get(keys) in (None, [], {}):
+                first[keys] = value
+    found = [keys for keys, value in first.items() if value is None or _is_usable(value, rules)]
+    if len(rows) == 1 and (len(found) < 2 or not any(isinstance(value, str) for value in rows[0].values())):
+        _check_row(rows[0], path)
+    unusable = {keys: value for keys, value in first.items() if keys not in set(found)}
+    if len(found) < 2:
+        kind = "text " if rules.kinds == (str,) else ""
+        held = ", ".join(dict.fromkeys(keys[0] for keys in first))
+        shaped = {".".join(keys): describe_shape(value) for keys, value in unusable.items()}
+        shapes = "".join(f"; '{name}' holds {shape}" for name, shape in shaped.items() if shape)
+        raise DataError(f"{where}: has {len(found)} {kind}values (keys: {held}{shapes}), expected {rules.what}")
+    judged = found[:COLUMNS_JUDGED]  # objects with different keys in each row can give thousands of columns
+    sample = [[_look_up(row, keys) for keys in judged] for row in rows[:SAMPLE_ROWS]]
+    places = choose_columns([".".join(keys) for keys in found], sample, rules, path, name_unreadable(unusable))
+    return [found[place] for place in places]
+
+
+def name_unreadable(values: Mapping[Keys, Any]) -> dict[str, str]:
+    """Return the names of columns that hold lists or objects, and of all keys inside these, with their shapes.
+
+    Args:
+        values: An example value of each column that cannot be read.
+    """
+    named: dict[str, str] = {}
+
+    def add(value: Any, name: str, depth: int) -> None:
+        for key, held in value.items() if isinstance(value, dict) and depth < _DEEPEST else ():
+            named.setdefault(f"{name}.{key}", TOO_DEEP)
+            add(held, f"{name}.{key}", depth + 1)
+
+    for keys, value in values.items():
+        if shape := describe_shape(value):
+            named[".".join(keys)] = shape
+            add(value, ".".join(keys), 0)
+    return named
+
+
+def describe_shape(value: Any) -> str:
+    """Return the shape of a list or an object, for messages; empty for other values."""
+    if isinstance(value, dict):
+        return "objects inside objects"
+    if not isinstance(value, list):
+        return ""
+    inside = next((item for item in value if isinstance(item, list | dict)), None)
+    return "lists" if inside is None else f"lists of {'objects' if isinstance(inside, dict) else 'lists'}"
+
+
+def _find_values(row: Object) -> Iterator[tuple[Keys, Any]]:
+    """Yield each key of a row with its value; for a value that is an object, yield the keys in that object instead."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from (((name, inner), held) for inner, held in value.items())
+        else:
+            yield (name,), value
+
+
+def _is_usable(value: Any, rules: ColumnRules) -> bool:
+    """Return True if a value can be a text or a label, or a list of labels."""
+    return isinstance(value, rules.kinds) and not (isinstance(value, list) and any(isinstance(x, list | dict) for x in value))
+
+
+def _look_up(row: Object, keys: Keys) -> Any:
+    """Return a value, or None if it is missing."""
+    value: Any = row
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _pick(row: Object, keys: Keys, where: str, rules: ColumnRules) -> Any:
+    value = _look_up(row, keys)
+    if value is None:
+        return ""
+    if not _is_usable(value, rules):
+        raise DataError(f"{where}: '{'.'.join(keys)}' is {json.dumps(value)[:60]}, expected {rules.allowed}")
+    return value
+
+
+def _begins(start: bytes) -> bool:
+    """Return True if a file begins like an array of objects, or its first line like an object and not like text with a tab."""
+    first = start.split(b"\n", 1)[0]
+    if start.startswith(b"[") or not first.startswith(b"{") or b"\t" not in first:
+        return (start.startswith(b"[") and start[1:].lstrip().startswith(b"{")) or first.startswith(b"{")
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+FORMAT = Format("JSON lines", _read, (".jsonl", ".ndjson", ".json"), _begins, typed=True)
