@@ -35,10 +35,10 @@ def write_pages() -> None:
 
 def commands() -> str:
     """Return the page with the help text of every command."""
-    from regard.cli.main import COMMANDS
+    from regard.cli.main import command_names
 
     parts = ["# Commands", "`regard COMMAND --help` prints the same texts.", f"```text\n{help_of([])}```"]
-    for name in COMMANDS:
+    for name in command_names():
         parts += [f"## regard {name}", f"```text\n{help_of([name])}```"]
     return "\n\n".join(parts) + "\n"
 

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from regard.cli import habits
-from regard.cli.main import COMMANDS, main
+from regard.cli.main import command_names, main
 from regard.cli.train import read_arguments
 from regard.config.loading import setting_names
 from regard.config.tasks import BUILT_IN
@@ -65,7 +65,7 @@ def test_what_an_answer_names_exists(answer):
     own = {"--preset", "--config", "--overwrite", "--from", "--help"}
     settings = own | {f"--{name}" for task in BUILT_IN for name in setting_names(find_task(task).config_class)}
     assert set(re.findall(r"(?<![\w-])--[a-z][\w.-]*\w", answer)) <= settings
-    assert set(re.findall(r"`regard (\w+)", answer)) <= set(COMMANDS)
+    assert set(re.findall(r"`regard (\w+)", answer)) <= set(command_names())
 
 
 def test_options_of_answers_exist():
@@ -125,7 +125,7 @@ def test_a_command_of_another_tool(typed, named, capsys):
 
 def test_commands_in_answers_exist():
     for answer in habits.read_table("commands").values():
-        assert set(re.findall(r"`regard (\w+)", answer)) <= set(COMMANDS)
+        assert set(re.findall(r"`regard (\w+)", answer)) <= set(command_names())
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def test_help_with_a_command_is_the_help_of_the_command(capsys):
         (["translate"], "translate: the following arguments are required: DIR"),
         (["translate", "x", "--bem", "5"], "translate: unexpected argument '--bem'; did you mean '--beam'?"),
         (["translate", "x", "--bea=5"], "translate: unexpected argument '--bea=5'; did you mean '--beam'?"),
-        (["translate", "x", "hi", "--beam", "0"], "argument --beam: '0' is not a whole number of 1 or more"),
-        (["translate", "x", "hi", "--n-best", "two"], "argument --n-best: 'two' is not a whole number of 1 or more"),
+        (["translate", "x", "hi", "--beam", "0"], "argument --beam: 0, expected from 1 to 1000"),
+        (["translate", "x", "hi", "--n-best", "two"], "argument --n-best: 'two', expected a whole number"),
         (
             ["translate", "x", "hi", "--heatmap", "map.gif"],
             "--heatmap names 'map.gif', expected a file that ends in .png, .svg",

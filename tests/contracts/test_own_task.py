@@ -1,6 +1,7 @@
 """A task that exists only here (own_task/tagger.py): it trains, resumes, saves, loads, predicts, and has its commands."""
 
 import ast
+import json
 import os
 import signal
 import subprocess
@@ -110,7 +111,7 @@ def test_it_starts_from_a_trained_model_and_overwrites_one(settings, tmp_path):
     start_from = {"data.train": [str(tmp_path / "more.txt")], "out": str(tmp_path / "more"), "training.max_epochs": 1}
     tuned = regard.fit(start_from, start_from=settings["out"], progress=False)
     assert tuned.bundle.signature["started_from"]["folder"] == settings["out"]
-    assert tuned.bundle.lexicon == regard.load(settings["out"]).bundle.lexicon
+    assert tuned.bundle.parts == regard.load(settings["out"]).bundle.parts
     # A run of another task in the same folder leaves no file of this one.
     assert (tmp_path / "run" / "lexicon.json").exists()
     texts = tmp_path / "texts.txt"
@@ -171,6 +172,10 @@ def test_the_command_line_has_it(settings, packages, tmp_path):
     assert code == 0, err
     assert out.startswith("the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n")
     assert regard.records.load_record(tmp_path / "map.json").matrix().shape == (5, 5)
+    code, out, err = run(packages, "tag", folder, "the cat fish a dog", "--upper")
+    assert (code, out) == (0, "the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n"), err
+    code, out, err = run(packages, "tag", folder, "the cat", "--json")
+    assert (code, out) == (0, '{"words": ["the", "cat"], "tags": ["DET", "NOUN"]}\n'), err
     code, out, err = run(packages, "evaluate", folder, data, "--json")
     assert code == 0, err
     assert out == '{"accuracy": 1.0}\n'
@@ -179,6 +184,23 @@ def test_the_command_line_has_it(settings, packages, tmp_path):
     assert f"{folder}: tagger\n" in out
     assert "ADJ, DET, NOUN, VERB" in out
     assert "hidden_size: 12" in out
+
+
+def test_the_service_has_it(settings):
+    from starlette.testclient import TestClient
+
+    from regard.serve.app import build_app
+
+    regard.fit(load_config(settings), progress=False)
+    app = build_app({"tags": Path(settings["out"])}, load=lambda folder: regard.load(folder, device="cpu"))
+    with TestClient(app, base_url="http://127.0.0.1") as web:
+        answer = web.post("/v1/tag", json={"texts": ["the cat fish a dog"], "upper": True}).json()
+        assert answer["results"] == [
+            {"words": ["the", "cat", "fish", "a", "dog"], "tags": ["DET", "NOUN", "VERB", "DET", "NOUN"]}
+        ]
+        [record] = web.post("/v1/attention", json={"texts": ["the cat"]}).json()["records"]
+        assert regard.AttentionRecord.from_json(json.dumps(record)).matrix().shape == (2, 2)
+        assert "/v1/tag" in web.get("/docs").text
 
 
 @pytest.mark.slow

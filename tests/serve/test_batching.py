@@ -11,20 +11,18 @@ from regard.serve.batching import Batcher
 from regard.serve.errors import ServiceError
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.operations import Operation, Work
-from regard.serve.waiting import submit_stream, wait
+from regard.serve.responses import submit_stream, wait
 from regard.stopping import check_wanted
+from regard.task import Text, TextOperation
 
 
 @dataclass(frozen=True)
-class Note(Operation):
+class Note(TextOperation):
     """Notes which texts came together."""
 
-    tasks = ("translation",)
-
-    def run(self, predictor, works):
-        predictor.append([work.size for work in works])
-        return [work.text for work in works]
+    def run(self, predictor, texts, *, record=False, progress=False):
+        predictor.append([work.size for work in texts])
+        return [work.text for work in texts]
 
 
 def test_texts_of_similar_length_share_a_batch():
@@ -33,7 +31,7 @@ def test_texts_of_similar_length_share_a_batch():
 
     async def serve():
         batcher = Batcher("deu", lambda: batches, Limits(batch=2), Metrics())
-        items = batcher.submit(Note(), [Work("a" * size) for size in (1, 40, 2, 41, 7)])
+        items = batcher.submit(Note(), [Text("a" * size) for size in (1, 40, 2, 41, 7)])
         batcher.start()
         answers = await asyncio.gather(*(item.answer for item in items))
         await batcher.stop()
@@ -44,23 +42,21 @@ def test_texts_of_similar_length_share_a_batch():
 
 
 @dataclass(frozen=True)
-class Steps(Operation):
+class Steps(TextOperation):
     """Takes a step each millisecond until an event or the end, and tells how many steps each text took together."""
 
-    tasks = ("translation",)
-
-    def cost(self, predictor, work):
+    def cost(self, predictor, text, limits):
         return 10
 
-    def run(self, predictor, works):
-        predictor.append([work.text for work in works])
-        for number in range(max(int(work.text.rpartition(" ")[2]) for work in works)):
+    def run(self, predictor, texts, *, record=False, progress=False):
+        predictor.append([work.text for work in texts])
+        for number in range(max(int(work.text.rpartition(" ")[2]) for work in texts)):
             time.sleep(0.001)
             check_wanted()
-            for work in works:
+            for work in texts:
                 if work.follow:
                     work.follow(0, f"{work.text} {'a ' * number}")
-        return [work.text for work in works]
+        return [work.text for work in texts]
 
 
 LONG = "endless 1000000"
@@ -90,8 +86,8 @@ def served(use, **limits):
 def test_a_batch_ends_when_its_deadline_has_passed():
     async def use(batcher):
         with pytest.raises(ServiceError, match="deadline"):
-            await wait(batcher, Steps(), [Work(LONG)], 0.05, forever)
-        return await wait(batcher, Steps(), [Work("honest 1")], 10, forever)
+            await wait(batcher, Steps(), [Text(LONG)], 0.05, forever)
+        return await wait(batcher, Steps(), [Text("honest 1")], 10, forever)
 
     assert served(use) == (["honest 1"], [[LONG], ["honest 1"]], [])
 
@@ -99,16 +95,16 @@ def test_a_batch_ends_when_its_deadline_has_passed():
 def test_a_batch_ends_when_its_client_has_left():
     async def use(batcher):
         with pytest.raises(ServiceError, match="client_closed"):
-            await wait(batcher, Steps(), [Work(LONG)], 100, lambda: asyncio.sleep(0.05))
-        return await wait(batcher, Steps(), [Work("honest 1")], 10, forever)
+            await wait(batcher, Steps(), [Text(LONG)], 100, lambda: asyncio.sleep(0.05))
+        return await wait(batcher, Steps(), [Text("honest 1")], 10, forever)
 
     assert served(use)[0] == ["honest 1"]
 
 
 def test_a_batch_goes_on_for_those_who_still_wait():
     async def use(batcher):
-        late = asyncio.create_task(wait(batcher, Steps(), [Work("late 500")], 0.2, forever))
-        found = await wait(batcher, Steps(), [Work("honest 500")], 100, forever)
+        late = asyncio.create_task(wait(batcher, Steps(), [Text("late 500")], 0.2, forever))
+        found = await wait(batcher, Steps(), [Text("honest 500")], 100, forever)
         with pytest.raises(ServiceError, match="deadline"):
             await late
         return found
@@ -118,7 +114,7 @@ def test_a_batch_goes_on_for_those_who_still_wait():
 
 def test_a_stop_ends_the_batch():
     async def use(batcher):
-        batcher.submit(Steps(), [Work(LONG)])
+        batcher.submit(Steps(), [Text(LONG)])
         await asyncio.sleep(0.05)
 
     assert served(use)[1] == [[LONG]]
@@ -130,8 +126,8 @@ def test_a_stop_ends_the_batch():
 @pytest.mark.parametrize("limits", [{"batch": 2}, {"batch_work": 25}])
 def test_other_requests_come_between_the_batches_of_one(limits):
     async def use(batcher):
-        first = batcher.submit(Steps(), [Work(f"a {number}") for number in range(1, 6)])
-        second = batcher.submit(Note(), [Work("b")])
+        first = batcher.submit(Steps(), [Text(f"a {number}") for number in range(1, 6)])
+        second = batcher.submit(Note(), [Text("b")])
         await asyncio.gather(*(item.answer for item in (*first, *second)))
 
     assert served(use, **limits)[1] == [["a 1", "a 2"], [1], ["a 3", "a 4"], ["a 5"]]
@@ -141,10 +137,10 @@ def test_a_batch_that_delays_others_too_long_gives_way():
     """The slow text and the honest one share the first batch, and not another one."""
 
     async def use(batcher):
-        slow = batcher.submit(Steps(), [Work(LONG)])
-        honest = batcher.submit(Steps(), [Work("honest 20")])
+        slow = batcher.submit(Steps(), [Text(LONG)])
+        honest = batcher.submit(Steps(), [Text("honest 20")])
         await asyncio.sleep(0.05)
-        other = batcher.submit(Steps(), [Work("another 1")])
+        other = batcher.submit(Steps(), [Text("another 1")])
         found = await asyncio.gather(*(item.answer for item in (*honest, *other)))
         assert not slow[0].answer.done()
         batcher.withdraw(slow)
@@ -159,15 +155,15 @@ def test_a_batch_that_delays_others_too_long_gives_way():
 def test_too_much_work_is_refused():
     async def use(batcher):
         with pytest.raises(ServiceError, match=r"may need 30 units of work, expected at most 29 \(limits.work\)"):
-            batcher.submit(Steps(), [Work("a 1")] * 3)
-        return await batcher.submit(Steps(), [Work("a 1")])[0].answer
+            batcher.submit(Steps(), [Text("a 1")] * 3)
+        return await batcher.submit(Steps(), [Text("a 1")])[0].answer
 
     assert served(use, work=29)[0] == "a 1"
 
 
 def test_a_slow_reader_gets_the_error_too():
     async def use(batcher):
-        lines = submit_stream(batcher, Steps(), [Work(LONG)], 0.1, lambda results: {})
+        lines = submit_stream(batcher, Steps(), [Text(LONG)], 0.1, lambda results: {})
         first = await anext(lines)
         await asyncio.sleep(0.2)  # the deadline passes while the reader is busy
         return [first] + [line async for line in lines]

@@ -21,12 +21,12 @@ from regard.bundle import save_bundle
 from regard.cli.main import main
 from regard.errors import RequestError, install_command
 from regard.serve.app import build_app
-from regard.serve.guard import Guard
 from regard.serve.limits import DEFAULT_LIMITS
 from regard.serve.log import log, set_up_log
 from regard.serve.metrics import Metrics
+from regard.serve.middleware import Middleware
 from regard.serve.models import named_folders
-from regard.serve.waiting import new_part
+from regard.serve.responses import new_part
 
 SENTENCES = ["she kissed him .", "a cat sleeps on the mat .", "she sleeps .", "a mat .", "him , she kissed on the mat ."]
 
@@ -220,7 +220,7 @@ def test_the_last_word_of_a_stream_waits():
         (["nowhere"], "there is no folder nowhere"),
         (["RUN", "--host", "192.0.2.1"], "serve: cannot listen on 192.0.2.1 port 8000: Cannot assign"),
         (["RUN", "--port", "70000"], "serve: the port is 70000, expected at most 65535"),
-        (["RUN", "--limits.queue", "0"], "serve: limits.queue is 0, expected more than 0"),
+        (["RUN", "--limits.queue", "0"], "--limits.queue: 0, expected 1 or more"),
         (["RUN", "--limits.queue", "9"], "serve: limits.texts is 64, more than limits.queue, 9"),
         (["RUN", "--limits.quee", "9"], "did you mean '--limits.queue'?"),
         (["RUN", "--token-file", "missing"], "serve: cannot read the token from missing"),
@@ -282,8 +282,8 @@ def status_of(header: bytes, value: bytes, path: str = "/", **options) -> int:
     async def send(message):
         found.append(message.get("status"))
 
-    guard = Guard(answer, limits=DEFAULT_LIMITS, metrics=Metrics(), **options)
-    asyncio.run(guard({"type": "http", "method": "GET", "path": path, "headers": [(header, value)]}, answer, send))
+    middleware = Middleware(answer, limits=DEFAULT_LIMITS, metrics=Metrics(), **options)
+    asyncio.run(middleware({"type": "http", "method": "GET", "path": path, "headers": [(header, value)]}, answer, send))
     return found[0]
 
 

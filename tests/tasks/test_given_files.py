@@ -9,21 +9,21 @@ import pytest
 from regard.cli.options import Parser
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import ConfigError, DataError, RequestError
-from regard.tasks.arguments import add_layout_options
-from regard.tasks.classification.commands import read_given_texts
+from regard.tasks.arguments import add_layout_options, given_files
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.language.commands import read_plain_texts
+from regard.tasks.classification.reading import read_given_texts
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
+from regard.tasks.language.operations import read_plain_texts
 from regard.tasks.translation.config import TranslationConfig
+from regard.tasks.translation.reading import PAIR_LAYOUT, read_given_pairs
 from regard.text.labelled.labels import Labels
 
 
-def _options(path, *arguments):
+def _files(path, *arguments):
     parser = Parser("evaluate", "")
     parser.add_argument("files")
     add_layout_options(parser, *PAIR_LAYOUT, "text", "label")
-    return parser.read([str(path), *arguments])
+    return given_files(parser.read([str(path), *arguments]))
 
 
 @pytest.mark.parametrize(("trained", "given"), [("a.tsv.gz", "b.tsv"), ("a.tsv", "b.TSV.gz"), ("a.tsv", "b.tsv")])
@@ -31,7 +31,7 @@ def test_columns_of_training_hold_for_files_of_its_kind_packed_or_not(tmp_path, 
     path, text = tmp_path / given, b"eins\tone\n"
     path.write_bytes(gzip.compress(text) if given.endswith(".gz") else text)
     config = replace(TranslationConfig(), data=DataConfig(train=(trained,), columns=("1", "0")))
-    [chunk] = read_given_pairs(_options(path), config)[0]
+    [chunk] = read_given_pairs(_files(path), config)[0]
     assert (chunk.source, chunk.target) == (["one"], ["eins"])
 
 
@@ -40,7 +40,7 @@ def test_columns_of_other_files_do_not(tmp_path, trained):
     path = tmp_path / "b.tsv.gz"
     path.write_bytes(gzip.compress(b"eins\tone\n"))
     config = replace(TranslationConfig(), data=DataConfig(train=trained, columns=("1", "0")))
-    [chunk] = read_given_pairs(_options(path), config)[0]
+    [chunk] = read_given_pairs(_files(path), config)[0]
     assert (chunk.source, chunk.target) == (["eins"], ["one"])
 
 
@@ -58,14 +58,14 @@ def test_labelled_files_may_be_laid_out_in_another_way_than_that_of_training(tmp
     path.write_text(content)
     config = ClassificationConfig(data=LabelledDataConfig(train=("a.csv",), text="review", label="stars"))
     classifier = SimpleNamespace(config=config, labels=Labels(("0", "1"), False, (1, 1)))
-    texts, labels, report = read_given_texts(_options(path), classifier)
+    texts, labels, report = read_given_texts(_files(path), classifier)
     assert (texts, labels) == (["a film"], [("1",)])
     assert report.kept == 1
 
 
 def _pairs(path, *arguments, **data):
     config = replace(TranslationConfig(), data=DataConfig(train=("a.tsv",), **data))
-    [chunk] = read_given_pairs(_options(path, *arguments), config)[0]
+    [chunk] = read_given_pairs(_files(path, *arguments), config)[0]
     return list(zip(chunk.source, chunk.target, strict=True))
 
 
@@ -88,15 +88,15 @@ def test_the_layout_of_labelled_texts_can_be_given(tmp_path):
     path.write_text("text,review,label,stars\nno,a film,0,1\n")
     config = ClassificationConfig(data=LabelledDataConfig(train=("a.csv",)))
     classifier = SimpleNamespace(config=config, labels=Labels(("0", "1"), False, (1, 1)))
-    given = _options(path, "--data.text", "review", "--data.label", "stars")
+    given = _files(path, "--data.text", "review", "--data.label", "stars")
     assert read_given_texts(given, classifier)[:2] == (["a film"], [("1",)])
     with pytest.raises(DataError, match="reviews"):  # and no other column in its place
-        read_given_texts(_options(path, "--data.text", "reviews", "--data.label", "stars"), classifier)
+        read_given_texts(_files(path, "--data.text", "reviews", "--data.label", "stars"), classifier)
 
 
 def test_a_layout_option_of_another_task_is_refused(tmp_path):
     path = tmp_path / "b.txt"
     path.write_text("a text\n")
     with pytest.raises(RequestError, match=r"--data.columns cannot be used: the model's task is language"):
-        read_plain_texts(_options(path, "--data.columns", "0,1"), LanguageConfig())
-    assert read_plain_texts(_options(path, "--data.encoding", "latin-1"), LanguageConfig())[0] == ["a text"]
+        read_plain_texts(_files(path, "--data.columns", "0,1"), LanguageConfig())
+    assert read_plain_texts(_files(path, "--data.encoding", "latin-1"), LanguageConfig())[0] == ["a text"]

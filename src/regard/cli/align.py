@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_units_option, load_translator, record_of, whole_number
+from regard.cli.options import Parser, add_units_option, load_for, record_of
 from regard.cli.pair_lines import add_pair_options, print_lines
-from regard.tasks.translation.commands import read_given_pairs
+from regard.tasks.arguments import given_files, whole_number
+from regard.tasks.translation.reading import read_given_pairs
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -29,8 +30,8 @@ def main(arguments: Sequence[str]) -> None:
     add_units_option(parser)
     add_pair_options(parser)
     options = parser.read(arguments)
-    translator = load_translator(options, "align")
-    chunks, report = read_given_pairs(options, translator.config)
+    translator = load_for("translation", options, "align")
+    chunks, report = read_given_pairs(given_files(options), translator.config)
     step = options.step or translator.model.alignment_step
     sites = None if options.site is None else (options.site,)
     rows = (

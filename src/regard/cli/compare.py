@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, kind_of, model_folder, positive_number, print_result, set_threads
+from regard.cli.options import Parser, add_machine_options, kind_of, model_folder, print_result, set_threads
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
-from regard.task import find_task
+from regard.task import FileOperation, find_task
+from regard.tasks.arguments import given_files
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -23,13 +24,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "files", metavar="FILE[,FILE]", help="one file of pairs or of labelled texts, or two parallel text files"
     )
-    parser.add_argument(
-        "--resamples",
-        type=positive_number,
-        metavar="N",
-        help="number of bootstrap samples (default: 10,000; for translators 1,000)",
-    )
-    own = TaskOptions(parser, "compare")
+    own = TaskOptions(parser, "compare", "compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     own.add_layout()
     add_machine_options(parser)
@@ -40,10 +35,11 @@ def main(arguments: Sequence[str]) -> None:
     set_threads(options.threads)
     first, second = (load(folder, device=options.device) for folder in (options.first, options.second))
     options.dir = options.first
-    commands = find_task(first.config.task).commands
-    if first.config.task != second.config.task or not commands.compares:
+    task = first.config.task
+    if task != second.config.task or task not in own.operations:
         kinds = f"{options.first} holds {kind_of(first)} and {options.second} {kind_of(second)}"
-        raise RequestError(f"compare: {kinds}; expected two models of one kind, translators or classifiers")
-    own.check(options, first.config.task)
-    found = commands.compare(first, second, options)
+        able = " or ".join(find_task(name).words.predictors for name in own.operations)
+        raise RequestError(f"compare: {kinds}; expected two models of one kind, {able}")
+    operation = own.create(FileOperation, options, task)
+    found = operation.compare((first, second), (options.first, options.second), given_files(options))
     print_result(found, as_json=options.json)

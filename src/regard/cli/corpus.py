@@ -3,8 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, positive_number, whole_number
+from regard.cli.options import Parser
 from regard.errors import RequestError
+from regard.tasks.arguments import positive_number, whole_number
 from regard.terminal import show
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from regard.cli import demo_classification, demo_translation
-from regard.cli.options import Parser, add_machine_options, positive_number, whole_number
+from regard.cli.options import Parser, add_machine_options
+from regard.tasks.arguments import positive_number, whole_number
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -13,7 +13,8 @@ from regard.cli.options import (
 )
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
-from regard.task import find_task
+from regard.task import FileOperation
+from regard.tasks.arguments import given_files
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -34,22 +35,20 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "files", metavar="FILE[,FILE]", help="one file of pairs, of labelled texts or of texts, or two parallel text files"
     )
-    own = TaskOptions(parser, "evaluate")
+    own = TaskOptions(parser, "evaluate", "evaluate")
     add_caption_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     own.add_layout()
     add_machine_options(parser)
     options = parser.read(arguments)
-    pictures = own.pictures
-    if not options.caption and not any(getattr(options, option.name) for option in pictures):
-        named = " or ".join(f"{option.flag} {option.metavar}" for option in pictures)
+    if not options.caption and not any(getattr(options, name) for name in own.pictures):
+        named = " or ".join(f"--{name} FILE" for name in own.pictures)
         raise RequestError(f"evaluate: --no-caption is for pictures: add {named}")
-    for option in pictures:
-        if getattr(options, option.name):
-            check_ending(getattr(options, option.name), option.endings, option.flag)
+    for name, endings in own.pictures.items():
+        if getattr(options, name):
+            check_ending(getattr(options, name), endings, f"--{name}")
     model = load_model(options)
-    own.check(options, model.config.task)
-    commands = find_task(model.config.task).commands
-    found = commands.evaluate(model, options)
+    operation = own.create(FileOperation, options, model.config.task)
+    found = operation.run(model, given_files(options))
     print_result(found, as_json=options.json)
-    commands.after_evaluation(model, found, options)
+    operation.draw(model, found, caption=options.caption)

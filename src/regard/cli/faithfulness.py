@@ -13,13 +13,12 @@ from regard.cli.options import (
     kind_of,
     load_model,
     model_folder,
-    positive_number,
     print_result,
 )
 from regard.errors import RequestError
 from regard.rendering import PICTURES
-from regard.tasks.arguments import add_layout_options
-from regard.tasks.classification.commands import TEXT_LAYOUT, read_given_texts
+from regard.tasks.arguments import add_layout_options, given_files, positive_number
+from regard.tasks.classification.reading import TEXT_LAYOUT, read_given_texts
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
     from regard.bundle.bundle import WEIGHTS
     from regard.tasks.classification.bundle import save_faithfulness
 
-    texts, labels, report = read_given_texts(options, classifier)
+    texts, labels, report = read_given_texts(given_files(options), classifier)
     show(report.render(), file=sys.stderr)
     found = measure_faithfulness(
         classifier,
@@ -70,9 +69,9 @@ def _measure_translator(options: argparse.Namespace, translator: "Translator") -
         raise RequestError(f"faithfulness: --seeds is for classifiers, and {options.dir} holds a translator; leave it out")
 
     from regard.analysis.faithfulness.translation import measure_translation_faithfulness
-    from regard.tasks.translation.commands import read_all_pairs
+    from regard.tasks.translation.reading import read_all_pairs
 
-    sources, _ = read_all_pairs(options, translator.config)
+    sources, _ = read_all_pairs(given_files(options), translator.config)
     found = measure_translation_faithfulness(
         translator, sources, max_texts=options.texts, permutations=options.permutations, progress=True
     )

@@ -2,8 +2,9 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.options import (
     DRAWINGS,
@@ -18,7 +19,7 @@ from regard.cli.options import (
 )
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError, nearest
-from regard.task import find_task
+from regard.task import Text, TextOperation
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ def main(arguments: Sequence[str]) -> None:
         check_ending(options.to, PICTURES, "--to")
     model = load_model(options)
 
-    own.check(options, model.config.task)
-    found = find_task(model.config.task).commands.look(model, options, _heads(model.model.sites, options))
+    operation: Any = own.create(TextOperation, options, model.config.task)
+    if sites := _heads(model.model.sites, options):
+        operation = replace(operation, sites=tuple(dict.fromkeys([*operation.main_sites, *sites])))
+    [found] = operation.run(model, [Text(options.sentence)], record=True)
     record, site = record_of(found.record, "look"), found.site
 
     try:
@@ -76,7 +79,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
     )
     add_model_argument(parser)
     parser.add_argument("sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read")
-    own = TaskOptions(parser, "look")
+    own = TaskOptions(parser, "look", "attention", without=("sites", "max_length"))
     parser.add_argument("--to", metavar="FILE", help=f"also write the attention to a file ({' '.join(PICTURES)})")
     parser.add_argument(
         "--heads",

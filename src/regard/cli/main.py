@@ -64,15 +64,23 @@ More:
   regard --version
 """
 
-COMMANDS = (
-    *("demo", "presets", "train", "resume", "info", "curves", "translate", "classify", "generate", "evaluate", "score"),
+_MODULES = (
+    *("demo", "presets", "train", "resume", "info", "curves", "evaluate", "score"),
     *("compare", "faithfulness", "look", "align", "corpus", "export", "page", "serve", "push"),
 )
+"""Commands with a module of their own. The others are operations of tasks, such as `translate` (`regard.cli.operate`)."""
 
 _OUT_OF_MEMORY = (
     "there is not enough memory; train with lower training.batch_tokens, data.max_tokens or sizes under model, "
     "translate with a smaller --beam, or use a device with more memory"
 )
+
+
+def command_names() -> tuple[str, ...]:
+    """Return the names of all commands."""
+    from regard.cli.operate import find_operations
+
+    return (*_MODULES, *find_operations())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,18 +133,24 @@ def _run(arguments: list[str]) -> int:
 
         show(f"regard {__version__}")
         return 0
-    if name not in COMMANDS:
+    if name not in _MODULES:
         from regard.cli.habits import find_habit
+        from regard.cli.operate import find_operations
 
-        known = find_habit("commands", name)
-        meant = f"; in regard: {known}" if known else nearest(name, COMMANDS)
-        raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
+        operations = find_operations()
+        if name not in operations:
+            known = find_habit("commands", name)
+            meant = f"; in regard: {known}" if known else nearest(name, command_names())
+            raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
     try:
         os.getcwd()
     except OSError as error:  # importing PyTorch without a working directory ends the process
         raise RequestError(f"{name}: the working directory no longer exists; change to one that does, and try again") from error
     try:
-        return import_module(f"regard.cli.{name}").main(rest) or 0
+        if name in _MODULES:
+            return import_module(f"regard.cli.{name}").main(rest) or 0
+        import_module("regard.cli.operate").main(name, rest)
+        return 0
     except ModuleNotFoundError as error:
         if advice := missing_package(error):
             raise RequestError(f"{name} {advice}") from error

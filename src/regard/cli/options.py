@@ -2,30 +2,29 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_origin
 
+from regard.config.fields import FieldFacts
 from regard.errors import RequestError, nearest
 from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
 from regard.rendering import Units
-from regard.task import find_task
-from regard.tasks.arguments import any_number, positive_number, whole_number
+from regard.task import Operation, TextOperation, find_task
+from regard.tasks.arguments import whole_number
 from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
-    from regard.task import Predictor
-    from regard.task.commands import Result
-    from regard.tasks.classification.predictor import Classifier
-    from regard.tasks.language.predictor import LanguageModel
-    from regard.tasks.translation.predictor import Translator
+    from regard.task import Predictor, Result
 
 DRAWINGS = (".png", ".svg", ".pdf")
 """File endings of pictures that can be included in papers."""
 PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
 """Endings of the files to which a command can write attention: pictures, web pages and data."""
+
+OperationT = TypeVar("OperationT", bound=Operation)
 
 
 class _Operand(str):
@@ -84,8 +83,6 @@ class Parser(argparse.ArgumentParser):
                 known = known if not known.startswith("--") or known.split()[0] in options else ""
                 self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
             self.error(f"unexpected argument '{unknown[0]}'{self.stray}")
-        if getattr(parsed, "ensemble", None):  # not in the task, which defines --ensemble, because tasks do not import the hub
-            parsed.ensemble = [model_folder(name) for name in parsed.ensemble]
         return parsed
 
 
@@ -114,53 +111,71 @@ def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all 
     parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help=f"CPU threads (default: {threads})")
 
 
-def add_repetition_options(parser: "argparse._ActionsContainer") -> None:
-    """Add `--no-repeat-ngrams` and `--repetition-penalty`."""
+def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--ensemble`."""
     parser.add_argument(
-        "--no-repeat-ngrams",
-        type=whole_number,
-        metavar="N",
-        help="forbid that a sequence of N tokens occurs twice; 0 for no restriction (default: the run's setting)",
-    )
-    parser.add_argument(
-        "--repetition-penalty",
-        type=any_number,
-        metavar="X",
-        help="multiply the log probability of tokens that occurred before by X; 1 for no penalty (default: the run's setting)",
+        "--ensemble",
+        action="append",
+        type=model_folder,
+        metavar="DIR",
+        help="another model with the same vocabularies, whose probabilities are averaged with DIR's; may be given several "
+        "times",
     )
 
 
-def add_restriction_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that restrict a search for translations."""
-    group = parser.add_argument_group("restrictions of the search")
-    group.add_argument("--min-length", type=whole_number, metavar="N", help="minimum number of tokens of a translation")
-    group.add_argument(
-        "--max-length",
-        type=whole_number,
-        metavar="N",
-        help="maximum number of tokens of a translation, including the end symbol; 0 for twice the source's number plus 20, "
-        "at most 500 (default: the run's setting)",
-    )
-    add_repetition_options(group)
-    group.add_argument("--suppress-unknown", action="store_const", const=True, help="never produce the unknown symbol")
-    group.add_argument(
-        "--groups",
-        type=positive_number,
-        metavar="N",
-        help="diverse beam search: split the beam into N groups that avoid the tokens of earlier groups; useful with --n-best",
-    )
-    group.add_argument(
-        "--diversity",
-        type=any_number,
-        metavar="X",
-        help="penalty in nats for each earlier group that chose the same token (default: the run's setting)",
-    )
+_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 
 
-def restrictions_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `add_restriction_options` as arguments of `Translator.translate`."""
-    names = ("min_length", "max_length", "no_repeat_ngrams", "repetition_penalty", "suppress_unknown", "groups", "diversity")
-    return {name: getattr(options, name) for name in names}
+def add_options(parser: "argparse._ActionsContainer", operation: type[Operation], names: Iterable[str] | None = None) -> None:
+    """Add options of an operation: types, ranges and help texts are those of its fields.
+
+    Args:
+        parser: Parser of the command.
+        operation: The operation.
+        names: Names of the options; None for all.
+    """
+    run = operation.run_options()
+    for name, facts in operation.options().items():
+        if names is not None and name not in names:
+            continue
+        settings: dict[str, Any] = {"default": None, "dest": name}
+        kind: Any = facts.type
+        default = f" (default: {facts.default})" if isinstance(facts.default, int | float) else ""
+        if get_origin(kind) is tuple:
+            kind, default = str, ""
+            settings["action"] = "append"
+        if kind is bool:
+            settings |= {"action": "store_const", "const": True}
+            default = ""
+        elif facts.choices:
+            settings["choices"] = [choice for choice in facts.choices if choice]
+        else:
+            endings = getattr(operation, "pictures", {}).get(name)
+            settings |= {"type": parser_of(facts) if kind in (int, float) else str}
+            settings["metavar"] = "FILE" if endings else _METAVARS.get(kind, "TEXT")
+            default = f" ({' '.join(endings)})" if endings else default
+        default = " (default: the run's setting)" if name in run else "" if "default" in facts.help else default
+        words = f"{facts.help[:1].lower()}{facts.help[1:].rstrip('.')}{default}"
+        flag = operation.flags.get(name, f"--{name.replace('_', '-')}")
+        parser.add_argument(flag, help=words.replace("%", "%%"), **settings)
+
+
+def parser_of(facts: FieldFacts) -> Callable[[str], Any]:
+    """Return a function with which argparse parses an option, and checks its range."""
+
+    def parse(text: str) -> Any:
+        try:
+            return facts.parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parse
+
+
+def create(operation: type[OperationT], options: argparse.Namespace, names: Iterable[str] | None = None) -> OperationT:
+    """Build an operation from the options of a command line; those that are not in `names` get their defaults."""
+    given = {name: getattr(options, name, None) for name in operation.options() if names is None or name in names}
+    return operation.create(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 def add_caption_option(parser: argparse.ArgumentParser) -> None:
@@ -220,44 +235,24 @@ def load_model(arguments: argparse.Namespace) -> Any:
     return load([arguments.dir, *others] if others else arguments.dir, device=arguments.device)
 
 
-def load_translator(arguments: argparse.Namespace, command: str) -> "Translator":
-    """Load a model that must be a translator.
-
-    Raises:
-        RequestError: If the model is not a translator.
-    """
-    return _load_only("translation", arguments, command)
-
-
-def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier":
-    """Load a model that must be a classifier.
-
-    Raises:
-        RequestError: If the model is not a classifier.
-    """
-    return _load_only("classification", arguments, command)
-
-
-def load_language_model(arguments: argparse.Namespace, command: str) -> "LanguageModel":
-    """Load a model that must be a language model.
-
-    Raises:
-        RequestError: If the model is not a language model.
-    """
-    return _load_only("language", arguments, command)
-
-
 def kind_of(model: "Predictor") -> str:
     """Return the kind of a model, with an article, such as `a translator`."""
     return find_task(model.config.task).words.predictor
 
 
-def _load_only(task: str, arguments: argparse.Namespace, command: str) -> Any:
+def load_for(task: str, arguments: argparse.Namespace, command: str) -> Any:
+    """Load a model that must be for a task.
+
+    Raises:
+        RequestError: If the model is for another task.
+    """
     found = load_model(arguments)
     if found.config.task != task:
-        wanted, use = find_task(task).words.predictor, find_task(found.config.task).words.command
-        advice = f"; `{use}` uses it" if use else ""
-        raise RequestError(f"{command}: {arguments.dir} holds {kind_of(found)}, expected {wanted}{advice}")
+        use = next((one.name for one in find_task(found.config.task).operations if issubclass(one, TextOperation)), "")
+        advice = f"; `regard {use}` uses it" if use else ""
+        raise RequestError(
+            f"{command}: {arguments.dir} holds {kind_of(found)}, expected {find_task(task).words.predictor}{advice}"
+        )
     return found
 
 

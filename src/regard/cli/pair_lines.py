@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from regard.cli.options import Parser, add_machine_options, add_model_argument
 from regard.tasks.arguments import add_layout_options
-from regard.tasks.translation.commands import PAIR_LAYOUT
+from regard.tasks.translation.reading import PAIR_LAYOUT
 from regard.terminal import show
 from regard.text.report import ReadingReport
 

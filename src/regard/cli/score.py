@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.options import Parser, load_translator
+from regard.cli.options import Parser, add_ensemble_option, load_for
 from regard.cli.pair_lines import add_pair_options, print_lines, print_skipped
 from regard.plurals import counted
-from regard.tasks.translation.commands import ENSEMBLE, read_given_pairs
+from regard.tasks.arguments import given_files
+from regard.tasks.translation.reading import read_given_pairs
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object per pair: line, texts, score, log p (also of tokens)"
     )
-    ENSEMBLE.add_to(parser)
+    add_ensemble_option(parser)
     add_pair_options(parser)
     options = parser.read(arguments)
-    translator = load_translator(options, "score")
-    chunks, report = read_given_pairs(options, translator.config)
+    translator = load_for("translation", options, "score")
+    chunks, report = read_given_pairs(given_files(options), translator.config)
     totals = _Totals()
     scored = _scored(translator, chunks, totals)
     if options.json:

@@ -10,8 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from regard.cli.options import Parser, add_machine_options, any_number, model_folder, set_threads, whole_number
+from regard.cli.options import Parser, add_machine_options, model_folder, parser_of, set_threads
+from regard.config.fields import facts_of
 from regard.errors import ConfigError, RequestError, install_command
+from regard.tasks.arguments import any_number, whole_number
 
 _TOKEN = "REGARD_TOKEN"
 _LARGEST_TOKEN, _LARGEST_PAGE = 4096, 1 << 29  # bytes
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
 def _parser() -> Parser:
     parser = Parser(
         "serve",
-        "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate and /v1/attention.\n"
+        "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate, /v1/attention …\n"
         "Requests that arrive together share a batch. The service accepts connections from this machine only, unless\n"
         "--host is set. A newer model in a folder is loaded while the service runs. After SIGTERM, the service answers all\n"
         "accepted requests and ends.\n"
@@ -78,8 +80,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--page",
         metavar="FILE",
-        help="HTML file to show at /, such as one that `regard page` wrote for several models (default: the page of the model, "
-        "if the extra `onnx` is installed; for several models, a list of their pages)",
+        help="HTML file to show at /, such as one that `regard page` wrote (default: a list of the models)",
     )
     parser.add_argument(
         "--reload-seconds",
@@ -95,19 +96,16 @@ def _parser() -> Parser:
 
 def _add_limits(parser: Parser) -> None:
     """Add an option for each limit of the service."""
-    from regard.config.describe import field_docs
     from regard.serve.limits import Limits
 
     group = parser.add_argument_group("limits")
-    docs = field_docs(Limits)
-    for item in fields(Limits):
-        default: Any = item.default
+    for name, facts in facts_of(Limits).items():
         group.add_argument(
-            f"--limits.{item.name}",
-            type=whole_number if isinstance(default, int) else any_number,
-            default=default,
-            metavar="N" if isinstance(default, int) else "X",
-            help=f"{docs[item.name].rstrip('.')} (default: {default:,})".replace("%", "%%"),
+            f"--limits.{name}",
+            type=parser_of(facts),
+            default=facts.default,
+            metavar="N" if facts.type is int else "X",
+            help=f"{facts.help.rstrip('.')} (default: {facts.default:,})".replace("%", "%%"),
         )
 
 

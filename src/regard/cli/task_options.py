@@ -1,66 +1,76 @@
-"""Options of a command that only some tasks have; each task defines the options for its models."""
+"""Options of a command that only some tasks have: those of the operations with the command's name."""
 
 import argparse
-from typing import Literal
+from typing import Any
 
+from regard.cli.options import add_ensemble_option, add_options, create
 from regard.errors import RequestError
-from regard.task import Commands, Option, all_tasks, find_task
+from regard.task import FileOperation, Operation, all_tasks, find_task
 from regard.tasks.arguments import add_layout_options
 
 
 class TaskOptions:
-    """The options that tasks define for one command. The command has the options of all tasks.
+    """The options of all operations with one name, which belong to several tasks. The command has all of them.
 
     Args:
         parser: Parser of the command, to which the options are added.
-        command: Name of the command.
+        command: Name of the command, for messages.
+        name: Name of the operations.
+        without: Options that the command does not have.
     """
 
-    def __init__(self, parser: argparse.ArgumentParser, command: Literal["look", "evaluate", "compare"]) -> None:
-        self._parser, self._command = parser, command
-        self._tasks: dict[str, Commands] = {}
-        self._options: dict[str, Option] = {}
+    def __init__(self, parser: argparse.ArgumentParser, command: str, name: str, *, without: tuple[str, ...] = ()) -> None:
+        self._parser, self._command, self._without = parser, command, without
+        self.operations: dict[str, type[Operation]] = {}
         self._owners: dict[str, list[str]] = {}
-        for name, task in all_tasks().items():
-            self._tasks[name] = task.commands
-            for option in self._of(name):
-                if option.flag not in self._options:
-                    self._options[option.flag] = option
-                    self._owners[option.flag] = []
-                    option.add_to(parser)
-                self._owners[option.flag].append(name)
+        for task in all_tasks().values():
+            for operation in task.operations:
+                if operation.name != name:
+                    continue
+                self.operations[task.name] = operation
+                add_options(parser, operation, self._names(operation) - self._owners.keys())
+                for option in self._names(operation):
+                    self._owners.setdefault(option, []).append(task.name)
+        averaged = [task for task, one in self.operations.items() if getattr(one, "ensembles", False)]
+        if averaged and name != "attention":
+            add_ensemble_option(parser)
+            self._owners["ensemble"] = averaged
+
+    def _names(self, operation: type[Operation]) -> set[str]:
+        return operation.options().keys() - set(self._without)
 
     def add_layout(self) -> None:
         """Add the options that describe the layout of a file, such as `--data.columns`, for all tasks."""
-        names = dict.fromkeys(name for commands in self._tasks.values() for name in commands.layout)
-        add_layout_options(self._parser, *names)
+        files = [one for one in self.operations.values() if issubclass(one, FileOperation)]
+        add_layout_options(self._parser, *dict.fromkeys(name for one in files for name in one.layout))
 
     @property
-    def pictures(self) -> list[Option]:
-        """The options that name a file for a picture."""
-        return [option for option in self._options.values() if option.endings]
+    def pictures(self) -> dict[str, Any]:
+        """The options that name a file for a picture, with the endings of the file."""
+        found = (one.pictures for one in self.operations.values() if issubclass(one, FileOperation))
+        return {name: endings for pictures in found for name, endings in pictures.items()}
 
-    def check(self, options: argparse.Namespace, task: str) -> None:
-        """Check that every option that the user gave belongs to the model's task.
+    def create(self, kind: Any, options: argparse.Namespace, task: str) -> Any:
+        """Build the operation of a task, after a check that every option that the user gave belongs to it.
 
         Args:
+            kind: Class that the operation must have.
             options: Parsed options, with `dir`.
             task: Name of the model's task.
 
         Raises:
-            RequestError: If an option is for other tasks only.
+            RequestError: If an option is for other tasks only, or the task has no such operation.
         """
-        for flag, owners in self._owners.items():
-            if task not in owners and getattr(options, self._options[flag].name) is not None:
+        held = f"{options.dir} holds {find_task(task).words.predictor}"
+        operation = self.operations.get(task)
+        if operation is None or not issubclass(operation, kind):
+            able = " or ".join(find_task(name).words.predictor for name in self.operations)
+            raise RequestError(f"{self._command}: {held}, expected {able}")
+        for option, owners in self._owners.items():
+            if task not in owners and getattr(options, option) is not None:
                 whom = " and ".join(find_task(name).words.predictors for name in owners)
-                what = find_task(task).words.predictor
-                raise RequestError(f"{self._command}: {flag} is for {whom}, and {options.dir} holds {what}")
-
-    def _of(self, name: str) -> tuple[Option, ...]:
-        commands = self._tasks[name]
-        options = {
-            "look": commands.look_options,
-            "evaluate": commands.evaluate_options,
-            "compare": commands.compare_options,
-        }
-        return tuple(options[self._command])
+                flags = {name: flag for one in self.operations.values() for name, flag in one.flags.items()}
+                raise RequestError(
+                    f"{self._command}: {flags.get(option, f'--{option.replace(chr(95), chr(45))}')} is for {whom}, and {held}"
+                )
+        return create(operation, options, self._names(operation))

@@ -8,15 +8,15 @@ without VNNI instructions.
 import contextlib
 import io
 import logging
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from regard import disk
+from regard.errors import RequestError
 from regard.export.verification import compare, run_exported
-from regard.task import find_task
+from regard.task import Files, find_task
 
 _SETTINGS = ("length_penalty", "length_reward")
 """Names of the numbers in an evaluation that are settings, not scores."""
@@ -75,9 +75,11 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
         name = "labels" if (folder / "classifier.onnx").exists() else "next words"
         return (Quality(f"share of {name} equal to the original model's, on random tokens", 1.0, made.agreement),)
     task = find_task(predictor.config.task)
-    options = Namespace(files=check, **{option.name: None for option in task.commands.evaluate_options})
+    operation = task.file_operation("evaluate")
+    if operation is None:
+        raise RequestError(f"export: {task.words.predictors} cannot be evaluated on files; leave --check out")
     exported = task.predictor(replace(predictor.bundle, model=run_exported(model, folder)))
-    before, after = (task.commands.evaluate(one, options).to_dict() for one in (predictor, exported))
+    before, after = (operation().run(one, Files(check)).to_dict() for one in (predictor, exported))
     return tuple(Quality(name, *pair) for name, pair in _scores(before, after).items())
 
 

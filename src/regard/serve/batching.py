@@ -5,6 +5,7 @@ its texts go to the end of the queue, and no longer share a batch with other req
 """
 
 import asyncio
+import json
 import math
 import time
 from bisect import bisect_right
@@ -12,15 +13,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate, count
 from typing import Any
 
 from regard.serve.errors import ServiceError
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.operations import Operation, Work
 from regard.stopping import Stopped, is_wanted
+from regard.task import Look, Text, TextOperation
 
 _LONGEST_RETRY = 60
 """Maximum number of seconds that a client is asked to wait before it tries again."""
@@ -30,8 +31,8 @@ _LONGEST_RETRY = 60
 class Item:
     """A text in the queue."""
 
-    operation: Operation
-    work: Work
+    operation: TextOperation
+    text: Text
     cost: int
     request: int
     """Number of the request that the text belongs to."""
@@ -52,6 +53,7 @@ class Batcher:
 
     def __init__(self, name: str, predictor: Callable[[], Any], limits: Limits, metrics: Metrics) -> None:
         self.name, self._predictor, self._limits, self._metrics = name, predictor, limits, metrics
+        self._caps = asdict(limits)
         self._waiting: dict[Item, None] = {}  # in order of arrival
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model-{name}")
@@ -78,19 +80,19 @@ class Batcher:
                 await self._task
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def submit(self, operation: Operation, works: Sequence[Work]) -> list[Item]:
+    def submit(self, operation: TextOperation, texts: Sequence[Text]) -> list[Item]:
         """Put the texts of a request into the queue, all or none.
 
         Raises:
             ServiceError: If the texts need too much work, or the queue is full.
         """
         predictor, number = self._predictor(), next(self._numbers)
-        items = [Item(operation, work, operation.cost(predictor, work), number) for work in works]
+        items = [Item(operation, text, operation.cost(predictor, text, self._caps), number) for text in texts]
         if (total := sum(item.cost for item in items)) > (most := self._limits.work):
             words = f"the request may need {total:,} units of work, expected at most {most:,} (limits.work): "
             words += "send fewer or shorter texts, or lower beam_size, samples or max_length"
             raise ServiceError(413, "too_much_work", words)
-        if len(self._waiting) + len(works) > self._limits.queue:
+        if len(self._waiting) + len(texts) > self._limits.queue:
             raise ServiceError(
                 429,
                 "queue_full",
@@ -152,7 +154,7 @@ class Batcher:
         order = sorted(self._waiting, key=lambda item: item.request in before)  # other requests come first
         oldest = order[0]
         alike = [item for item in order if (item.operation, item.alone) == (oldest.operation, oldest.alone)]
-        alike.sort(key=lambda item: abs(item.work.size - oldest.work.size))  # stable, so that the oldest is the first
+        alike.sort(key=lambda item: abs(item.text.size - oldest.text.size))  # stable, so that the oldest is the first
         batch = alike[: min(self._limits.batch, oldest.operation.most_together)]
         totals = list(accumulate(item.cost for item in batch))
         batch = batch[: max(1, bisect_right(totals, self._limits.batch_work))]
@@ -172,16 +174,29 @@ class Batcher:
 
         is_wanted.set(goes_on)
         try:
-            return batch[0].operation.run(self._predictor(), [item.work for item in batch])
+            operation = batch[0].operation
+            return [self._plain(operation, one) for one in operation.run(self._predictor(), [item.text for item in batch])]
         except Exception as error:
             if len(batch) == 1 or isinstance(error, Stopped):
                 return [error] * len(batch)
             # An error of one text must not affect the others.
             return [result for item in batch for result in self._run([item])]
 
+    def _plain(self, operation: TextOperation, result: Any) -> Any:
+        """Return a result as data for JSON, or an error if its attention is too large; None if there is no attention."""
+        if not isinstance(result, Look):
+            return operation.plain(result)
+        if result.record is None:
+            return None
+        size = sum(weights.size for weights in result.record.weights.values())
+        if size > (most := self._limits.attention_weights):
+            words = f"the attention consists of {size:,} weights, expected at most {most:,}; "
+            return ServiceError(413, "too_large", words + "send a shorter text or name fewer sites")
+        return json.loads(result.record.to_json())
+
     def _measure(self, batch: Sequence[Item], seconds: float) -> None:
         self._recent.append(seconds / len(batch))
         self._metrics.batch_seconds.labels(self.name).observe(seconds)
         self._metrics.batch_texts.labels(self.name).observe(len(batch))
         self._metrics.texts.labels(self.name).inc(len(batch))
-        self._metrics.characters.labels(self.name).inc(sum(item.work.size for item in batch))
+        self._metrics.characters.labels(self.name).inc(sum(item.text.size for item in batch))

@@ -1,125 +1,141 @@
-"""The endpoints of the service that need a model."""
+"""The endpoints that need a model: one for each name of an operation."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
 
-from regard.serve import answers
-from regard.serve.bodies import Bodies, Body
+from regard.errors import RequestError
 from regard.serve.errors import ServiceError
 from regard.serve.limits import Limits
-from regard.serve.models import Models
-from regard.serve.operations import Attend, Classify, Generate, Operation, Translate, Work
-from regard.serve.waiting import submit_stream, wait
+from regard.serve.models import Models, Served
+from regard.serve.request_models import Body, Endpoint
+from regard.serve.responses import submit_stream, wait
+from regard.task import Text, TextOperation, find_task
 
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": answers.Refusal, "description": words}
-    for status, words in {
-        400: "The body is not JSON",
-        401: "The token is missing or wrong",
-        404: "There is no such model",
-        408: "The body arrives too slowly",
-        413: "The body or a text is too large",
-        415: "The body is not labelled as JSON",
-        421: "The request names another host",
-        422: "The body is not as expected",
-        429: "The queue is full; Retry-After says when to try again",
-        500: "Internal error; the message contains its number in the log",
-        503: "There is not enough memory, or the service is stopping",
-        504: "The deadline has passed",
-    }.items()
+_STATUSES = {
+    400: "The body is not JSON",
+    401: "The token is missing or wrong",
+    404: "There is no such model",
+    408: "The body arrives too slowly",
+    413: "The body or a text is too large",
+    415: "The body is not labelled as JSON",
+    421: "The request names another host",
+    422: "The body is not as expected",
+    429: "The queue is full; Retry-After says when to try again",
+    500: "Internal error; the message contains its number in the log",
+    503: "There is not enough memory, or the service is stopping",
+    504: "The deadline has passed",
 }
 _NUMBERS = 1 << 62
 
 
-def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) -> None:
+class _Error(BaseModel):
+    """Status, code and message of an error."""
+
+    status: int
+    code: str
+    message: str
+
+
+class _Refusal(BaseModel):
+    """The answer to a request that gets no result."""
+
+    error: _Error
+
+
+def add_endpoints(app: FastAPI, models: Models, limits: Limits, endpoints: Sequence[Endpoint]) -> None:
     """Add the endpoints.
 
     Args:
         app: The application.
         models: Its models.
         limits: Limits of requests.
-        bodies: Classes of the requests' bodies.
+        endpoints: The endpoints.
     """
-    Translating, Classifying, Generating, Attending = bodies.translate, bodies.classify, bodies.generate, bodies.attention
-
-    @app.post("/v1/translate", response_model=answers.Translations, responses=_REFUSALS)
-    async def translate(body: Translating, request: Request) -> Response:
-        """Translate texts."""
-        settings = _settings(body, "texts")
-        operation = Translate(most_beam=limits.beam, most_tokens=limits.tokens, **settings)
-        return await _answer(request, body, operation, [*map(Work, body.texts)], "translations")  # type: ignore[attr-defined]
-
-    @app.post("/v1/classify", response_model=answers.Classifications, responses=_REFUSALS)
-    async def classify(body: Classifying, request: Request) -> Response:
-        """Label texts."""
-        operation = Classify(**_settings(body, "texts"))
-        return await _answer(request, body, operation, [*map(Work, body.texts)], "classifications")  # type: ignore[attr-defined]
-
-    @app.post("/v1/generate", response_model=answers.Generations, responses=_REFUSALS)
-    async def generate(body: Generating, request: Request) -> Response:
-        """Continue prompts.
-
-        With `stream` (the default), the answer is a stream of server-sent events. Each event contains a new part of a text;
-        the last one contains `done` and the whole result, or `error`.
-        """
-        settings = _settings(body, "prompts", "stream")
-        seed = settings.pop("seed")
-        operation = Generate(most_tokens=limits.tokens, seed=seed or 0, **settings)
-        prompts: Sequence[str] = body.prompts  # type: ignore[attr-defined]
-        # Without a seed, each prompt gets a random number, so that it can still share a batch with other prompts.
-        numbers = range(len(prompts)) if seed is not None else [secrets.randbelow(_NUMBERS) for _ in prompts]
-        works = [Work(prompt, number=number) for prompt, number in zip(prompts, numbers, strict=True)]
-        if not body.stream:  # type: ignore[attr-defined]
-            return await _answer(request, body, operation, works, "generations")
-        batcher = models.find(body.model, Generate)  # type: ignore[attr-defined]
-        _note(request, batcher.name, works)
-        lines = submit_stream(
-            batcher, operation, works, _seconds(body), lambda results: {"model": batcher.name, "generations": results}
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": _Refusal, "description": words} for status, words in _STATUSES.items()
+    }
+    for endpoint in endpoints:
+        app.add_api_route(
+            f"/v1/{endpoint.name}",
+            _handler(endpoint, models, limits),
+            methods=["POST"],
+            response_model=endpoint.answer,
+            responses=responses,
+            description=endpoint.first.__doc__,
         )
-        return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-
-    @app.post("/v1/attention", response_model=answers.Records, responses=_REFUSALS)
-    async def attention(body: Attending, request: Request) -> Response:
-        """Return the attention of predictions, of given translations, or of texts that a language model reads."""
-        texts, targets, sites = body.texts, body.targets, body.sites  # type: ignore[attr-defined]
-        if targets is not None and len(targets) != len(texts):
-            message = f"got {len(texts)} texts and {len(targets)} targets, expected the same number of each"
-            raise ServiceError(422, "invalid_request", message)
-        operation = Attend(
-            most_tokens=limits.tokens,
-            most_weights=limits.attention_weights,
-            sites=None if sites is None else tuple(sites),
-            forced=targets is not None,
-        )
-        works = [Work(text, target) for text, target in zip(texts, targets or [None] * len(texts), strict=True)]
-        return await _answer(request, body, operation, works, "records")
-
-    async def _answer(request: Request, body: Any, operation: Operation, works: Sequence[Work], name: str) -> Response:
-        batcher = models.find(body.model, type(operation))
-        _note(request, batcher.name, works)
-        results = await wait(batcher, operation, works, _seconds(body), lambda: _gone(request))
-        return JSONResponse({"model": batcher.name, name: results})
-
-    def _seconds(body: Any) -> float:
-        return min(body.timeout or limits.deadline_seconds, limits.deadline_seconds)
 
 
-def _settings(body: Any, *others: str) -> dict[str, Any]:
-    """Return the fields of a body that are settings of its operation."""
-    return {name: value for name, value in body if name not in (*others, *Body.model_fields)}
+def _handler(endpoint: Endpoint, models: Models, limits: Limits) -> Callable[..., Awaitable[Response]]:
+    async def answer(body: Any, request: Request) -> Response:
+        given = {name: value for name, value in body if value is not None and name not in Body.model_fields}
+        served = models.find(body.model, endpoint)
+        kind, streams = endpoint.operations[served.task], given.pop("stream", False)
+        texts = _texts(kind, given, endpoint)
+        operation = _operation(kind, given, served, endpoint).within(served.predictor, asdict(limits))
+        size = {"texts": len(texts), "characters": sum(text.size for text in texts)}
+        request.state.facts.update({"model": served.name, **size})
+        longest = limits.deadline_seconds
+        seconds = min(body.timeout or longest, longest)
+        batcher = models.batchers[served.name]
+        if streams:
+            finish = lambda results: {"model": served.name, kind.answers: results}  # noqa: E731
+            lines = submit_stream(batcher, operation, texts, seconds, finish)
+            return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        results = await wait(batcher, operation, texts, seconds, lambda: _gone(request))
+        return JSONResponse({"model": served.name, kind.answers: results})
+
+    answer.__annotations__["body"] = endpoint.body  # FastAPI checks the body with this class
+    return answer
+
+
+def _texts(kind: type[TextOperation], given: dict[str, Any], endpoint: Endpoint) -> list[Text]:
+    """Take the texts out of the fields of a body, each with the values that belong to it alone."""
+    texts: Sequence[str] = given.pop(endpoint.first.inputs)
+    lists: dict[str, Sequence[str]] = {}
+    for option, name in kind.per_text.items():
+        if name in given:
+            lists[option] = given.pop(name)
+            if len(lists[option]) != len(texts):
+                message = f"got {len(texts)} {kind.inputs} and {len(lists[option])} {name}, expected the same number of each"
+                raise ServiceError(422, "invalid_request", message)
+    # Without a seed, each text gets a random number, so that it can still share a batch with other texts.
+    random = "seed" in kind.options() and "seed" not in given
+    numbers = [secrets.randbelow(_NUMBERS) for _ in texts] if random else range(len(texts))
+    values = [{option: each[place] for option, each in lists.items()} for place in range(len(texts))]
+    return [Text(text, number, own) for text, number, own in zip(texts, numbers, values, strict=True)]
+
+
+def _operation(kind: type[TextOperation], given: Mapping[str, Any], served: Served, endpoint: Endpoint) -> TextOperation:
+    """Return the operation with the options of a body.
+
+    Raises:
+        ServiceError: If an option is for models of other tasks, or options conflict.
+    """
+    for name in given:
+        if name not in kind.options():
+            others = [
+                task for task, other in endpoint.operations.items() if name in (*other.options(), *other.per_text.values())
+            ]
+            whom = " and ".join(find_task(task).words.predictors for task in others)
+            raise ServiceError(422, "invalid_request", f"{name} are for {whom}; leave them out")
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if sites := options.get("sites"):
+        known = served.predictor.model.sites
+        if any(site not in known for site in sites):
+            raise ServiceError(422, "unknown_site", f"this model has no such attention site, only: {', '.join(known)}")
+    try:
+        return kind.create(**options)
+    except RequestError as error:
+        raise ServiceError(422, "invalid_request", str(error)) from error
 
 
 async def _gone(request: Request) -> None:
     """Wait until the client closes the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _note(request: Request, model: str, works: Sequence[Work]) -> None:
-    """Store the model and the size of the request for the log."""
-    facts: Mapping[str, Any] = {"model": model, "texts": len(works), "characters": sum(work.size for work in works)}
-    request.state.facts.update(facts)

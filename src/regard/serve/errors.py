@@ -1,32 +1,33 @@
 """Errors of the service: each has a status, a code for programs and a message for people."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 
-@dataclass
-class ServiceError(Exception):
-    """An error that the service sends instead of a result."""
 
-    status: int
-    """HTTP status."""
-    code: str
-    """Short name of the error, such as `queue_full`."""
-    message: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Further headers of the answer."""
+class ServiceError(HTTPException):
+    """An error that the service sends instead of a result.
 
-    def to_json(self) -> bytes:
-        """Return the answer's body as JSON."""
-        return json.dumps(self.to_dict()).encode()
+    Args:
+        status: HTTP status.
+        code: Short name of the error, such as `queue_full`.
+        message: Explanation for people.
+        headers: Further headers of the answer.
+    """
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, message, headers)
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer's body."""
-        return error_body(self.status, self.code, self.message)
+        return {"error": {"status": self.status_code, "code": self.code, "message": self.detail}}
 
-
-def error_body(status: int, code: str, message: str) -> dict[str, Any]:
-    """Return the body of an answer that reports an error."""
-    return {"error": {"status": status, "code": code, "message": message}}
+    def response(self) -> JSONResponse:
+        """Return the answer."""
+        return JSONResponse(self.to_dict(), self.status_code, self.headers)

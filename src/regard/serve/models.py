@@ -16,7 +16,7 @@ from regard.serve.errors import ServiceError
 from regard.serve.limits import Limits
 from regard.serve.log import log
 from regard.serve.metrics import Metrics
-from regard.serve.operations import Operation
+from regard.serve.request_models import Endpoint
 from regard.task import find_task
 
 _LARGEST_SIGNATURE = 1 << 26
@@ -43,13 +43,8 @@ class Served:
 
     def describe(self) -> dict[str, Any]:
         """Return a description of the model for clients."""
-        plain: dict[str, Any] = {"name": self.name, "task": self.task, "sites": list(self.predictor.model.sites)}
-        data = self.predictor.config.data
-        if self.task == "translation":
-            plain |= {"source": data.source, "target": data.target}
-        if self.task == "classification":
-            plain |= {"labels": list(self.predictor.labels.names), "multiple": self.predictor.labels.multiple}
-        return plain | {"weights": self.signature.get("files", {}).get(WEIGHTS, "")}
+        facts = {"name": self.name, "task": self.task, "sites": list(self.predictor.model.sites), **self.predictor.facts()}
+        return facts | {"weights": self.signature.get("files", {}).get(WEIGHTS, "")}
 
     @property
     def signature(self) -> Mapping[str, Any]:
@@ -132,20 +127,20 @@ class Models:
         """Whether the queues of all models are being processed."""
         return bool(self.batchers) and all(batcher.works for batcher in self.batchers.values())
 
-    def find(self, name: str | None, operation: type[Operation]) -> Batcher:
-        """Return the queue of the model for a request.
+    def find(self, name: str | None, endpoint: Endpoint) -> Served:
+        """Return the model for a request.
 
         Raises:
             ServiceError: If no model fits, several fit and the request names none, or the named model is unknown or does not
                 support the operation.
         """
-        able = [served.name for served in self.served.values() if served.task in operation.tasks]
+        able = [served.name for served in self.served.values() if served.task in endpoint.operations]
         if name is None:
             if len(able) == 1:
-                return self.batchers[able[0]]
+                return self.served[able[0]]
             if not able:
-                wanted = " or ".join(find_task(task).words.predictor for task in operation.tasks)
-                raise ServiceError(404, "no_model", f"this service has no model for this request, expected {wanted}")
+                expected = " or ".join(find_task(task).words.predictor for task in endpoint.operations)
+                raise ServiceError(404, "no_model", f"this service has no model for this request, expected {expected}")
             raise ServiceError(422, "model_needed", f"several models can do this; name one in 'model': {', '.join(able)}")
         if name not in self.served:
             hint = nearest(name, self.served) or f"; expected one of: {', '.join(self.served)}"
@@ -155,7 +150,7 @@ class Models:
             raise ServiceError(
                 422, "wrong_model", f"'{name}' is {kind}, which cannot do this; models that can: {', '.join(able) or 'none'}"
             )
-        return self.batchers[name]
+        return self.served[name]
 
     async def _reload_forever(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
-from urllib.parse import quote
+
+from regard.task import TextOperation, find_task
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -17,36 +18,32 @@ _FRAME = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">{further}
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>{style}</style>
 {content}
 </html>
 """
-_AGAIN_SECONDS = 2
-_PATHS = {"translation": "/v1/translate", "classification": "/v1/classify", "language": "/v1/generate"}
 
 
-def home(models: Sequence[Mapping[str, Any]], note: str = "", *, waits: bool = False) -> str:
-    """Return a page that lists the models, each with a link to its living page.
+def home(models: Sequence[Mapping[str, Any]]) -> str:
+    """Return a page that lists the models.
 
     Args:
         models: Descriptions of the models, from `Served.describe`.
-        note: Message to show above the list.
-        waits: Whether the browser reloads the page every two seconds, because a living page is being written.
     """
-    rows = []
-    for model in models:
-        link = _Html(f'<a href="?model={quote(model["name"], safe="")}">{escape(model["name"])}</a>')
-        rows.append([link, model["task"], _PATHS.get(model["task"], ""), ", ".join(model["sites"])])
-    table = _table(["name", "task", "endpoint", "attention"], rows)
+    rows = [[model["name"], model["task"], ", ".join(_paths(model["task"])), ", ".join(model["sites"])] for model in models]
     content = (
-        f"<h1>regard</h1><p>{escape(note)}</p><h2>Models</h2>{table}"
+        "<h1>regard</h1><h2>Models</h2>"
+        + _table(["name", "task", "endpoints", "attention"], rows)
         + '<p><a href="docs">Reference of the endpoints</a> · <a href="openapi.json">OpenAPI</a> · '
         + '<a href="metrics">metrics</a></p>'
     )
-    further = f'\n<meta http-equiv="refresh" content="{_AGAIN_SECONDS}">' if waits else ""
-    return _FRAME.format(title="regard", style=_STYLE, content=content, further=further)
+    return _FRAME.format(title="regard", style=_STYLE, content=content)
+
+
+def _paths(task: str) -> list[str]:
+    return [f"/v1/{one.name}" for one in find_task(task).operations if issubclass(one, TextOperation)]
 
 
 def reference(schema: Mapping[str, Any]) -> str:
@@ -66,7 +63,7 @@ def reference(schema: Mapping[str, Any]) -> str:
                 parts.append(_body(path, components[name]))
             answered = [(status, answer["description"]) for status, answer in facts["responses"].items()]
             parts.append("<h3>Answers</h3>" + _table(["status", "meaning"], answered))
-    return _FRAME.format(title="regard: endpoints", style=_STYLE, content="\n".join(parts), further="")
+    return _FRAME.format(title="regard: endpoints", style=_STYLE, content="\n".join(parts))
 
 
 def _body(path: str, schema: Mapping[str, Any]) -> str:
@@ -96,15 +93,5 @@ def _kind(field: Mapping[str, Any]) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    lines = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    lines = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><tr>{cells}</tr>{lines}</table>"
-
-
-class _Html(str):
-    """Text of a cell that is already HTML, so that it is not escaped."""
-
-    __slots__ = ()
-
-
-def _escaped(cell: Any) -> str:
-    return cell if isinstance(cell, _Html) else escape(str(cell))

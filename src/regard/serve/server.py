@@ -14,9 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import RequestError
 from regard.serve.errors import ServiceError
-from regard.serve.guard import Guard
 from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
+from regard.serve.middleware import Middleware
 
 _ACCEPTING_ROUNDS = 8
 """Number of rounds of the event loop, during a stop, in which connections that are already complete are still accepted."""
@@ -58,7 +58,7 @@ def _cannot_listen(host: str, port: int, error: OSError) -> str:
     return f"serve: cannot listen on {host} port {port}: {reason}; choose others with --host and --port"
 
 
-def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
+def run(app: Middleware, opened: socket.socket, limits: Limits) -> None:
     """Serve until SIGTERM or Ctrl-C, and then finish all accepted requests.
 
     Args:
@@ -90,9 +90,9 @@ def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
 class _Server(uvicorn.Server):
     """A server that stops in two steps: first it accepts no new connections, then no new requests."""
 
-    def __init__(self, config: uvicorn.Config, guard: Guard, limits: Limits) -> None:
+    def __init__(self, config: uvicorn.Config, middleware: Middleware, limits: Limits) -> None:
         super().__init__(config)
-        self._guard, self._limits = guard, limits
+        self._middleware, self._limits = middleware, limits
         self._since: dict[tuple[Any, ...], float] = {}  # time at which each connection began to wait for its client
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -122,7 +122,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, accept requests on open connections for a moment, and finish all accepted requests."""
-        self._guard.draining = True
+        self._middleware.draining = True
         log("stopping")
         # The kernel completes connections before the server accepts them. Closing the socket now would reset these connections.
         for opened in sockets or ():
@@ -147,7 +147,7 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer invalid HTTP requests."""
         error = ServiceError(400, "invalid_http", "this is not a valid HTTP request")
-        body = error.to_json()
+        body = bytes(error.response().body)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

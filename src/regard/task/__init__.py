@@ -1,13 +1,13 @@
 """The interface of a task. Training, bundles, settings and the command line use tasks only through it.
 
 A `Task` consists of parts, each a small class in its own module: settings (`SettingsTable`), training (`Training`, `Trainable`,
-`Validator`), files (`BundleFormat`) and commands (`Commands`). `regard.tasks` has the three built-in tasks; the page "A task of
-your own" shows another. Nothing in this package imports torch.
+`Validator`), files (`BundleFormat`) and operations (`TextOperation`, `FileOperation`). `regard.tasks` has the three built-in
+tasks; the page "A task of your own" shows another. Nothing in this package imports torch.
 """
 
-from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Custom, Inventory
-from regard.task.commands import Commands, Look, Option, Result
+from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Counts, Custom, Inventory
 from regard.task.interface import Predictor, Task, TaskWords, all_tasks, find_task
+from regard.task.operation import FileOperation, Files, Look, Operation, Result, Text, TextOperation
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.task.training import (
     Corpus,
@@ -28,15 +28,17 @@ __all__ = [
     "BundleFormat",
     "Card",
     "Choice",
-    "Commands",
     "Corpus",
+    "Counts",
     "Custom",
     "Data",
+    "FileOperation",
+    "Files",
     "FoldScore",
     "Inventory",
     "LikelihoodScores",
     "Look",
-    "Option",
+    "Operation",
     "Predictor",
     "Report",
     "Result",
@@ -45,6 +47,8 @@ __all__ = [
     "Start",
     "Task",
     "TaskWords",
+    "Text",
+    "TextOperation",
     "Trainable",
     "Training",
     "UserSettings",

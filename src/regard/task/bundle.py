@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from regard.config.run import RunConfig
 
@@ -23,7 +23,7 @@ PartsT = TypeVar("PartsT")
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A trained model and facts about its run. Each task has a subclass with further parts, such as tokenizers."""
+    """A trained model and facts about its run."""
 
     config: RunConfig
     model: nn.Module
@@ -32,6 +32,8 @@ class Bundle:
     version of the format, versions of packages, and checksums."""
     report: dict[str, Any] = field(default_factory=dict)
     """Report on the data, as plain data: what was read, kept and skipped."""
+    parts: Any = None
+    """Content of the task's own files (`BundleFormat.read_parts`). A task's subclass can have fields of its own instead."""
     custom: Custom = ""
     """`model` if the whole model is the user's own object, `attention` if only its attention mechanism is; else empty. If it
     is not empty, loading needs this object, because a configuration cannot build it.
@@ -74,19 +76,19 @@ class Card:
     """Beginning of a sentence, such as `A text classifier with attention`. The card adds `, trained with regard 0.1.0.`"""
     pipeline_tag: str
     """Name of the task on the Hugging Face hub."""
-    languages: Sequence[str]
+    languages: Sequence[str] = ()
     """Codes of the languages of the texts, such as `en`."""
-    commands: Sequence[str]
+    commands: Sequence[str] = ()
     """Example commands that use the model, with `DIR` in place of its folder."""
-    code: Sequence[str]
+    code: Sequence[str] = ()
     """Lines of Python that use the model. The card replaces `LOAD` with the call that loads it."""
-    model_rows: Sequence[tuple[str, str]]
+    model_rows: Sequence[tuple[str, str]] = ()
     """Rows (name, value) of the table about the model, such as its vocabulary and its labels."""
-    data_rows: Sequence[tuple[str, str]]
+    data_rows: Sequence[tuple[str, str]] = ()
     """Rows (name, value) of the table about the data, shown before the rows of every task."""
-    examples: str
+    examples: str = "examples"
     """Plural noun for the training examples, such as `pairs`."""
-    limits: Sequence[str]
+    limits: Sequence[str] = ()
     """Sentences on what the model cannot do."""
 
 
@@ -123,7 +125,6 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
     def vocabulary(self, parts: PartsT) -> str:
         """Return a hash of vocabularies and labels. Two models with equal hashes have the same token or label for each id."""
 
-    @abstractmethod
     def bundle(self, config: ConfigT, model: Any, parts: PartsT, files: BundleFiles, facts: Mapping[str, Any]) -> BundleT:
         """Build the bundle of a model from its parts.
 
@@ -134,10 +135,11 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
             files: The files that were read.
             facts: Values of the fields `signature`, `report` and `custom` of `Bundle`.
         """
+        return cast(BundleT, Bundle(config=config, model=model, parts=parts, **facts))
 
-    @abstractmethod
     def inventory(self, parts: PartsT) -> Inventory:
-        """Return the tokenizers with their vocabularies, and the labels."""
+        """Return the tokenizers with their vocabularies, and the labels; none by default."""
+        return Inventory({})
 
     @abstractmethod
     def card(self, bundle: BundleT) -> Card:
@@ -147,7 +149,6 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Return the names of further packages whose versions the signature must record, such as `spacy`."""
         return ()
 
-    @abstractmethod
     def render_report(self, report: dict[str, Any]) -> str:
         """Return the text of a report on the data.
 
@@ -157,3 +158,19 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         Raises:
             KeyError, TypeError, ValueError, AttributeError: If the report has another form, because another version wrote it.
         """
+        return Counts(report).render()
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A report on data that consists of numbers with their names, such as `{"training sentences": 60}`."""
+
+    numbers: Mapping[str, Any]
+
+    def render(self) -> str:
+        """Return the numbers in one line."""
+        return ", ".join(f"{number:,} {name}" for name, number in self.numbers.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON."""
+        return dict(self.numbers)

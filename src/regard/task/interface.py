@@ -12,7 +12,7 @@ from regard.config.run import RunConfig
 from regard.config.tasks import locate_task, task_names
 from regard.errors import ConfigError, RequestError
 from regard.task.bundle import BundleFormat, BundleT
-from regard.task.commands import Commands
+from regard.task.operation import FileOperation, Operation, TextOperation
 from regard.task.settings import SettingsTable
 from regard.task.training import Training
 
@@ -46,16 +46,14 @@ class TaskWords:
     """Plural of the noun in `predictor`: `classifiers`."""
     summary: str
     """Sentence that describes `regard train TASK`, for help texts."""
-    examples: str
-    """Example commands for the help of `regard train TASK`, one per line."""
     data: str
     """Help text of `--data.train`."""
     missing: str
     """Noun phrase for a training file, for the error message if the user names no file: `a file of labelled texts`."""
+    examples: str = ""
+    """Example commands for the help of `regard train TASK`, one per line."""
     use: Sequence[str] = ()
     """Commands to suggest after training, with `DIR` in place of the model's folder: `regard classify DIR "a text"`."""
-    command: str = ""
-    """Command that predicts with the task's models: `regard classify`."""
     options: Sequence[tuple[str, str]] = ()
     """Settings to show at the top of the help of `regard train TASK`, with their help texts."""
     short: Mapping[str, str] = field(default_factory=dict)
@@ -99,9 +97,17 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
         """The part that saves and loads models."""
 
     @property
-    @abstractmethod
-    def commands(self) -> Commands[PredictorT]:
-        """The part that the command line uses."""
+    def operations(self) -> Sequence[type[Operation]]:
+        """What the task's models can do. The command line and the service offer these operations, and know no others."""
+        return ()
+
+    def text_operation(self, name: str) -> type[TextOperation] | None:
+        """Return the operation on texts with this name; None if the task has none."""
+        return next((one for one in self.operations if one.name == name and issubclass(one, TextOperation)), None)
+
+    def file_operation(self, name: str) -> type[FileOperation] | None:
+        """Return the operation on files with this name; None if the task has none."""
+        return next((one for one in self.operations if one.name == name and issubclass(one, FileOperation)), None)
 
     @abstractmethod
     def predictor(self, bundle: BundleT) -> PredictorT:

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 from regard.config import RunConfig
 from regard.config.loading import dump_config, load_config, override_layer
 from regard.errors import RequestError
+from regard.task.operation import Files
 
 ConfigT = TypeVar("ConfigT", bound=RunConfig)
 
@@ -67,24 +68,26 @@ def add_layout_options(parser: argparse.ArgumentParser, *names: str) -> None:
         group.add_argument(f"--data.{name}", metavar="VALUE", help=_LAYOUT[name])
 
 
-def lay_out(config: ConfigT, options: argparse.Namespace) -> ConfigT:
-    """Return the configuration with the user's layout options set in `data`.
+def given_files(options: argparse.Namespace) -> Files:
+    """Return the files of a command line, with the layout options that the user gave."""
+    layout = {name: getattr(options, f"data.{name}", None) for name in _LAYOUT}
+    return Files(options.files, {name: value for name, value in layout.items() if value is not None})
+
+
+def lay_out(config: ConfigT, files: Files) -> ConfigT:
+    """Return the configuration with the layout of files set in `data`.
 
     Raises:
-        RequestError: If `data` of the configuration's task has no setting for an option that the user gave.
+        RequestError: If `data` of the configuration's task has no such setting.
         ConfigError: If a value is of the wrong type or out of range.
     """
-    given = {f"data.{name}": getattr(options, f"data.{name}", None) for name in _LAYOUT}
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given:
-        if not hasattr(config.data, name.removeprefix("data.")):
-            raise RequestError(f"--{name} cannot be used: the model's task is {config.task}, whose data has no such setting")
-    return cast(ConfigT, load_config(dump_config(config), override_layer(given))) if given else config
-
-
-def is_given(options: argparse.Namespace, *names: str) -> bool:
-    """Return True if the user gave at least one of these layout options."""
-    return any(getattr(options, f"data.{name}", None) is not None for name in names)
+    for name in files.layout:
+        if not hasattr(config.data, name):
+            raise RequestError(
+                f"--data.{name} cannot be used: the model's task is {config.task}, whose data has no such setting"
+            )
+    layer = override_layer({f"data.{name}": value for name, value in files.layout.items()})
+    return cast(ConfigT, load_config(dump_config(config), layer)) if files.layout else config
 
 
 def trained_encoding(paths: Sequence[str], trained: str) -> str:

@@ -1,39 +1,87 @@
 """Functions that predictors share: they check arguments, group lines, find the device, and show the progress."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from numbers import Integral, Real
+from typing import Any, TypeVar
 
 import torch
 
-from regard.errors import RequestError
+from regard.config.fields import facts_of
+from regard.config.settings import Settings
+from regard.errors import ArgumentError, RequestError, nearest
 from regard.processes.ranks import read_ranks
 from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
 from regard.text.bars import late_bars
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_LINE
 
+SettingsT = TypeVar("SettingsT", bound=Settings)
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
-def check_kind(name: str, value: object, default: object) -> None:
-    """Check that an argument is of the same kind as its default: a bool, a whole number, a number or a text.
+
+def override(settings: SettingsT, given: Mapping[str, Any], caller: str) -> SettingsT:
+    """Return settings with the values that are given as arguments of a method; None leaves a setting as it is.
 
     Args:
-        name: The argument's name, for the message.
-        value: The argument.
-        default: A valid value.
+        settings: A part of the run's configuration, such as `decoding`.
+        given: Arguments by the names of the settings.
+        caller: Name of the method, for messages.
 
     Raises:
-        RequestError: If it is of another kind.
+        ArgumentError: If there is no such setting.
+        RequestError: If a value is of the wrong type or out of range.
     """
-    kinds: tuple[tuple[type, type, str], ...] = (
-        (bool, bool, "True or False"),
-        (int, Integral, "a whole number"),
-        (float, Real, "a number"),
-        (str, str, "a text"),
-    )
-    wanted, words = next((accepted, words) for kind, accepted, words in kinds if isinstance(default, kind))
-    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise RequestError(f"{name} is {value!r:.40}, expected {words}")
+    kind: Any = type(settings)
+    facts = facts_of(kind)
+    for name, value in given.items():
+        if name not in facts:
+            raise ArgumentError(f"{caller} got an unexpected argument {name!r}{nearest(name, facts)}")
+        if value is None:
+            continue
+        accepted, words = _KINDS.get(facts[name].type, (str, f"one of: {', '.join(facts[name].choices)}"))
+        if not isinstance(value, accepted) or (isinstance(value, bool) and accepted is not bool):
+            raise RequestError(f"{name} is {value!r:.40}, expected {words}")
+        if problem := facts[name].problem(value):
+            raise RequestError(f"{name} is {problem}")
+    changes = {name: value for name, value in given.items() if value is not None}
+    return kind(**{item.name: getattr(settings, item.name) for item in fields(kind)} | changes)
+
+
+_KINDS: Mapping[Any, tuple[type, str]] = {
+    bool: (bool, "True or False"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a text"),
+}
+
+
+def with_settings(cls: type, *, without: Collection[str] = ()) -> Callable[[MethodT], MethodT]:
+    """Return a decorator for a method whose `**settings` are the fields of a class; its signature then lists them.
+
+    Args:
+        cls: Class of the settings.
+        without: Fields that the method does not take.
+    """
+
+    def add(method: MethodT) -> MethodT:
+        signature = inspect.signature(method)
+        before = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        hints = {name: facts.type for name, facts in facts_of(cls).items() if name not in without}
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=f"{_name(hint)} | None")
+            for name, hint in hints.items()
+        ]
+        method.__signature__ = signature.replace(parameters=[*before, *options])  # type: ignore[attr-defined]
+        return method
+
+    return add
+
+
+def _name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).removeprefix("typing.")
 
 
 def check_texts(caller: str, texts: Sequence[str]) -> list[str]:

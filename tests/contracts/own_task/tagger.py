@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,17 +19,22 @@ from regard.task import (
     BundleFiles,
     BundleFormat,
     Card,
-    Commands,
+    Counts,
+    FileOperation,
+    Files,
     Inventory,
+    LikelihoodScores,
     Look,
-    Option,
-    Scores,
     Task,
     TaskWords,
+    Text,
+    TextOperation,
     Trainable,
     Training,
     Validator,
 )
+from regard.tasks.arguments import split_files
+from regard.tasks.predictor import Predictor
 
 LEXICON = "lexicon.json"
 PAD, UNKNOWN = 0, 1
@@ -91,22 +95,6 @@ class Lexicon:
 
 
 @dataclass(frozen=True)
-class TaggingReport:
-    """Number of sentences."""
-
-    train_sentences: int
-    dev_sentences: int
-
-    def render(self) -> str:
-        """Return one line of text."""
-        return f"{self.train_sentences} tagged sentences, {self.dev_sentences} held out"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return vars(self)
-
-
-@dataclass(frozen=True)
 class TaggedBatch:
     """Sentences as tensors."""
 
@@ -148,7 +136,7 @@ class TaggingData:
     dev: TaggedSentences
     lexicon: Lexicon
     fingerprint: str
-    report: TaggingReport
+    report: Counts
 
 
 def read_sentences(path: str) -> list[tuple[list[str], list[str]]]:
@@ -174,7 +162,9 @@ def prepare(config: TaggingDataConfig, learned: Lexicon | None) -> TaggingData:
         [(lexicon.encode(words), np.array([numbers[tag] for tag in tags])) for words, tags in pairs]
     )
     digest = hashlib.sha256(b"".join(Path(name).read_bytes() for name in files)).hexdigest()
-    return TaggingData(encode(train), encode(dev), lexicon, digest, TaggingReport(len(train), len(dev)))
+    return TaggingData(
+        encode(train), encode(dev), lexicon, digest, Counts({"tagged sentences": len(train), "held out": len(dev)})
+    )
 
 
 def build(config: TaggingModelConfig, lexicon: Lexicon) -> Any:
@@ -204,20 +194,10 @@ def build(config: TaggingModelConfig, lexicon: Lexicon) -> Any:
 
 
 @dataclass(frozen=True)
-class TaggingScores(Scores):
+class TaggingScores(LikelihoodScores):
     """Loss and accuracy of the words."""
 
-    nll: float
     accuracy: float
-
-    @property
-    def loss(self) -> float:
-        """Mean loss of a word."""
-        return self.nll
-
-    def monitored(self, name: str) -> float:
-        """Return the negated loss for every name."""
-        return -self.nll
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -261,7 +241,7 @@ class TaggingValidator(Validator[Any]):
         return TaggingScores(float(tag_loss(logits, batch.tags)) / int(real.sum()), float(right.float().mean()))
 
 
-class TrainableTagger(Trainable[TaggingConfig, Any, TaggedBatch, "TaggingBundle"]):
+class TrainableTagger(Trainable[TaggingConfig, Any, TaggedBatch, Bundle]):
     """A tagger and its data, for training."""
 
     unit: ClassVar[str] = "words"
@@ -291,14 +271,13 @@ class TrainableTagger(Trainable[TaggingConfig, Any, TaggedBatch, "TaggingBundle"
         """Return one line of text."""
         return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}"
 
-    def bundle(self, signature: dict[str, Any]) -> TaggingBundle:
+    def bundle(self, signature: dict[str, Any]) -> Bundle:
         """Return the model with its words and tags."""
-        report = self.data.report.to_dict()
-        own = {"config": self.config, "model": self.model, "lexicon": self.data.lexicon}
-        return TaggingBundle(**own, signature=signature, report=report, custom=self.custom)
+        facts = {"signature": signature, "report": self.data.report.to_dict(), "custom": self.custom}
+        return Bundle(config=self.config, model=self.model, parts=self.data.lexicon, **facts)
 
 
-class TaggingTraining(Training[TaggingConfig, Lexicon, "TaggingBundle"]):
+class TaggingTraining(Training[TaggingConfig, Lexicon, Bundle]):
     """Builds the model for the words and tags of the data."""
 
     def prepare(self, config: TaggingConfig, *, model: Any, attention: Any, start: Any, progress: bool) -> TrainableTagger:
@@ -313,21 +292,12 @@ class TaggingTraining(Training[TaggingConfig, Lexicon, "TaggingBundle"]):
         return TrainableTagger(config, data, built, "")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaggingBundle(Bundle):
-    """A trained tagger."""
-
-    config: TaggingConfig
-    lexicon: Lexicon
-
-
-class TaggingFormat(BundleFormat[TaggingConfig, Lexicon, TaggingBundle]):
+class TaggingFormat(BundleFormat[TaggingConfig, Lexicon, Bundle]):
     """The lexicon as JSON."""
 
-    def write_parts(self, bundle: TaggingBundle, folder: Path) -> None:
+    def write_parts(self, bundle: Bundle, folder: Path) -> None:
         """Write the lexicon."""
-        plain = {"words": bundle.lexicon.words, "tags": bundle.lexicon.tags}
-        (folder / LEXICON).write_text(json.dumps(plain), encoding="utf-8")
+        (folder / LEXICON).write_text(json.dumps(vars(bundle.parts)), encoding="utf-8")
 
     def read_parts(self, files: BundleFiles) -> Lexicon:
         """Read the lexicon."""
@@ -345,33 +315,19 @@ class TaggingFormat(BundleFormat[TaggingConfig, Lexicon, TaggingBundle]):
         """Hash words and tags."""
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def bundle(
-        self, config: TaggingConfig, model: Any, parts: Lexicon, files: BundleFiles, facts: Mapping[str, Any]
-    ) -> TaggingBundle:
-        """Build the bundle."""
-        return TaggingBundle(config=config, model=model, lexicon=parts, **facts)
-
     def inventory(self, parts: Lexicon) -> Inventory:
         """Return the tags as labels."""
         return Inventory({}, parts.tags)
 
-    def render_report(self, report: dict[str, Any]) -> str:
-        """Return one line of text."""
-        return TaggingReport(**report).render()
-
-    def card(self, bundle: TaggingBundle) -> Card:
+    def card(self, bundle: Bundle) -> Card:
         """Describe the tagger."""
+        tags = ", ".join(bundle.parts.tags)
         return Card(
-            title="Tags of words",
-            summary="A tagger with self-attention",
-            pipeline_tag="token-classification",
-            languages=[],
-            commands=['regard look DIR "a sentence"'],
-            code=["tagger = LOAD", '[result] = tagger.tag(["a sentence"])'],
-            model_rows=[("tags", ", ".join(bundle.lexicon.tags))],
-            data_rows=[],
+            "Tags of words",
+            "A tagger with self-attention",
+            "token-classification",
+            model_rows=[("tags", tags)],
             examples="sentences",
-            limits=["It gives a tag to every word."],
         )
 
 
@@ -382,6 +338,60 @@ class Tagged:
     words: list[str]
     tags: list[str]
     attention: Any
+
+
+class Tagger(Predictor[Bundle]):
+    """Tags sentences."""
+
+    def tag(self, sentences: Sequence[str]) -> list[Tagged]:
+        """Tag each word."""
+        import torch
+
+        from regard.records import record
+
+        lexicon, found = self.bundle.parts, []
+        for sentence in sentences:
+            words = sentence.split()
+            with torch.no_grad():
+                logits, weights = self.model(torch.from_numpy(lexicon.encode(words))[None], need_weights=True)
+            tags = [lexicon.tags[number] for number in logits[0].argmax(-1)]
+            found.append(Tagged(words, tags, record(weights[0], words, tags)))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag(TextOperation):
+    """Tag each word of sentences."""
+
+    upper: bool = False
+    """Whether to print the tags in upper case."""
+
+    name: ClassVar = "tag"
+    picture: ClassVar = "the attention"
+
+    def run(self, predictor: Tagger, texts: Sequence[Text], *, record: bool = False, progress: bool = False) -> list[Tagged]:
+        """Tag sentences."""
+        return predictor.tag([one.text for one in texts])
+
+    def plain(self, result: Tagged) -> dict[str, Any]:
+        """Return data for JSON."""
+        return {"words": result.words, "tags": [tag.upper() if self.upper else tag for tag in result.tags]}
+
+    def render(self, result: Tagged, number: int) -> str:
+        """Return one line."""
+        return " ".join(map("/".join, zip(*self.plain(result).values(), strict=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookAtTags(Tag):
+    """Return the attention of tagged sentences."""
+
+    name: ClassVar = "attention"
+    answers: ClassVar = "records"
+
+    def run(self, predictor: Tagger, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Any]:
+        """Tag sentences, with attention."""
+        return [Look(self.render(one, 1), one.attention) for one in super().run(predictor, texts)]
 
 
 @dataclass(frozen=True)
@@ -399,57 +409,23 @@ class TaggingEvaluation:
         return vars(self)
 
 
-class Tagger:
-    """Tags sentences."""
+@dataclass(frozen=True, kw_only=True)
+class EvaluateTagger(FileOperation):
+    """Score the tags of files."""
 
-    def __init__(self, bundle: TaggingBundle) -> None:
-        self.bundle, self.config, self.model = bundle, bundle.config, bundle.model.eval()
+    name: ClassVar = "evaluate"
 
-    def tag(self, sentences: Sequence[str]) -> list[Tagged]:
-        """Tag each word."""
-        import torch
-
-        from regard.records import record
-
-        found = []
-        for sentence in sentences:
-            words = sentence.split()
-            with torch.no_grad():
-                logits, weights = self.model(torch.from_numpy(self.bundle.lexicon.encode(words))[None], need_weights=True)
-            tags = [self.bundle.lexicon.tags[number] for number in logits[0].argmax(-1)]
-            found.append(Tagged(words, tags, record(weights[0], words, tags)))
-        return found
-
-    def evaluate(self, files: Sequence[str]) -> TaggingEvaluation:
+    def run(self, predictor: Tagger, files: Files) -> TaggingEvaluation:
         """Compare tags with those of files."""
-        pairs = [pair for name in files for pair in read_sentences(name)]
+        pairs = [pair for name in split_files(files.names) for pair in read_sentences(name)]
+        found = predictor.tag([" ".join(words) for words, _ in pairs])
         right = [
-            own == gold
-            for (words, tags), found in zip(pairs, self.tag([" ".join(words) for words, _ in pairs]), strict=True)
-            for own, gold in zip(found.tags, tags, strict=True)
+            mine == gold for one, (_, tags) in zip(found, pairs, strict=True) for mine, gold in zip(one.tags, tags, strict=True)
         ]
         return TaggingEvaluation(sum(right) / len(right))
 
 
-class TaggingCommands(Commands[Tagger]):
-    """Commands for a tagger."""
-
-    look_options: ClassVar[Sequence[Option]] = (Option("--upper", "print the tags in upper case", "yes|no"),)
-
-    def look(self, predictor: Tagger, options: Namespace, sites: list[str] | None) -> Look:
-        """Tag a sentence."""
-        [found] = predictor.tag([options.sentence])
-        tags = [tag.upper() for tag in found.tags] if options.upper == "yes" else found.tags
-        return Look(" ".join(f"{word}/{tag}" for word, tag in zip(found.words, tags, strict=True)), found.attention)
-
-    def evaluate(self, predictor: Tagger, options: Namespace) -> TaggingEvaluation:
-        """Score the tags of a file."""
-        from regard.tasks.arguments import split_files
-
-        return predictor.evaluate(split_files(options.files))
-
-
-class TaggingTask(Task[TaggingConfig, Lexicon, TaggingBundle, Tagger]):
+class TaggingTask(Task[TaggingConfig, Lexicon, Bundle, Any]):
     """Tagging, as a task."""
 
     name = "tagging"
@@ -458,19 +434,17 @@ class TaggingTask(Task[TaggingConfig, Lexicon, TaggingBundle, Tagger]):
         predictor="a tagger",
         predictors="taggers",
         summary="Train a tagger on tagged sentences.",
-        examples="  regard train tagging --data.train tagged.txt\n",
         data="a text file with one tagged sentence per line",
         missing="a file of tagged sentences",
         use=('regard look DIR "a sentence"',),
         short={"width": "model.hidden_size"},
     )
     files = (frozenset({LEXICON}),)
-
     training = TaggingTraining()
     bundle_format = TaggingFormat()
-    commands = TaggingCommands()
+    operations = (Tag, LookAtTags, EvaluateTagger)
 
-    def predictor(self, bundle: TaggingBundle) -> Tagger:
+    def predictor(self, bundle: Bundle) -> Any:
         """Return a tagger."""
         return Tagger(bundle)
 

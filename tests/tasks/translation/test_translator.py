@@ -277,7 +277,7 @@ def test_the_same_twice(echo):
     [
         (lambda t: t.translate("one two"), r"translate: got one text, expected a list of texts: write \['one two'\]"),
         (lambda t: t.translate(["one", None]), "translate: text 2 is a NoneType, expected a str"),
-        (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected 1"),
+        (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected "),
         (lambda t: t.translate(["one"], beam_size="3"), "^beam_size is '3', expected a whole number"),
         (lambda t: t.translate(["one"], n_best=2.0), "^n_best is 2.0, expected a whole number"),
         (lambda t: t.translate(["one"], max_length=True), "^max_length is True, expected a whole number"),

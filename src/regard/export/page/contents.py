@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.bundle.scores import score_rows
+from regard.config import DecodingConfig
+from regard.config.loading import dump_config
 from regard.errors import RequestError
 from regard.export.onnx import export_onnx
 from regard.export.transformers import cross_heads, self_attention_of
@@ -55,7 +57,14 @@ def read_contents(predictor: Any, name: str) -> Contents:
         graphs = {path.stem: path.read_bytes() for path in sorted(done.folder.glob("*.onnx"))}
         card = (done.folder / "README.md").read_text(encoding="utf-8")
     scores = bundle.signature.get("scores") or {}
-    shared = {"name": name, "card": card, "scores": score_rows(scores), "graphs": list(graphs), "note": NOTE}
+    shared = {
+        "name": name,
+        "task": predictor.config.task,
+        "card": card,
+        "scores": score_rows(scores),
+        "graphs": list(graphs),
+        "note": NOTE,
+    }
     return Contents(shared | settings, graphs)
 
 
@@ -64,7 +73,6 @@ def _describe_translator(translator: Any) -> dict[str, Any]:
     decoding = config.decoding
     layers = len(model.decoder.layers) if isinstance(model, TransformerTranslator) else 0
     return {
-        "task": "translation",
         "languages": ["" if name in ("source", "target") else name for name in (config.data.source, config.data.target)],
         "source": describe_tokenizer(bundle.source_tokenizer, read="source"),
         "target": describe_tokenizer(bundle.target_tokenizer, read=""),
@@ -72,17 +80,7 @@ def _describe_translator(translator: Any) -> dict[str, Any]:
         "layers": layers,
         "heads": cross_heads(model) if layers else 0,
         "alignment": [model.alignment_layer, model.alignment_head] if isinstance(model, TransformerTranslator) else None,
-        "decoding": {
-            "beam_size": decoding.beam_size,
-            "length_penalty": decoding.length_penalty,
-            "length_reward": decoding.length_reward,
-            "max_length": decoding.max_length,
-            "min_length": decoding.min_length,
-            "no_repeat_ngrams": decoding.no_repeat_ngrams,
-            "repetition_penalty": decoding.repetition_penalty,
-            "suppress_unknown": decoding.suppress_unknown,
-            "replace_unknown": decoding.replace_unknown,
-        },
+        "decoding": dump_config(decoding),
         "diverse": decoding.groups > 1,
     }
 
@@ -90,31 +88,20 @@ def _describe_translator(translator: Any) -> dict[str, Any]:
 def _describe_language_model(predictor: Any) -> dict[str, Any]:
     config, layers, generation = predictor.config, predictor.model.decoder.layers, predictor.config.generation
     attention = self_attention_of(layers[0])
+    greedy = dump_config(DecodingConfig(beam_size=1))
     return {
-        "task": "language",
         "languages": [getattr(config.data, "language", "")],
         "target": describe_tokenizer(predictor.tokenizer, read="text"),
         "max_tokens": config.data.max_tokens,
         "layers": len(layers),
         "heads": attention.num_heads,
         "cache": [1, 1, len(layers), attention.num_kv_heads, 0, attention.head_size],
-        "decoding": {
-            "beam_size": 1,
-            "length_penalty": 1.0,
-            "length_reward": 0.0,
-            "max_length": generation.max_length,
-            "min_length": 0,
-            "no_repeat_ngrams": generation.no_repeat_ngrams,
-            "repetition_penalty": generation.repetition_penalty,
-            "suppress_unknown": False,
-            "replace_unknown": False,
-        },
+        "decoding": greedy | {name: value for name, value in dump_config(generation).items() if name in greedy},
     }
 
 
 def _describe_classifier(classifier: Any) -> dict[str, Any]:
     return {
-        "task": "classification",
         "languages": [getattr(classifier.config.data, "language", "")],
         "source": describe_tokenizer(classifier.tokenizer, read="text"),
         "max_tokens": classifier.config.data.max_tokens,

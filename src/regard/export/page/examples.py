@@ -45,7 +45,7 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
         predictors: Translators, language models or classifiers.
     """
     tokenizers = [_reader(predictor) for predictor in predictors]
-    if predictors[0].config.task == "language":
+    if hasattr(predictors[0], "generate"):
         return _known(tokenizers, BEGINNINGS)
     if hasattr(predictors[0].bundle, "labels"):
         corpus = ReviewCorpus()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.task import Task, TaskWords
+from regard.task import Operation, Task, TaskWords
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.names import FAITHFULNESS, LABELS
 from regard.tasks.files import TOKENIZER
@@ -12,7 +13,6 @@ from regard.tasks.files import TOKENIZER
 if TYPE_CHECKING:
     from regard.tasks.classification.bundle import ClassificationBundle, ClassificationFormat, ClassifierParts  # noqa: F401
     from regard.tasks.classification.choice import ClassificationTable
-    from regard.tasks.classification.commands import ClassificationCommands
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.classification.training import ClassificationTraining
 
@@ -31,7 +31,6 @@ _WORDS = TaskWords(
     data="a file with a text and a label per line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each "
     "label, a folder of such files, or a folder with a subfolder of texts for each label",
     missing="a file of labelled texts",
-    command="regard classify",
     use=('regard classify DIR "a text"', 'regard look DIR "a text"'),
     options=(
         ("data.text", "the text's column, by name or number"),
@@ -74,11 +73,11 @@ class ClassificationTask(Task[ClassificationConfig, "ClassifierParts", "Classifi
         return ClassificationFormat()
 
     @property
-    def commands(self) -> ClassificationCommands:
-        """The part that connects classifiers to the command line."""
-        from regard.tasks.classification.commands import ClassificationCommands
+    def operations(self) -> Sequence[type[Operation]]:
+        """What classifiers can do."""
+        from regard.tasks.classification.operations import OPERATIONS
 
-        return ClassificationCommands()
+        return OPERATIONS
 
     def predictor(self, bundle: ClassificationBundle) -> Classifier:
         """Return a `Classifier`."""

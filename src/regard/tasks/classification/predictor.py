@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.bundle import save_bundle
 from regard.errors import RequestError
 from regard.evaluation.calibration import sigmoid, softmax
 from regard.evaluation.labelled import LabelledEvaluation, evaluate_labels
@@ -20,6 +18,7 @@ from regard.tasks.classification.bundle import ClassificationBundle
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.results import Classification, Origin
 from regard.tasks.notebook import count_parameters, shortened, table
+from regard.tasks.predictor import Predictor
 from regard.tasks.requests import check_record, check_texts, counting_bar, text_blocks
 from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
@@ -33,7 +32,7 @@ _BATCH_TOKENS = 8192
 _SHOWN_LABELS = 6
 
 
-class Classifier:
+class Classifier(Predictor[ClassificationBundle]):
     """A trained model that labels texts.
 
     Args:
@@ -41,8 +40,8 @@ class Classifier:
     """
 
     def __init__(self, bundle: ClassificationBundle) -> None:
-        self.bundle = bundle
-        self.model: TextClassifier = bundle.model.eval()
+        super().__init__(bundle)
+        self.model: TextClassifier
 
     def __repr__(self) -> str:
         names = self.labels.names
@@ -82,10 +81,9 @@ class Classifier:
         """Number by which scores are divided before they become probabilities."""
         return self.bundle.temperature
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the model."""
-        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+    def facts(self) -> dict[str, Any]:
+        """Return the labels, and whether a text can have several."""
+        return {"labels": list(self.labels.names), "multiple": self.labels.multiple}
 
     def classify(
         self,
@@ -175,14 +173,6 @@ class Classifier:
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the model's input for each text: the ids of its first tokens, at least one and at most `data.max_tokens`."""
         return self._encode(texts)[0]
-
-    def save(self, folder: str | Path) -> None:
-        """Save the model to a folder, from which `regard.load` loads it.
-
-        Raises:
-            BundleError: If the model cannot be written.
-        """
-        save_bundle(folder, self.bundle)
 
     def _encode(self, texts: Sequence[str]) -> tuple[list[np.ndarray], np.ndarray]:
         """Return the model's input for each text, and an array that is True for truncated texts."""

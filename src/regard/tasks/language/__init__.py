@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.task import Task, TaskWords
+from regard.task import Operation, Task, TaskWords
 from regard.tasks.files import TOKENIZER
 from regard.tasks.language.config import LanguageConfig
 
 if TYPE_CHECKING:
     from regard.tasks.language.bundle import LanguageBundle, LanguageFormat
     from regard.tasks.language.choice import LanguageTable
-    from regard.tasks.language.commands import LanguageCommands
     from regard.tasks.language.predictor import LanguageModel
     from regard.tasks.language.training import LanguageTraining
     from regard.text.tokenizers.tokenizer import Tokenizer  # noqa: F401
@@ -28,7 +28,6 @@ _WORDS = TaskWords(
 """,
     data="text files (each also .gz) with one text per line, or in paragraphs or blocks (data.unit)",
     missing="a text file",
-    command="regard generate",
     use=('regard generate DIR "the beginning"', 'regard look DIR "the beginning"'),
 )
 
@@ -63,11 +62,11 @@ class LanguageTask(Task[LanguageConfig, "Tokenizer", "LanguageBundle", "Language
         return LanguageFormat()
 
     @property
-    def commands(self) -> LanguageCommands:
-        """The part that connects language models to the command line."""
-        from regard.tasks.language.commands import LanguageCommands
+    def operations(self) -> Sequence[type[Operation]]:
+        """What language models can do."""
+        from regard.tasks.language.operations import OPERATIONS
 
-        return LanguageCommands()
+        return OPERATIONS
 
     def predictor(self, bundle: LanguageBundle) -> LanguageModel:
         """Return a `LanguageModel`."""

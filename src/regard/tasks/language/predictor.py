@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.bundle import save_bundle
 from regard.config import GenerationConfig
-from regard.config.checks import check_config
 from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
 from regard.decoding.search import MOST_STEPS
-from regard.errors import ConfigError, RequestError, nearest
+from regard.errors import RequestError, nearest
 from regard.evaluation.words import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
@@ -24,7 +21,8 @@ from regard.tasks.language.bundle import LanguageBundle
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.results import Generation, Origin, ScoredText
 from regard.tasks.notebook import count_parameters, table
-from regard.tasks.requests import check_record, check_texts, counting_bar, reweight_by_site
+from regard.tasks.predictor import Predictor
+from regard.tasks.requests import check_record, check_texts, counting_bar, override, reweight_by_site, with_settings
 from regard.text.batching import length_batches
 from regard.text.corpora import as_batch, cut_blocks
 from regard.text.symbols import END, START, UNKNOWN
@@ -35,7 +33,7 @@ _TEXTS_AT_ONCE = 64
 """Maximum number of texts that are generated together, counting each sample. A prompt with more samples is continued alone."""
 
 
-class LanguageModel:
+class LanguageModel(Predictor[LanguageBundle]):
     """A trained model that continues texts and computes the probability of given texts.
 
     Args:
@@ -43,8 +41,8 @@ class LanguageModel:
     """
 
     def __init__(self, bundle: LanguageBundle) -> None:
-        self.bundle = bundle
-        self.model: Seq2Seq = bundle.model.eval()
+        super().__init__(bundle)
+        self.model: Seq2Seq
 
     def __repr__(self) -> str:
         return (
@@ -70,22 +68,12 @@ class LanguageModel:
         """Tokenizer of the texts."""
         return self.bundle.tokenizer
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the model."""
-        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
-
+    @with_settings(GenerationConfig)
     def generate(
         self,
         prompts: Sequence[str] = ("",),
         *,
         samples: int = 1,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        max_length: int | None = None,
-        no_repeat_ngrams: int | None = None,
-        repetition_penalty: float | None = None,
         seed: int = 0,
         first: int = 0,
         numbers: Sequence[int] | None = None,
@@ -93,22 +81,13 @@ class LanguageModel:
         record: Collection[str] = (),
         progress: bool = False,
         follow: Callable[[int, int, str], None] | None = None,
+        **settings: Any,
     ) -> list[list[Generation]]:
         """Continue prompts.
-
-        Settings that are None have the values of the model's configuration (`generation`).
 
         Args:
             prompts: Beginnings of texts; an empty prompt for a text without a given beginning.
             samples: Number of texts to generate for each prompt.
-            temperature: Divisor of the scores before words are drawn; 0 for the most probable word at each step.
-            top_k: Draw from the k most probable words only; 0 for all.
-            top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1; 1 for all.
-            max_length: Maximum number of tokens that are added to a prompt, including the end symbol; 0 for `data.max_tokens`.
-            no_repeat_ngrams: Length of token sequences that must not occur twice in a text, including its prompt; 0 for no
-                restriction.
-            repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the text,
-                including its prompt; 1 for no penalty.
             seed: Seed of the random draws. It is combined with the number of each prompt.
             first: Number of the first prompt. For a part of a file, give the number of prompts before this part; then the
                 samples are the same as if the whole file were processed at once.
@@ -119,6 +98,8 @@ class LanguageModel:
             progress: Whether to show a bar on standard error.
             follow: Function that is called after each token that is added to a prompt, to show a text while it is generated.
                 Its arguments are the index of the prompt, the index of the sample, and the text so far.
+            settings: Settings of the generation: the fields of `regard.config.GenerationConfig`, such as `temperature`, `top_p`
+                or `max_length`. Those that are left out or None have the values of the model's configuration (`generation`).
 
         Returns:
             A list of samples for each prompt, in the order drawn. The samples of a prompt do not depend on the other prompts.
@@ -127,28 +108,21 @@ class LanguageModel:
             RequestError: If an argument is out of range, or the model's scores are not finite.
         """
         prompts, sites = check_texts("generate", prompts), self._sites(record)
-        settings = self._settings(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            max_length=max_length,
-            no_repeat_ngrams=no_repeat_ngrams,
-            repetition_penalty=repetition_penalty,
-        )
+        generation = override(self.config.generation, settings, "generate")
         if samples < 1:
             raise RequestError(f"generate: samples is {samples}, expected 1 or more for each prompt")
-        if not settings.temperature and samples > 1:
+        if not generation.temperature and samples > 1:
             raise RequestError(
                 f"generate: at temperature 0 all {samples} samples would be the same; set samples to 1, or raise the "
                 "temperature"
             )
         sampling = None
-        if settings.temperature:
+        if generation.temperature:
             sampling = Sampling(
                 count=samples,
-                temperature=settings.temperature,
-                top_k=settings.top_k,
-                top_p=settings.top_p,
+                temperature=generation.temperature,
+                top_k=generation.top_k,
+                top_p=generation.top_p,
                 seed=seed,
                 first=first,
             )
@@ -163,7 +137,7 @@ class LanguageModel:
         changes = reweight_by_site(reweight, "decoder")
         with counting_bar("generating", len(prompts), shown=progress) as advance:
             for places in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
-                own, request = [rows[place] for place in places], _Request(settings, sampling, sites, changes)
+                own, request = [rows[place] for place in places], _Request(generation, sampling, sites, changes)
                 if follow is not None:
                     request.follow = self._follower(places, prompts, rows, follow)
                 drawn = self._draw(own, [named[place] for place in places], request)
@@ -240,14 +214,6 @@ class LanguageModel:
             num_unknown=int((self.tokenizer.encode_batch(list(texts))[0] == UNKNOWN).sum()),
         )
 
-    def save(self, folder: str | Path) -> None:
-        """Write the model into a folder, from which `regard.load` reads it.
-
-        Raises:
-            BundleError: If the model cannot be written.
-        """
-        save_bundle(folder, self.bundle)
-
     def _follower(
         self, places: list[int], prompts: Sequence[str], rows: Sequence[np.ndarray], follow: Callable[[int, int, str], None]
     ) -> Callable[[Tensor, Tensor], None]:
@@ -313,15 +279,6 @@ class LanguageModel:
             token_log_probabilities=each,
             _origin=Origin(self.tokenizer, [START, *row.tolist()], attention, text) if attention else None,
         )
-
-    def _settings(self, **given: Any) -> GenerationConfig:
-        """Return the settings of a generation: the values that are not None, and the configuration's values for all others."""
-        settings = replace(self.config.generation, **{name: value for name, value in given.items() if value is not None})
-        try:
-            check_config(settings)
-        except ConfigError as error:
-            raise RequestError(f"generate: {error}") from error
-        return settings
 
     def _sites(self, record: Collection[str]) -> list[str]:
         sites = check_record(record)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.task import Task, TaskWords
+from regard.task import Operation, Task, TaskWords
 from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER
 from regard.tasks.translation.config import TranslationConfig
 
 if TYPE_CHECKING:
     from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat  # noqa: F401
     from regard.tasks.translation.choice import TranslationTable
-    from regard.tasks.translation.commands import TranslationCommands
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.training import TranslationTraining
 
@@ -29,7 +28,6 @@ _WORDS = TaskWords(
 """,
     data="one file of pairs (.tsv .txt .csv .json .jsonl .parquet, each also .gz), or two parallel text files",
     missing="a file of sentence pairs",
-    command="regard translate",
     use=('regard translate DIR "a sentence"', 'regard look DIR "a sentence"'),
 )
 
@@ -64,11 +62,11 @@ class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle",
         return TranslationFormat()
 
     @property
-    def commands(self) -> TranslationCommands:
-        """The part that connects translators to the command line."""
-        from regard.tasks.translation.commands import TranslationCommands
+    def operations(self) -> Sequence[type[Operation]]:
+        """What translators can do."""
+        from regard.tasks.translation.operations import OPERATIONS
 
-        return TranslationCommands()
+        return OPERATIONS
 
     def predictor(self, bundle: TranslationBundle) -> Translator:
         """Return a `Translator`."""

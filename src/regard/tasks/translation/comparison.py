@@ -81,9 +81,9 @@ def compare_translators(
     targets: Sequence[str],
     *,
     names: tuple[str, str] = ("the first", "the second"),
-    beam_size: int | None = None,
     resamples: int = 1000,
     progress: bool = False,
+    **settings: Any,
 ) -> TranslatorComparison:
     """Test whether one translator is better than another with sacrebleu's paired bootstrap of BLEU and chrF.
 
@@ -93,9 +93,9 @@ def compare_translators(
         sources: Sources that are not in the training data of either translator.
         targets: A reference translation of each source.
         names: Names of the two translators.
-        beam_size: As for `Translator.translate`.
         resamples: Number of samples of the bootstrap.
         progress: Whether to show bars on standard error.
+        settings: Settings of the search, as for `Translator.translate`.
 
     Raises:
         RequestError: If there are no pairs, or the numbers of sources and targets differ.
@@ -110,8 +110,7 @@ def compare_translators(
             f"compare: got {len(sources):,} sources and {len(targets):,} targets, expected the same number, at least one"
         )
     found = [
-        [one.text for one in each.translate(sources, beam_size=beam_size, record=(), progress=progress)]
-        for each in (first, second)
+        [one.text for one in each.translate(sources, record=(), progress=progress, **settings)] for each in (first, second)
     ]
     tokenizers = [each.bundle.target_tokenizer for each in (first, second)]
     bleu, chrf = suitable_metrics(tokenizers[tokenizers[1].lowercase and not tokenizers[0].lowercase], targets)
@@ -123,7 +122,7 @@ def compare_translators(
         names=names,
         pairs=len(sources),
         scores=tuple(_score(name, str(signature), *results[name]) for name, signature in signatures.items()),
-        decoding=(first.decoding(beam_size=beam_size).describe(), second.decoding(beam_size=beam_size).describe()),
+        decoding=(first.decoding(**settings).describe(), second.decoding(**settings).describe()),
     )
 
 

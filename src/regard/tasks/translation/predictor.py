@@ -11,9 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from regard.bundle import save_bundle
 from regard.config import DecodingConfig
-from regard.config.training import SearchPrecision
 from regard.decoding import Hypothesis, Sampling, force
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
@@ -22,7 +20,16 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.notebook import count_parameters, table
-from regard.tasks.requests import check_kind, check_record, check_texts, counting_bar, reweight_by_site, text_blocks
+from regard.tasks.predictor import Predictor
+from regard.tasks.requests import (
+    check_record,
+    check_texts,
+    counting_bar,
+    override,
+    reweight_by_site,
+    text_blocks,
+    with_settings,
+)
 from regard.tasks.translation.bundle import TranslationBundle, check_same_vocabularies
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.metrics import suitable_metrics
@@ -37,7 +44,7 @@ _BLOCK = 2048
 """Maximum number of lines of a stream that are translated together."""
 
 
-class Translator:
+class Translator(Predictor[TranslationBundle]):
     """A trained model that translates texts.
 
     Args:
@@ -45,8 +52,8 @@ class Translator:
     """
 
     def __init__(self, bundle: TranslationBundle) -> None:
-        self.bundle = bundle
-        self.model: Seq2Seq = bundle.model.eval()
+        super().__init__(bundle)
+        self.model: Seq2Seq
         self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
         self._search_model = SearchModel(self.model)
 
@@ -72,28 +79,16 @@ class Translator:
         """Settings of the run."""
         return self.bundle.config
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the model."""
-        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+    def facts(self) -> dict[str, Any]:
+        """Return the languages."""
+        return {"source": self.config.data.source, "target": self.config.data.target}
 
+    @with_settings(DecodingConfig, without=["batch_tokens"])
     def translate(
         self,
         texts: Sequence[str],
         *,
-        beam_size: int | None = None,
         n_best: int = 1,
-        length_penalty: float | None = None,
-        length_reward: float | None = None,
-        max_length: int | None = None,
-        min_length: int | None = None,
-        no_repeat_ngrams: int | None = None,
-        repetition_penalty: float | None = None,
-        suppress_unknown: bool | None = None,
-        groups: int | None = None,
-        diversity: float | None = None,
-        replace_unknown: bool | None = None,
-        precision: SearchPrecision | None = None,
         prefix: str | Sequence[str] | None = None,
         constraints: Sequence[Sequence[str]] | None = None,
         sampling: Sampling | None = None,
@@ -101,33 +96,15 @@ class Translator:
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] | None = None,
         progress: bool = False,
+        **settings: Any,
     ) -> list[Translation]:
         """Translate texts, and return one translation of each in the same order.
-
-        Settings of the search that are None have the values of the model's configuration (`decoding`).
 
         Args:
             texts: Texts of one sentence each. Without a prefix or constraints, an empty text has an empty translation. A text
                 of more than `data.max_tokens` tokens is translated in parts; limits of length and repetition apply to each
                 part, but the prefix and the constraints only to the first.
-            beam_size: Number of hypotheses kept at each step; 1 is greedy.
             n_best: Number of translations of each text, at most the beam size. The others are `alternatives` of the best.
-            length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α; 0 for none.
-            length_reward: r ≥ 0 of the score that `length_penalty` defines; higher values favour longer translations.
-            max_length: Maximum number of tokens of a translation, including the end symbol; 0 for 2·(source tokens) + 20, at
-                most 500, plus the tokens of the prefix and the constraints, but never less than `min_length` + 20.
-            min_length: Minimum number of tokens of a translation, without the end symbol.
-            no_repeat_ngrams: Length of token sequences that must not occur twice in a translation; 0 for no restriction.
-            repetition_penalty: Factor θ ≥ 1 that multiplies the log probabilities of tokens that already occur in the
-                translation; 1 for no penalty.
-            suppress_unknown: If True, the unknown symbol is never produced.
-            groups: Number of groups of a diverse beam search, a divisor of the beam size (Vijayakumar et al. 2018); 1 for an
-                ordinary search.
-            diversity: Penalty, in nats, for each earlier group that chose the same token.
-            replace_unknown: Whether to replace an unknown symbol by the source word most attended to.
-            precision: Number format of matrix products. For many texts, `bfloat16` is faster on processors with AMX or
-                AVX-512 BF16, and `int8` (in the decoder) on CPUs with VNNI. Both change some words. Parts of a decoder with
-                hooks, adapters or a `reweight` stay in float32 instead of `int8`.
             prefix: Beginning of the translations: one text for all, or one for each; empty for none.
             constraints: For each text a list of words and phrases that its translation must contain; a phrase listed twice
                 must occur twice. Use a beam size above the total number of their tokens; with a smaller beam, the phrases
@@ -140,6 +117,10 @@ class Translator:
                 see `regard.reweight`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
+            settings: Settings of the search: the fields of `regard.config.DecodingConfig`, such as `beam_size`,
+                `length_penalty`, `max_length` or `no_repeat_ngrams`. Those that are left out or None have the values of the
+                model's configuration (`decoding`). Parts of a decoder with hooks, adapters or a `reweight` stay in float32 if
+                `precision` is `int8`.
 
         Raises:
             RequestError: If an argument is out of range, two arguments conflict, or the model's scores are not finite.
@@ -147,10 +128,11 @@ class Translator:
         texts = check_texts("translate", texts)
         if minimum_risk not in (None, "chrf", "bleu"):
             raise RequestError(f"translate: minimum_risk is {minimum_risk!r}, expected chrf or bleu")
-        check_kind("n_best", n_best, 1)
+        if isinstance(n_best, bool) or not isinstance(n_best, int):
+            raise RequestError(f"n_best is {n_best!r:.40}, expected a whole number")
         if sampling is not None and not isinstance(sampling, Sampling):
             raise RequestError(f"translate: sampling is {sampling!r:.40}, expected settings, such as Sampling(count=8)")
-        if sampling and (n_best > 1 or beam_size is not None):
+        if sampling and (n_best > 1 or settings.get("beam_size") is not None):
             raise RequestError("translate: sampling does not search: leave beam_size and n_best out, and set Sampling(count=…)")
         if minimum_risk and sampling is None and n_best == 1:
             raise RequestError(
@@ -160,20 +142,7 @@ class Translator:
         guide = None
         if prefix not in (None, "") or constraints is not None:
             guide = TargetConstraints(len(texts), self._tokenizers[1], prefix=prefix, constraints=constraints)
-        decoding = self.decoding(
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            length_reward=length_reward,
-            max_length=max_length,
-            min_length=min_length,
-            no_repeat_ngrams=no_repeat_ngrams,
-            repetition_penalty=repetition_penalty,
-            suppress_unknown=suppress_unknown,
-            groups=groups,
-            diversity=diversity,
-            replace_unknown=replace_unknown,
-            precision=precision,
-        )
+        decoding = self.decoding(**settings)
         sites = self._sites(record)
         site = self._replacing_site() if decoding.replace_unknown else None
         sources = encode_sources(texts, self._tokenizers[0], self.config.data.max_tokens)
@@ -259,40 +228,31 @@ class Translator:
             for text, target, (_, one) in zip(sources, targets, found, strict=True)
         ]
 
+    @with_settings(DecodingConfig, without=["batch_tokens"])
     def evaluate(
         self,
         sources: Sequence[str],
         targets: Sequence[str],
         *,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        length_reward: float | None = None,
-        precision: SearchPrecision | None = None,
         progress: bool = False,
+        **settings: Any,
     ) -> Evaluation:
         """Score the translator on pairs: the loss of the given targets, and BLEU, chrF and errors of its own translations.
 
         Args:
             sources: The sources.
             targets: One reference for each source.
-            beam_size, length_penalty, length_reward, precision: As for `translate`. The loss is computed in the model's own
-                number format.
             progress: Whether to show bars on standard error.
+            settings: Settings of the search, as for `translate`. The loss is computed in the model's own number format.
 
         Raises:
             RequestError: If there are no pairs, or the numbers of sources and targets differ; also as for `translate`.
         """
         if not sources:
             raise RequestError("evaluate: there are no pairs, expected at least one")
-        search: dict[str, Any] = {
-            "beam_size": beam_size,
-            "length_penalty": length_penalty,
-            "length_reward": length_reward,
-            "precision": precision,
-        }
-        decoding = self.decoding(**search)
+        decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)
-        found = self.translate(sources, **search, record=(), progress=progress)
+        found = self.translate(sources, record=(), progress=progress, **settings)
         tokenizer = self.bundle.target_tokenizer
         return evaluate_translations(
             [one.text for one in found],
@@ -303,17 +263,14 @@ class Translator:
             decoding=decoding,
         )
 
-    def decoding(self, **given: Any) -> DecodingConfig:
+    def decoding(self, **settings: Any) -> DecodingConfig:
         """Return the settings of a search: the arguments that are not None, and the configuration's values for all others.
 
         Raises:
-            RequestError: If an argument is of the wrong type, or the precision is unknown, or needs a CPU and the model is on
+            RequestError: If an argument is of the wrong type or out of range, or the precision needs a CPU and the model is on
                 another device.
         """
-        changes = {name: value for name, value in given.items() if value is not None}
-        for name, value in changes.items():
-            check_kind(name, value, getattr(self.config.decoding, name))
-        decoding = replace(self.config.decoding, **changes)
+        decoding = override(self.config.decoding, settings, "translate")
         check_precision(decoding.precision, self.device)
         return decoding
 
@@ -326,7 +283,7 @@ class Translator:
         """
         if isinstance(self.model, Ensemble):
             raise RequestError("save: this is an ensemble of saved models; load their folders together again instead")
-        save_bundle(folder, self.bundle)
+        super().save(folder)
 
     def _force(
         self,

@@ -3,26 +3,27 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from regard.errors import RegardError, out_of_memory
 from regard.serve.batching import Batcher
-from regard.serve.errors import ServiceError, error_body
-from regard.serve.operations import Operation, Work
+from regard.serve.errors import ServiceError
+from regard.task import Text, TextOperation
 
 Event = tuple[int, int, str]
 """The number of a prompt, the number of a sample, and the text generated so far."""
 
 
 async def wait(
-    batcher: Batcher, operation: Operation, works: Sequence[Work], seconds: float, gone: Callable[[], Awaitable[None]]
+    batcher: Batcher, operation: TextOperation, texts: Sequence[Text], seconds: float, gone: Callable[[], Awaitable[None]]
 ) -> list[Any]:
     """Submit texts, and return their results.
 
     Args:
         batcher: The model's queue.
         operation: The operation.
-        works: The texts.
+        texts: The texts.
         seconds: Maximum time to wait, in seconds.
         gone: Function that returns when the client has closed the connection.
 
@@ -30,7 +31,7 @@ async def wait(
         ServiceError: If the queue is full, the time has run out, the client has closed the connection, the model cannot process
             the request, or there is not enough memory.
     """
-    items = batcher.submit(operation, works)
+    items = batcher.submit(operation, texts)
     results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
     results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
     left: asyncio.Future[Any] = asyncio.ensure_future(gone())
@@ -51,14 +52,14 @@ async def wait(
 
 
 def submit_stream(
-    batcher: Batcher, operation: Operation, works: Sequence[Work], seconds: float, finish: Callable[[list[Any]], Any]
+    batcher: Batcher, operation: TextOperation, texts: Sequence[Text], seconds: float, finish: Callable[[list[Any]], Any]
 ) -> AsyncIterator[str]:
     """Submit prompts, and return server-sent events: new parts of texts, and at the end the whole result or an error.
 
     Args:
         batcher: The model's queue.
         operation: The operation.
-        works: The prompts.
+        texts: The prompts.
         seconds: Maximum time of the whole stream, in seconds.
         finish: Function that returns the content of the last event, given the results.
 
@@ -73,7 +74,7 @@ def submit_stream(
 
         return follow
 
-    followed = [Work(work.text, number=work.number, follow=follower(place)) for place, work in enumerate(works)]
+    followed = [replace(work, follow=follower(place)) for place, work in enumerate(texts)]
     items = batcher.submit(operation, followed)
     results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
     results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
@@ -89,7 +90,7 @@ def submit_stream(
         try:
             while (event := await events.get()) is not None and not is_late():
                 place, sample, text = event
-                before = written.setdefault((place, sample), works[place].text.rstrip())
+                before = written.setdefault((place, sample), texts[place].text.rstrip())
                 if new := new_part(before, text):
                     written[place, sample] = before + new
                     yield _event({"prompt": place, "sample": sample, "text": new})
@@ -101,7 +102,7 @@ def submit_stream(
         except Exception as error:
             explained = _explained(error)
             if not isinstance(explained, ServiceError):
-                yield _event(error_body(500, "internal", "internal error"))
+                yield _event(ServiceError(500, "internal", "internal error").to_dict())
                 raise
             yield _event(explained.to_dict())
         finally:

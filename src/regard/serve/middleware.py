@@ -1,4 +1,4 @@
-"""The outermost layer of the service: it checks a request, limits its body, logs and counts it, and hides tracebacks."""
+"""The middleware of the service: it checks a request, limits its body, logs and counts it, and hides tracebacks."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ _CLOSE = {"Connection": "close"}
 _GONE = ServiceError(499, "client_closed", "the client closed the connection")
 
 
-class Guard:
+class Middleware:
     """An ASGI application that wraps another one, and checks, counts and logs its requests.
 
     Args:
@@ -68,8 +68,7 @@ class Guard:
         start = time.perf_counter()
         try:
             self._check(scope)
-            body = await self._read(receive) if scope["method"] == "POST" else b""
-            await self._app(scope, _Replay(body, receive), answer)
+            await self._app(scope, _Body(receive, self._limits), answer)
         except ServiceError as error:
             await answer.refuse(error)
         except asyncio.CancelledError:
@@ -104,29 +103,6 @@ class Guard:
                 message = "the body must be plain JSON: send the header 'Content-Type: application/json'"
                 raise ServiceError(415, "not_json", message)
 
-    async def _read(self, receive: Receive) -> bytes:
-        """Read a body.
-
-        Raises:
-            ServiceError: If the body is too large, or the client takes too long or disconnects.
-        """
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _GONE
-                    body += message.get("body", b"")
-                    if len(body) > self._limits.body_bytes:
-                        size = f"{self._limits.body_bytes:,} bytes"
-                        raise ServiceError(413, "too_large", f"the body is too large, expected at most {size}")
-                    if not message.get("more_body"):
-                        return bytes(body)
-        except TimeoutError:
-            words = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
-            raise ServiceError(408, "too_slow", words, _CLOSE) from None
-
     def _finish(self, scope: Mapping[str, Any], answer: "_Answer", seconds: float, facts: Mapping[str, Any]) -> None:
         """Count and log a request."""
         route = scope["path"] if scope["path"] in self.paths else "other"
@@ -158,27 +134,39 @@ class _Answer:
         """Send an error as the answer, unless an answer was already started."""
         if self.status:
             return
-        body = error.to_json()
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
-        encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        await self({"type": "http.response.start", "status": error.status, "headers": encoded})
-        await self({"type": "http.response.body", "body": body})
+        response = error.response()
+        await self({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+        await self({"type": "http.response.body", "body": response.body})
 
 
-class _Replay:
-    """A function that first returns a body that was already read, and then waits until the client disconnects."""
+class _Body:
+    """A function that receives the parts of a request's body, and checks their total size and time."""
 
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
+    def __init__(self, receive: Receive, limits: Limits) -> None:
+        self._receive, self._limits = receive, limits
+        self._size, self._end, self._complete = 0, time.monotonic() + limits.body_seconds, False
 
     async def __call__(self) -> Message:
-        """Return the next message."""
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        while (message := await self._receive())["type"] != "http.disconnect":
-            pass
+        """Return the next message.
+
+        Raises:
+            ServiceError: If the body is too large, or the client takes too long or disconnects.
+        """
+        if self._complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._end - time.monotonic()):
+                message = await self._receive()
+        except TimeoutError:
+            words = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
+            raise ServiceError(408, "too_slow", words, _CLOSE) from None
+        if message["type"] == "http.disconnect":
+            raise _GONE
+        self._size += len(message.get("body", b""))
+        self._complete = not message.get("more_body")
+        if self._size > self._limits.body_bytes:
+            size = f"{self._limits.body_bytes:,} bytes"
+            raise ServiceError(413, "too_large", f"the body is too large, expected at most {size}", _CLOSE)
         return message
 
 

@@ -1,0 +1,160 @@
+"""The commands that apply an operation to texts: `regard translate`, `classify`, `generate`, and those of other tasks."""
+
+import argparse
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_origin
+
+from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
+from regard.cli.options import (
+    Parser,
+    add_ensemble_option,
+    add_heatmap_option,
+    add_machine_options,
+    add_model_argument,
+    add_options,
+    check_heatmap,
+    create,
+    load_for,
+    save_heatmap,
+)
+from regard.errors import RequestError, nearest
+from regard.task import Text, TextOperation, all_tasks
+from regard.terminal import show
+
+
+def find_operations() -> dict[str, tuple[str, type[TextOperation]]]:
+    """Return the operations that are commands, by name, each with its task; `regard look` is the command for attention."""
+    found: dict[str, tuple[str, type[TextOperation]]] = {}
+    for task in all_tasks().values():
+        for operation in task.operations:
+            if issubclass(operation, TextOperation) and operation.name != "attention":
+                found.setdefault(operation.name, (task.name, operation))
+    return found
+
+
+def main(name: str, arguments: Sequence[str]) -> None:
+    """Apply an operation to texts, and print a result for each.
+
+    Args:
+        name: Name of the operation.
+        arguments: Arguments of the command line.
+    """
+    task, kind = find_operations()[name]
+    parser = _parser(kind)
+    options = parser.read(arguments)
+    if options.texts and options.input:
+        parser.error(f"{kind.text}s and --input are both given; give only one of the two")
+    operation = create(kind, options, _names(kind))
+    if kind.picture:
+        check_heatmap(options, name, len(options.texts), f"{kind.text}s")
+    lines = _read(kind, options)  # a missing file is found before the model is loaded
+    with output_file(options.output, name) as file:
+        model = load_for(task, options, name)
+        number = cut = 0
+        for block in lines:
+            texts = [_request(line, place, kind, options) for place, line in enumerate(block, number)]
+            recorded = bool(kind.picture and (options.json or options.heatmap))
+            for result in operation.run(model, texts, record=recorded, progress=kind.streams and len(texts) > 1):
+                number += 1
+                plain = operation.to_json(result, getattr(options, "units", "auto")) if options.json else None
+                listed = plain if isinstance(plain, list) else [plain]
+                printed = [json.dumps(one, ensure_ascii=False) for one in listed] if options.json else []
+                show("\n".join(printed) or operation.render(result, number), file=file, flush=not options.input)
+                cut += operation.is_cut(result)
+                if kind.picture and options.heatmap:
+                    save_heatmap(result.attention, number, options, f"{kind.text}s")
+    if cut:
+        show(f"regard: {operation.remark(model, cut)}", file=sys.stderr)
+
+
+def _names(kind: type[TextOperation]) -> set[str]:
+    """Return the options that the command has."""
+    return kind.options().keys() - kind.service_only
+
+
+def _parser(kind: type[TextOperation]) -> Parser:
+    parser = Parser(kind.name, kind.help or str(kind.__doc__), kind.examples)
+    add_model_argument(parser)
+    parser.add_argument("texts", nargs="*", metavar=kind.text.upper(), help=f"{kind.text} to {kind.name}")
+    parser.add_argument("--input", metavar="FILE", help=f"text file with one {kind.text} per line; /dev/stdin for a pipe")
+    add_output_option(parser)
+    add_options(parser, kind, _names(kind))
+    if kind.per_text:
+        shown = ", ".join(f'"{name}": …' for name in kind.per_text)
+        parser.add_argument(
+            "--requests",
+            action="store_true",
+            help=f'lines are JSON objects: {{"text": …, {shown}}}; all but the text are optional',
+        )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per result")
+    if kind.picture:
+        add_heatmap_option(parser, kind.picture, f"{kind.text}s")
+    if kind.ensembles:
+        add_ensemble_option(parser)
+    add_machine_options(parser)
+    return parser
+
+
+def _read(kind: type[TextOperation], options: argparse.Namespace) -> Iterable[list[str]]:
+    """Return the texts in groups that are processed together."""
+    if options.texts:
+        return _blocks([" ".join(text.split()) for text in options.texts] if kind.reads_stdin else options.texts, kind.block)
+    if options.input:
+        return _blocks(read_lines(options.input, kind.name, kept=kind.kept), kind.block)
+    if kind.reads_stdin:
+        return typed_lines(kind.name, kind.text, kept=kind.kept)
+    if _is_piped():
+        show(
+            f"regard: no {kind.text} is given, so texts begin without one; to read {kind.text}s from a pipe, add "
+            "--input /dev/stdin",
+            file=sys.stderr,
+        )
+    return [[""]]
+
+
+def _blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    from regard.tasks.requests import text_blocks
+
+    return text_blocks(lines, size)
+
+
+def _is_piped() -> bool:
+    """Return whether standard input is a pipe or a file; the user may then expect that it is read."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:  # closed
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind)
+
+
+def _request(line: str, number: int, kind: type[TextOperation], options: argparse.Namespace) -> Text:
+    """Return the text of a line, and the options of this text.
+
+    Raises:
+        RequestError: If the line should be a JSON object (`--requests`), but is not a valid one.
+    """
+    if not getattr(options, "requests", False):
+        return Text(line, number)
+    where = f"{kind.name}: line {number + 1}"
+    try:
+        plain = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{where} is not JSON ({error}); --requests expects one JSON object per line") from error
+    if not isinstance(plain, dict) or not isinstance(plain.get("text"), str):
+        raise RequestError(f'{where} is not a JSON object with a text, such as {{"text": "…"}}')
+    known = ("text", *kind.per_text)
+    values: dict[str, Any] = {}
+    for name, value in plain.items():
+        if name not in known:
+            raise RequestError(f"{where} has '{name}'{nearest(name, known)}; expected {', '.join(known)}")
+        several = name != "text" and get_origin(kind.options()[name].type) is tuple
+        if several and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            raise RequestError(f"{kind.name}: the {name} of line {number + 1} are not a list of texts")
+        if not several and not isinstance(value, str):
+            raise RequestError(f"{kind.name}: the {name} of line {number + 1} is not a text")
+        values[name] = [*(getattr(options, name) or ()), *value] if several else value
+    return Text(values.pop("text"), number, values)

@@ -1,0 +1,265 @@
+"""Operations of a task: what its models do with texts or files, and the options.
+
+An operation is a frozen dataclass, whose fields are its options: type, default, range (`annotated-types`) and, below the field,
+the help text. It can also have settings of the run as options, such as those of the search (`decoding`); an option that is
+not given then has the value of the run's configuration. Python, the command line, the service and the documentation are made
+from these facts. A service sets limits on top of the ranges.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Tag(TextOperation):
+        '''Tag each word of a sentence.'''
+
+        name = "tag"        # regard tag DIR TEXT …, and POST /v1/tag
+
+        def run(self, predictor, texts, *, record=False, progress=False):
+            return predictor.tag([one.text for one in texts])
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from regard.config.fields import FieldFacts, facts_of
+from regard.errors import ArgumentError, nearest
+
+if TYPE_CHECKING:
+    from regard.records import AttentionRecord
+
+
+class Result(Protocol):
+    """A result that can be printed, as text or as JSON."""
+
+    def render(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Look:
+    """A prediction with its attention."""
+
+    headline: str
+    """The prediction, as text."""
+    record: AttentionRecord | None
+    """The attention; None if the model has no attention that can be drawn."""
+    site: str | None = None
+    """Attention site to show; None for the main site of the record."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text to process, with the values of options that belong to this text alone."""
+
+    text: str
+    number: int = 0
+    """Number of the text, which is combined with a seed, so that each text gets its own random numbers."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Options of this text, by name; see `TextOperation.per_text`."""
+    follow: Callable[[int, str], None] | None = None
+    """Function that is called after each generated token with the number of a sample and its text so far."""
+
+    @property
+    def size(self) -> int:
+        """Length in characters, with the texts among `values`."""
+        return len(self.text) + sum(len(value) for value in self.values.values() if isinstance(value, str))
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that a command reads, and how."""
+
+    names: str
+    """`FILE`, or `FILE,FILE`."""
+    layout: Mapping[str, str] = field(default_factory=dict)
+    """Settings under `data` that the user gave for these files, such as `columns`, as text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation(ABC):
+    """What the models of a task can do, with its options."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The options among the settings of the run that were given; see `part`."""
+
+    name: ClassVar[str]
+    """Name of the operation; operations of several tasks may have the same name."""
+    part: ClassVar[str] = ""
+    """Part of the run's configuration whose settings are options, such as `decoding`; empty for none."""
+    part_class: ClassVar[type | None] = None
+    """Class of this part."""
+    chosen: ClassVar[Sequence[str] | None] = None
+    """The settings of the part that are options; None for all."""
+    flags: ClassVar[Mapping[str, str]] = {}
+    """Command-line options whose name is not that of the field, by field: `{"beam_size": "--beam"}`."""
+
+    @classmethod
+    def own_options(cls) -> dict[str, FieldFacts]:
+        """Return the facts about the fields of the class."""
+        return {name: facts for name, facts in facts_of(cls).items() if name != "settings"}
+
+    @classmethod
+    def run_options(cls) -> dict[str, FieldFacts]:
+        """Return the facts about the settings of the run that are options."""
+        found = {} if cls.part_class is None else facts_of(cls.part_class)
+        return {name: facts for name, facts in found.items() if cls.chosen is None or name in cls.chosen}
+
+    @classmethod
+    def options(cls) -> dict[str, FieldFacts]:
+        """Return the facts about all options."""
+        return {**cls.run_options(), **cls.own_options()}
+
+    @classmethod
+    def create(cls, **given: Any) -> Self:
+        """Build an operation from its options; those that are None get their defaults.
+
+        Raises:
+            ArgumentError: If there is no such option.
+            RequestError: If options conflict.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        own, settings = cls.own_options(), cls.run_options()
+        for name in given.keys() - own.keys() - settings.keys():
+            raise ArgumentError(f"{cls.name} has no option {name!r}{nearest(name, cls.options())}")
+        return cls(
+            **{name: value for name, value in given.items() if name in own},
+            settings={name: value for name, value in given.items() if name in settings},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOperation(Operation):
+    """An operation on texts. It is a command (`regard NAME DIR TEXT …`) and an endpoint of the service (`POST /v1/NAME`).
+
+    The docstring of a class is the description of its endpoint.
+    """
+
+    help: ClassVar[str] = ""
+    """Description of the command."""
+    examples: ClassVar[str] = ""
+    """Examples for the help of the command, one per line."""
+    text: ClassVar[str] = "text"
+    """Noun for an input."""
+    inputs: ClassVar[str] = "texts"
+    """Field of a request that has the inputs."""
+    answers: ClassVar[str] = "results"
+    """Field of an answer that has the results."""
+    answer: ClassVar[Any] = dict[str, Any]
+    """Type of a result in an answer, for the description of the service."""
+    example: ClassVar[str] = "a text"
+    """Example of an input."""
+    per_text: ClassVar[Mapping[str, str]] = {}
+    """Options of which each text may have a value of its own, and the field of a request that lists them; empty for none."""
+    caps: ClassVar[Mapping[str, str]] = {}
+    """Names of the limits of a service (`regard.serve.limits.Limits`) for options, by option."""
+    longest: ClassVar[str] = "characters"
+    """Name of the limit for the length of a text."""
+    most_together: ClassVar[int] = 1 << 30
+    """Maximum number of texts that a service processes together."""
+    block: ClassVar[int] = 2048
+    """Number of lines that a command processes together."""
+    kept: ClassVar[int] = 1 << 16
+    """Number of characters that a command keeps of a line with more than 65,536."""
+    command_only: ClassVar[frozenset[str]] = frozenset()
+    """Options that only the command has."""
+    service_only: ClassVar[frozenset[str]] = frozenset()
+    """Options that only the service has."""
+    streams: ClassVar[bool] = False
+    """Whether results can be followed while they are written (`Text.follow`)."""
+    reads_stdin: ClassVar[bool] = True
+    """Whether the command reads standard input if no text is given; if not, the text is empty."""
+    picture: ClassVar[str] = ""
+    """Content of a picture of a result's attention, for help texts; empty if there is none."""
+    main_sites: ClassVar[Sequence[str]] = ()
+    """Attention sites that `regard look` needs besides those that the user names."""
+    ensembles: ClassVar[bool] = False
+    """Whether several models can be averaged."""
+
+    @classmethod
+    def per_text_fields(cls) -> set[str]:
+        """Return the options that a request lists, with one value for each text."""
+        return {name for name, listed in cls.per_text.items() if listed}
+
+    @abstractmethod
+    def run(self, predictor: Any, texts: Sequence[Text], *, record: bool = False, progress: bool = False) -> list[Any]:
+        """Return a result for each text.
+
+        Args:
+            predictor: The model.
+            texts: The texts.
+            record: Whether the results need attention.
+            progress: Whether to show a bar on standard error.
+        """
+
+    def plain(self, result: Any) -> Any:
+        """Return a result as data for JSON, in an answer of the service."""
+        return result
+
+    def to_json(self, result: Any, units: str) -> Any:
+        """Return a result as data for JSON, as the command prints it.
+
+        Args:
+            result: The result.
+            units: Units of words in it, as in `AttentionRecord.in_units`.
+        """
+        return self.plain(result)
+
+    def render(self, result: Any, number: int) -> str:
+        """Return a result as the command prints it; `number` is that of the text, from 1."""
+        return str(result)
+
+    def remark(self, predictor: Any, results: int) -> str:
+        """Return a remark on a number of results for which `is_cut` was True."""
+        return ""
+
+    def is_cut(self, result: Any) -> bool:
+        """Return whether the text of this result was too long for the model."""
+        return False
+
+    def within(self, predictor: Any, limits: Mapping[str, int]) -> Self:
+        """Return the operation with settings of the run lowered to the limits of a service.
+
+        Args:
+            predictor: The model.
+            limits: Limits by name; see `caps`.
+        """
+        sought = {name: self.sought(predictor, name) for name in self.caps if name in self.run_options()}
+        lowered = {name: min(value, limits[self.caps[name]]) for name, value in sought.items() if value is not None}
+        return replace(self, settings={**self.settings, **lowered})
+
+    def sought(self, predictor: Any, name: str) -> Any:
+        """Return the value of a setting before a service limits it; None to leave the setting as it is."""
+        return self.setting(predictor, name)
+
+    def setting(self, predictor: Any, name: str) -> Any:
+        """Return the value of a setting: the given one, or that of the run."""
+        return self.settings.get(name, getattr(getattr(predictor.config, self.part), name))
+
+    def cost(self, predictor: Any, text: Text, limits: Mapping[str, int]) -> int:
+        """Estimate the maximum work for a text: hypotheses × steps × (characters + steps); without a search, its size."""
+        return text.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOperation(Operation):
+    """An operation on files, such as `evaluate`."""
+
+    layout: ClassVar[Sequence[str]] = ()
+    """Settings under `data` that describe the layout of a file, such as `columns`, which are options too."""
+    pictures: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Options that name files of pictures, with the endings of these files."""
+    ensembles: ClassVar[bool] = False
+    """Whether several models can be averaged."""
+
+    def run(self, predictor: Any, files: Files) -> Result:
+        """Return the result of a model on files."""
+        raise NotImplementedError
+
+    def draw(self, predictor: Any, result: Any, *, caption: bool) -> None:
+        """Draw the pictures that the options name, after the result has been printed."""
+
+    def compare(self, models: tuple[Any, Any], names: tuple[str, str], files: Files) -> Result:
+        """Return the comparison of two models on files (`regard compare`)."""
+        raise NotImplementedError

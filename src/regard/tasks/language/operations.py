@@ -1,0 +1,196 @@
+"""The operations of language models: generate, look at attention and evaluate. Nothing here imports torch at once."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from annotated_types import Ge, Le
+
+from regard.config.fields import Count
+from regard.config.language import GenerationConfig
+from regard.task.operation import FileOperation, Files, Look, Text, TextOperation
+from regard.tasks.arguments import lay_out, split_files, trained_encoding
+from regard.tasks.language.config import LanguageConfig
+from regard.terminal import show
+
+if TYPE_CHECKING:
+    from regard.evaluation.words import LanguageEvaluation
+    from regard.tasks.language.predictor import LanguageModel
+    from regard.tasks.language.results import Generation
+    from regard.text.report import ReadingReport
+
+
+@dataclass(frozen=True)
+class GenerationAnswer:
+    """A text that a language model wrote, in an answer of the service."""
+
+    text: str
+    log_probability: float | None
+    num_tokens: int
+    finished: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generate(TextOperation):
+    """Continue prompts. Settings that are left out are those of the model.
+
+    With `stream` (the default), the answer is a stream of server-sent events. Each event contains a new part of a text; the
+    last one contains `done` and the whole result, or `error`.
+    """
+
+    samples: Count = 1
+    """Number of texts for each prompt."""
+    seed: Annotated[int, Ge(0), Le(2**32 - 1)] = 0
+    """Seed of the sampling."""
+
+    name: ClassVar = "generate"
+    part: ClassVar = "generation"
+    part_class: ClassVar = GenerationConfig
+    help: ClassVar = """\
+Continue the given prompts or each line of --input FILE, or generate texts without a prompt.
+Each sample is printed on one line. A text with line breaks is printed on several lines and an empty one.
+The same command gives the same texts; another --seed gives others."""
+    examples: ClassVar = """\
+  regard generate runs/stories "once upon a time" --samples 3
+  regard generate runs/stories "once upon a time" --temperature 0
+  regard generate runs/stories --samples 10 --temperature 0.8 --top-k 50 --seed 7"""
+    text: ClassVar = "prompt"
+    inputs: ClassVar = "prompts"
+    answers: ClassVar = "generations"
+    answer: ClassVar = list[GenerationAnswer]
+    example: ClassVar = "once upon a time"
+    caps: ClassVar = {"samples": "samples", "max_length": "tokens"}
+    block: ClassVar = 256
+    streams: ClassVar = True
+    reads_stdin: ClassVar = False
+
+    def run(
+        self, predictor: LanguageModel, texts: Sequence[Text], *, record: bool = False, progress: bool = False
+    ) -> list[list[Generation]]:
+        """Continue prompts."""
+
+        def follow(place: int, sample: int, text: str) -> None:
+            if (reported := texts[place].follow) is not None:
+                reported(sample, text)
+
+        return predictor.generate(
+            [one.text for one in texts],
+            samples=self.samples,
+            seed=self.seed,
+            numbers=[one.number for one in texts],
+            progress=progress,
+            follow=follow if any(one.follow for one in texts) else None,
+            **self.settings,
+        )
+
+    def sought(self, predictor: Any, name: str) -> Any:
+        """Return the value of a setting; without a maximum length, it is that of the training texts."""
+        return self.setting(predictor, name) or predictor.config.data.max_tokens
+
+    def cost(self, predictor: LanguageModel, text: Text, limits: Mapping[str, int]) -> int:
+        """Estimate the work; a prompt is read step by step."""
+        steps = text.size + (self.settings.get("max_length") or limits["tokens"])
+        return self.samples * steps * steps
+
+    def plain(self, result: list[Generation]) -> list[dict[str, Any]]:
+        """Return the samples of a prompt as data for JSON."""
+        return [
+            {
+                "text": one.text,
+                "log_probability": one.log_probability if math.isfinite(one.log_probability) else None,
+                "num_tokens": one.num_tokens,
+                "finished": one.finished,
+            }
+            for one in result
+        ]
+
+    def to_json(self, result: list[Generation], units: Any) -> list[dict[str, Any]]:
+        """Return the samples of a prompt, which are printed one per line."""
+        return [
+            {
+                "prompt": one.prompt,
+                "text": one.text,
+                "log_probability": one.log_probability,
+                "tokens": one.num_tokens,
+                "finished": one.finished,
+            }
+            for one in result
+        ]
+
+    def render(self, result: list[Generation], number: int) -> str:
+        """Return the texts, one per line; an empty line separates texts of several lines."""
+        return "\n".join(one.text + "\n" * ("\n" in one.text) for one in result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookAtText(TextOperation):
+    """Return the attention of a language model that reads texts."""
+
+    sites: tuple[str, ...] = ()
+    """Attention sites, such as `decoder.0`; empty for the first one."""
+
+    name: ClassVar = "attention"
+    answers: ClassVar = "records"
+    answer: ClassVar = dict[str, Any] | None
+    longest: ClassVar = "attention_characters"
+    most_together: ClassVar = 8
+
+    def within(self, predictor: Any, limits: Mapping[str, int]) -> Self:
+        """Return the operation for the first site, unless others are named."""
+        return replace(self, sites=self.sites or tuple(predictor.model.sites[:1]))
+
+    def run(
+        self, predictor: LanguageModel, texts: Sequence[Text], *, record: bool = True, progress: bool = False
+    ) -> list[Look]:
+        """Score texts, with attention at all sites; `regard look` shows the last layer."""
+        sites = self.sites or predictor.model.sites
+        found = []
+        for one in predictor.score([each.text for each in texts], record=sites):
+            headline = f"{one.text}   (log probability {one.log_probability:.2f}, perplexity {one.perplexity:,.2f})"
+            found.append(Look(headline, one.attention, None if one.attention is None else one.attention.sites[-1]))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateLanguageModel(FileOperation):
+    """Score a language model on texts."""
+
+    name: ClassVar = "evaluate"
+    layout: ClassVar = ("encoding", "allow_skipped")
+
+    def run(self, predictor: LanguageModel, files: Files) -> LanguageEvaluation:
+        """Score how well the model predicts texts."""
+        texts, report = read_plain_texts(files, predictor.config)
+        show(report.render(), file=sys.stderr)
+        return predictor.evaluate(texts, progress=True)
+
+
+def read_plain_texts(files: Files, config: LanguageConfig) -> tuple[list[str], ReadingReport]:
+    """Read texts in the layout of the training data, unless the user's options define another.
+
+    Args:
+        files: The files.
+        config: The run's configuration.
+
+    Returns:
+        The texts, and the report on the files.
+
+    Raises:
+        DataError: If the texts cannot be read.
+    """
+    from regard.text.plain import read_texts
+    from regard.text.report import ReadingReport
+
+    report = ReadingReport()
+    paths = split_files(files.names)
+    data = replace(config.data, encoding=trained_encoding(paths, config.data.encoding))
+    data = lay_out(replace(config, data=data), files).data
+    texts = [text for chunk in read_texts(paths, data, report) for text in chunk.text]
+    return texts, report
+
+
+OPERATIONS = (Generate, LookAtText, EvaluateLanguageModel)

@@ -1,0 +1,49 @@
+"""The base class of trained models that users call: `Translator`, `Classifier`, `LanguageModel`, and those of other tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+from regard.task.bundle import BundleT
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Predictor(Generic[BundleT]):
+    """A trained model.
+
+    Args:
+        bundle: The model with its parts. The model is put into evaluation mode and stays on its device.
+    """
+
+    def __init__(self, bundle: BundleT) -> None:
+        self.bundle = bundle
+        self.model: Any = bundle.model.eval()
+
+    @property
+    def config(self) -> Any:
+        """Settings of the run."""
+        return self.bundle.config
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        import torch
+
+        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+
+    def facts(self) -> dict[str, Any]:
+        """Return facts about the model that a service lists, such as its labels."""
+        return {}
+
+    def save(self, folder: str | Path) -> None:
+        """Save the model to a folder, from which `regard.load` loads it.
+
+        Raises:
+            BundleError: If the model cannot be written.
+        """
+        from regard.bundle import save_bundle
+
+        save_bundle(folder, self.bundle)
