@@ -110,15 +110,17 @@ class RunInfo:
 
     def render(self) -> str:
         """Return the text for a terminal."""
+        more = f" … and {len(self.labels) - _MOST_LABELS:,} more" if len(self.labels) > _MOST_LABELS else ""
+        settings = yaml.safe_dump(dict(self.training.settings), sort_keys=False, allow_unicode=True, width=110)
         sections = [
             ("Model", _model(self.model) if self.model else ["not written yet: the run has not finished its first validation"]),
             ("Data", _data(self)),
             ("Scores by cross-validation" if "folds" in self.scores else "Scores on the dev set", _scores(self)),
             ("Vocabulary", _vocabularies(self.vocabularies)),
-            ("Labels", _labels(self.labels)),
+            ("Labels", [", ".join(self.labels[:_MOST_LABELS]) + more] if self.labels else []),
             ("Training", _training(self.training)),
             ("Settings chosen from the data when the run began", self.training.chosen),
-            ("Settings that differ from the defaults", _yaml(self.training.settings)),
+            ("Settings that differ from the defaults", settings.splitlines() if self.training.settings else ["none"]),
         ]
         head = f"{self.folder}: {self.title}\n{_state(self)}"
         parts = [f"{name}\n" + "\n".join(f"  {line}" for line in lines) for name, lines in sections if lines]
@@ -145,28 +147,18 @@ def _model(model: ModelInfo) -> list[str]:
     kinds = ", ".join(value if name in ("model", value) else f"{value} {name}" for name, value in named)
     custom = {"model": "custom Python object", "attention": f"{kinds}; the attention is a custom Python object"}
     rows = [("kind", custom.get(model.custom, kinds))]
-    rows.append(("parameters", f"{model.parameters:,} ({_megabytes(model.bytes)})"))
+    size = f"{model.bytes / 1e6:,.1f} MB" if model.bytes >= 1e6 else f"{model.bytes / 1e3:,.1f} kB"
+    rows.append(("parameters", f"{model.parameters:,} ({size})"))
     rows += [("", f"{count:,} in {name}") for name, count in model.parts.items()]
     if model.sites:
-        rows.append(("attention sites", ", ".join(_families(model.sites))))
+        sites = []  # the layers of each kind are shortened to `encoder.0 … encoder.5`
+        for _, group in groupby(model.sites, key=lambda site: site.rpartition(".")[0] or site):
+            first, *more = group
+            sites.append(f"{first} … {more[-1]}" if len(more) > 1 else ", ".join([first, *more]))
+        rows.append(("attention sites", ", ".join(sites)))
     elif model.custom == "model":
         rows.append(("attention sites", "load the model from Python to see them: model.sites"))
     return _table(rows)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
-
-
-def _families(sites: Sequence[str]) -> list[str]:
-    """Return the sites, with the layers of each kind shortened to `encoder.0 … encoder.5`."""
-    families = []
-    for _, group in groupby(sites, key=lambda site: site.rpartition(".")[0] or site):
-        members = list(group)
-        families.append(
-            members[0] if len(members) == 1 else f"{members[0]} … {members[-1]}" if len(members) > 2 else ", ".join(members)
-        )
-    return families
 
 
 def _data(info: RunInfo) -> list[str]:
@@ -215,11 +207,6 @@ def _quoted(symbols: Iterable[str]) -> str:
     return " ".join(f"'{symbol:.40}'" for symbol in symbols)
 
 
-def _labels(labels: Sequence[str]) -> list[str]:
-    more = f" … and {len(labels) - _MOST_LABELS:,} more" if len(labels) > _MOST_LABELS else ""
-    return [", ".join(labels[:_MOST_LABELS]) + more] if labels else []
-
-
 def _training(training: TrainingInfo) -> list[str]:
     rows = []
     if training.updates is not None:
@@ -245,10 +232,6 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.3g} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def _yaml(settings: Mapping[str, Any]) -> list[str]:
-    return yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=110).splitlines() if settings else ["none"]
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:

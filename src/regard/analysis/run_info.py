@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.analysis.history import Columns, metrics_path, read_metrics
+from regard.analysis.history import read_metrics
 from regard.analysis.run_facts import ModelInfo, RunInfo, TrainingInfo, VocabularyInfo
 from regard.bundle.bundle import SIGNATURE
 from regard.bundle.folder import find, read, read_unsigned
@@ -43,43 +43,28 @@ def info(folder: str | Path) -> RunInfo:
         BundleError: If the folder holds neither a run nor a model, or is damaged.
     """
     folder = Path(folder)
-    metrics, facts = _metrics(folder), _facts(folder)
     holder = holder_of(folder / "checkpoints" / "lock")
     started = folder / "checkpoints" / "config.yaml"
+    inspection: Inspection | None = None
+    signature: Mapping[str, Any] = {"finished": False}
     if find(folder, SIGNATURE).exists() or not started.is_file():
         inspection = inspect_bundle(folder)
-        return _of_bundle(folder, inspection, metrics, facts, holder)
-    config = read_config_file(read(folder, "checkpoints/config.yaml", largest=_LARGEST_FACTS), started)
-    return RunInfo(
-        folder=str(folder),
-        task=config.task,
-        title=_title(config),
-        state="training" if holder else "unfinished",
-        model=None,
-        data={"train": {"files": list(config.data.train)}},
-        scores={},
-        vocabularies={},
-        labels=(),
-        training=_training(config, {}, metrics, facts),
-        holder=holder,
-    )
-
-
-def _of_bundle(folder: Path, inspection: Inspection, metrics: Columns, facts: dict[str, Any], holder: str) -> RunInfo:
-    signature, config = inspection.signature, inspection.config
-    is_finished = signature.get("finished")
-    scores = signature.get("scores")
+        config, signature, report = inspection.config, inspection.signature, inspection.report
+    else:
+        config = read_config_file(read(folder, "checkpoints/config.yaml", largest=_LARGEST_FACTS), started)
+        report = {"train": {"files": list(config.data.train)}}
+    is_finished, scores = signature.get("finished"), signature.get("scores")
     return RunInfo(
         folder=str(folder),
         task=config.task,
         title=_title(config),
         state="training" if holder else {True: "finished", False: "unfinished"}.get(is_finished, "unknown"),  # type: ignore[arg-type]
-        model=_model(inspection),
-        data={name: value for name, value in inspection.report.items() if name != "symbols"},
+        model=_model(inspection) if inspection else None,
+        data={name: value for name, value in report.items() if name != "symbols"},
         scores=dict(scores) if isinstance(scores, Mapping) else {},
-        vocabularies=_vocabularies(inspection),
-        labels=inspection.inventory.labels,
-        training=_training(config, signature, metrics, facts),
+        vocabularies=_vocabularies(inspection) if inspection else {},
+        labels=inspection.inventory.labels if inspection else (),
+        training=_training(folder, config, signature),
         holder=holder,
     )
 
@@ -126,27 +111,31 @@ def _vocabularies(inspection: Inspection) -> dict[str, VocabularyInfo]:
 
 def _vocabulary(tokenizer: Tokenizer, counts: Any) -> VocabularyInfo:
     ordinary = tokenizer.vocabulary()[len(SPECIAL_TOKENS) :]
+    groups: Counter[str] = Counter()
+    for symbol in ordinary:
+        has_letters, has_digits = any(map(str.isalpha, symbol)), any(map(str.isnumeric, symbol))
+        groups["with letters" if has_letters else "numbers" if has_digits else "punctuation and other"] += 1
     return VocabularyInfo(
         kind=tokenizer.kind,
         lowercase=tokenizer.lowercase,
         size=tokenizer.size,
         special=SPECIAL_TOKENS,
-        groups=dict(Counter(map(_group, ordinary)).most_common()),
+        groups=dict(groups.most_common()),
         first=ordinary[:_FIRST],
         counts=dict(counts) if isinstance(counts, Mapping) else {},
     )
 
 
-def _group(symbol: str) -> str:
-    if any(character.isalpha() for character in symbol):
-        return "with letters"
-    if any(character.isnumeric() for character in symbol):
-        return "numbers"
-    return "punctuation and other"
-
-
-def _training(config: RunConfig, signature: Mapping[str, Any], metrics: Columns, facts: Mapping[str, Any]) -> TrainingInfo:
-    logged, epoch, seconds = (_last(metrics, name) for name in ("step", "epoch", "seconds"))
+def _training(folder: Path, config: RunConfig, signature: Mapping[str, Any]) -> TrainingInfo:
+    facts = _facts(folder)
+    try:
+        metrics = read_metrics(folder)
+    except (BundleError, DataError):  # the model can be described without its logs
+        metrics = {}
+    logged, epoch, seconds = (
+        next((value for value in reversed(metrics.get(name, [])) if value is not None and math.isfinite(value)), None)
+        for name in ("step", "epoch", "seconds")
+    )
     updates, epochs = _number(signature.get("updates")), _number(signature.get("epochs"))
     if logged is not None and logged > (updates or 0):  # the run has gone on since its best model was written
         updates, epochs = logged, epoch
@@ -167,19 +156,6 @@ def _training(config: RunConfig, signature: Mapping[str, Any], metrics: Columns,
 
 def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
-
-
-def _last(metrics: Columns, name: str) -> float | None:
-    return next((value for value in reversed(metrics.get(name, [])) if value is not None and math.isfinite(value)), None)
-
-
-def _metrics(folder: Path) -> Columns:
-    if not metrics_path(folder).is_file():
-        return {}
-    try:
-        return read_metrics(folder)
-    except (BundleError, DataError):  # the files of the model can be described without the logs
-        return {}
 
 
 def _facts(folder: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +17,10 @@ from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
 from regard.reweight import flatten
 from regard.tasks.classification.predictor import Classifier
+from regard.tasks.translation.predictor import Translator
+
+if TYPE_CHECKING:
+    from regard.analysis.faithfulness.translation import TranslationFaithfulness
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
@@ -27,7 +32,7 @@ _AT_LEAST = 5
 
 @singledispatch
 def measure_faithfulness(
-    classifier: Classifier,
+    classifier: Classifier | Translator,
     texts: Sequence[str],
     labels: Sequence[str | Collection[str]] = (),
     *,
@@ -36,7 +41,7 @@ def measure_faithfulness(
     permutations: int = 100,
     seed: int = 1,
     progress: bool = False,
-) -> Faithfulness:
+) -> "Faithfulness | TranslationFaithfulness":
     """Measure how well a classifier's attention shows which words its predictions depend on.
 
     For a translator, this function calls `measure_translation_faithfulness`, which needs no labels.
