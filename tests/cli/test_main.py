@@ -80,7 +80,7 @@ def test_help_with_a_command_is_the_help_of_the_command(capsys):
         ),
         (["translate", "x", "hi", "ho", "--heatmap", "m.png"], "the file m.png, but there are 2 sentences: name a folder"),
         (["translate", "x", "hi", "--input", "f"], "translate: sentences and --input are both given; give only one of the two"),
-        (["translate", "x", "--input", "/nowhere/f"], "cannot read /nowhere/f: No such file or directory"),
+        (["translate", "x", "--input", "/nowhere/f"], "/nowhere/f: cannot be read (No such file or directory)"),
         (["look", "x"], "look: the following arguments are required: SENTENCE"),
         (["look", "x", " "], "look: the sentence is empty"),
         (["look", "x", "hi", "--to", "map"], "--to names 'map', expected a file that ends in .png"),

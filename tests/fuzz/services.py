@@ -18,14 +18,11 @@ from regard.errors import RequestError
 from regard.export.page import join
 from regard.serve.app import build_app
 from regard.serve.limits import Limits
+from regard.serve.request_models import find_endpoints
 
 PATHS = ("/v1/translate", "/v1/classify", "/v1/generate", "/v1/attention")
-FIELDS = (
-    *("texts", "prompts", "targets", "sites", "model", "timeout", "stream", "beam_size", "n_best", "prefix", "alignment"),
-    *("max_length", "min_length", "length_penalty", "length_reward", "no_repeat_ngrams", "repetition_penalty", "top_k"),
-    *("top_p", "suppress_unknown", "replace_unknown", "samples", "temperature", "seed"),
-)
 SMALL = Limits(texts=4, characters=200, attention_characters=100, beam=3, samples=3, tokens=6, batch=4, window_ms=0)
+FIELDS = sorted({name for endpoint in find_endpoints(SMALL) for name in endpoint.body.model_fields})
 
 _KEPT: list[Any] = []
 """Applications: their loops must not be collected while something waits in them."""

@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serve.conftest import SLOW, serving
 
+from regard.serve.limits import DEFAULT_LIMITS
+from regard.serve.request_models import find_endpoints
+
 PATHS = ("/v1/translate", "/v1/classify", "/v1/generate", "/v1/attention")
 REFUSED = {400, 401, 404, 405, 408, 413, 415, 421, 422, 429, 503, 504}
 
@@ -128,11 +131,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
     max_leaves=12,
 )
-FIELDS = (
-    *("texts", "prompts", "targets", "sites", "model", "beam_size", "n_best", "max_length", "min_length", "seed", "samples"),
-    *("temperature", "top_k", "top_p", "timeout", "stream", "prefix", "alignment", "length_penalty", "no_repeat_ngrams"),
-    *("repetition_penalty", "replace_unknown", "suppress_unknown", "length_reward"),
-)
+FIELDS = sorted({name for endpoint in find_endpoints(DEFAULT_LIMITS) for name in endpoint.body.model_fields})
 NEARLY = st.one_of(
     st.sampled_from([0, 1, 2, 3, -1, 10**30, 1e308, -0.0, 0.5, True, "", "deu", "reviews", "stories", "cross", None, "\x00"]),
     st.lists(st.text(max_size=8) | st.sampled_from(["the cat", "\ud83d", "cross", "\x00"]), max_size=3),

@@ -17,6 +17,7 @@ from regard.cli.options import (
 )
 from regard.errors import RequestError
 from regard.rendering import PICTURES
+from regard.task import find_task
 from regard.tasks.arguments import add_layout_options, given_files, positive_number
 from regard.tasks.classification.reading import TEXT_LAYOUT, read_given_texts
 from regard.terminal import show
@@ -36,10 +37,10 @@ def main(arguments: Sequence[str]) -> None:
     elif not options.caption:
         raise RequestError("faithfulness: --no-caption is for pictures: add --picture FILE")
     model = load_model(options)
-    if model.config.task == "translation":
+    if find_task(model.config.task).text_operation("translate"):
         _measure_translator(options, model)
         return
-    if model.config.task != "classification":
+    if not find_task(model.config.task).text_operation("classify"):
         raise RequestError(f"faithfulness: {options.dir} holds {kind_of(model)}, expected a classifier or a translator")
     classifier, others = model, _load_others(options)
 
@@ -145,7 +146,7 @@ def _load_others(options: argparse.Namespace) -> "list[Classifier]":
     others = []
     for folder in options.seeds:
         other = load(folder, device=options.device)
-        if other.config.task != "classification":
+        if not find_task(other.config.task).text_operation("classify"):
             raise RequestError(f"faithfulness: {folder} holds {kind_of(other)}, expected a classifier like {options.dir}")
         others.append(other)
     return others

@@ -210,17 +210,6 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
     add_caption_option(parser)
 
 
-def check_picture_options(arguments: argparse.Namespace, command: str) -> None:
-    """Check that the options `--special` and `--no-caption`, which are for pictures, are given only with `--heatmap`.
-
-    Raises:
-        RequestError: If one of them is given without `--heatmap`.
-    """
-    for option, given in (("--special", arguments.special), ("--no-caption", not arguments.caption)):
-        if given and not arguments.heatmap:
-            raise RequestError(f"{command}: {option} is for pictures: name one with --heatmap, such as --heatmap map.png")
-
-
 def print_result(found: "Result", *, as_json: bool) -> None:
     """Print a result as text, or as one JSON object."""
     show(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.render(), flush=True)
@@ -332,7 +321,9 @@ def check_heatmap(options: argparse.Namespace, command: str, num_given: int, tex
         RequestError: If the ending of the file is unknown, one file is named for several texts, or an option for pictures is
             given without `--heatmap`.
     """
-    check_picture_options(options, command)
+    for option, given in (("--special", options.special), ("--no-caption", not options.caption)):
+        if given and not options.heatmap:
+            raise RequestError(f"{command}: {option} is for pictures: name one with --heatmap, such as --heatmap map.png")
     if options.heatmap and Path(options.heatmap).suffix:
         check_ending(options.heatmap, PICTURES, "--heatmap")
         if num_given > 1:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from regard.cli.habits import find_habit
 from regard.cli.options import Parser
 from regard.errors import RequestError
 from regard.terminal import show
@@ -44,6 +45,9 @@ def main(arguments: Sequence[str]) -> None:
             )
         show(resume_folds(folder).render())
         return
+    for name in overrides:
+        if "." not in name and (answer := find_habit("training", name)):
+            raise RequestError(f"resume: '--{name}' is not an option here; in regard: {answer}")
     settings = read_settings(RunFolder(folder).read_start()[0].task, overrides) if overrides else {}
     model = resume(folder, overrides=settings)
     say_what_next(folder, model.config.task)

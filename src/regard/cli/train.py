@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
-from regard.cli.habits import find_habit, normalise
+from regard.cli.habits import find_habit
 from regard.cli.options import Parser, model_folder
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
 from regard.config.plugins import KINDS, entry_names
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     task, *rest = arguments
     if not is_task(task):
-        raise _unknown_task(task, rest)
+        raise _unknown_task(task)
     if "-h" in rest or "--help" in rest:
         show(_help(task))
         return
@@ -132,27 +132,17 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
     return layers, options.preset
 
 
-def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
+def _unknown_task(task: str) -> RequestError:
     """Return the error for a first argument that is not a task, but an option, a file, or another name."""
-    if task.startswith("-"):
-        words = [part for argument in (task, *rest) for part in argument.split("=")]
-        named = next((value for name, value in pairwise(words) if normalise(name) == "task"), "")
-        meant = named if is_task(named) else find_habit("tasks", named)
-        example = f"regard train {meant or 'TASK'} …"
+    names = ", ".join(task_names())
+    if task.startswith("-") or Path(task).suffix:
+        file = "FILE" if task.startswith("-") else task
         return RequestError(
-            f"train: the first argument is '{task}', expected the task: `{example}`, with one of: {', '.join(task_names())} "
-            "(`regard train --help` explains)"
-        )
-    if Path(task).suffix:
-        names = ", ".join(task_names())
-        return RequestError(
-            f"train: the first argument is '{task}', expected the task ({names}): `regard train TASK --data.train {task}`"
+            f"train: the first argument is '{task}', expected the task ({names}): `regard train TASK --data.train {file}`"
         )
     other = find_habit("tasks", task)
     meant = f"; did you mean '{other}'?" if other else nearest(task, task_names())
-    return RequestError(
-        f"train: there is no task '{task}'{meant} (expected one of: {', '.join(task_names())}; `regard train --help` explains)"
-    )
+    return RequestError(f"train: there is no task '{task}'{meant} (expected one of: {names}; `regard train --help` explains)")
 
 
 def _check_habits(task: str, arguments: Sequence[str]) -> None:

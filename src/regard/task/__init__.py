@@ -6,7 +6,7 @@ tasks; the page "A task of your own" shows another. Nothing in this package impo
 """
 
 from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Counts, Custom, Inventory
-from regard.task.interface import Predictor, Task, TaskWords, all_tasks, find_task
+from regard.task.interface import Predictor, Task, TaskWords, all_tasks, find_task, part
 from regard.task.operation import FileOperation, Files, Look, Operation, Result, Text, TextOperation
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.task.training import (
@@ -55,4 +55,5 @@ __all__ = [
     "Validator",
     "all_tasks",
     "find_task",
+    "part",
 ]

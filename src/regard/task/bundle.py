@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from regard.config.fields import walk
 from regard.config.run import RunConfig
 
 if TYPE_CHECKING:
@@ -146,8 +147,8 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
         """Return the texts of the model card that depend on the task."""
 
     def packages(self, config: ConfigT) -> tuple[str, ...]:
-        """Return the names of further packages whose versions the signature must record, such as `spacy`."""
-        return ()
+        """Return the names of further packages whose versions the signature must record: `spacy` if a tokenizer is spaCy's."""
+        return ("spacy",) * any(getattr(value, "kind", "") == "spacy" for _, _, value in walk(config))
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Return the text of a report on the data.

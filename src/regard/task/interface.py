@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from regard.config.run import RunConfig
@@ -63,7 +64,7 @@ class TaskWords:
 class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     """A task and its parts.
 
-    Each property imports its modules when it is used, so that settings and help texts do not need torch.
+    Its larger parts can be imported when they are first used (`part`), so that settings and help texts do not need torch.
 
     Attributes:
         name: Name of the task in settings and on the command line.
@@ -73,6 +74,10 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
             are several sets, each model has the files of one set.
         unsigned_files: Names of files that may be added to a model after training. The signature does not cover them, and a
             new run that overwrites the model deletes them.
+        settings_table: Table that chooses settings from the data; None if the defaults of the config classes are used.
+        training: The part that prepares the data and the model for training.
+        bundle_format: The part that saves and loads models.
+        operations: What the task's models can do. The command line and the service offer these operations, and know no others.
     """
 
     name: str
@@ -80,26 +85,10 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     words: TaskWords
     files: tuple[frozenset[str], ...]
     unsigned_files: tuple[str, ...] = ()
-
-    @property
-    def settings_table(self) -> SettingsTable[ConfigT, Any] | None:
-        """Table that chooses settings from the data; None if the defaults of the config classes are used."""
-        return None
-
-    @property
-    @abstractmethod
-    def training(self) -> Training[ConfigT, PartsT, BundleT]:
-        """The part that prepares the data and the model for training."""
-
-    @property
-    @abstractmethod
-    def bundle_format(self) -> BundleFormat[ConfigT, PartsT, BundleT]:
-        """The part that saves and loads models."""
-
-    @property
-    def operations(self) -> Sequence[type[Operation]]:
-        """What the task's models can do. The command line and the service offer these operations, and know no others."""
-        return ()
+    settings_table: SettingsTable[ConfigT, Any] | None = None
+    training: Training[ConfigT, PartsT, BundleT]
+    bundle_format: BundleFormat[ConfigT, PartsT, BundleT]
+    operations: Sequence[type[Operation]] = ()
 
     def text_operation(self, name: str) -> type[TextOperation] | None:
         """Return the operation on texts with this name; None if the task has none."""
@@ -120,6 +109,27 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
             RequestError: If models of this task cannot be averaged, or these models do not match.
         """
         raise RequestError(f"load: {self.words.predictors} cannot form an ensemble; load one folder")
+
+
+class _Part:
+    """An attribute whose value is imported when it is first used."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __get__(self, task: Any, owner: type | None = None) -> Any:
+        module, _, name = self._place.partition(":")
+        found = getattr(import_module(module), name)
+        return found() if isinstance(found, type) else found
+
+
+def part(place: str) -> Any:
+    """Return an attribute of a task that is imported when it is first used.
+
+    Args:
+        place: Module and name, such as `my_package.training:MyTraining`. A class is called without arguments.
+    """
+    return _Part(place)
 
 
 def find_task(name: str) -> Task[Any, Any, Any, Any]:

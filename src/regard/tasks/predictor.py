@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from regard.errors import RequestError, nearest
 from regard.task.bundle import BundleT
 
 if TYPE_CHECKING:
@@ -33,6 +35,23 @@ class Predictor(Generic[BundleT]):
         import torch
 
         return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+
+    def check_sites(self, record: Collection[str]) -> list[str]:
+        """Check that `record` is a collection of attention sites of the model, and return them in a list.
+
+        Raises:
+            RequestError: If it is not, or the model does not have one of the sites.
+        """
+        from regard.tasks.requests import check_record
+
+        sites = check_record(record)
+        for site in sites:
+            if site not in self.model.sites:
+                known = ", ".join(self.model.sites) or "none"
+                raise RequestError(
+                    f"record names the attention {site!r}; this model has: {known}{nearest(site, self.model.sites)}"
+                )
+        return sites
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the model that a service lists, such as its labels."""

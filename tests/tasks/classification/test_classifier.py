@@ -130,7 +130,7 @@ def test_mistakes_in_what_is_asked():
         classifier.classify("one")
     with pytest.raises(RequestError, match="classify: text 2 is a int, expected a str"):
         classifier.classify(["one", 2])
-    with pytest.raises(RequestError, match="this model has no attention site 'cross', only pool"):
+    with pytest.raises(RequestError, match="record names the attention 'cross'; this model has: pool"):
         classifier.classify(["one"], record=["cross"])
     with pytest.raises(RequestError, match="got 1 texts and 0 labels"):
         classifier.evaluate(["one"], [])

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.task import Operation, Task, TaskWords
+from regard.task import Task, TaskWords, part
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.names import FAITHFULNESS, LABELS
 from regard.tasks.files import TOKENIZER
 
 if TYPE_CHECKING:
-    from regard.tasks.classification.bundle import ClassificationBundle, ClassificationFormat, ClassifierParts  # noqa: F401
-    from regard.tasks.classification.choice import ClassificationTable
+    from regard.tasks.classification.bundle import ClassificationBundle, ClassifierParts  # noqa: F401
     from regard.tasks.classification.predictor import Classifier
-    from regard.tasks.classification.training import ClassificationTraining
 
 _WORDS = TaskWords(
     predictor="a classifier",
@@ -50,34 +47,10 @@ class ClassificationTask(Task[ClassificationConfig, "ClassifierParts", "Classifi
     words = _WORDS
     files = (frozenset({TOKENIZER, LABELS}),)
     unsigned_files = (FAITHFULNESS,)
-
-    @property
-    def settings_table(self) -> ClassificationTable:
-        """The table that chooses settings of classifiers."""
-        from regard.tasks.classification.choice import ClassificationTable
-
-        return ClassificationTable()
-
-    @property
-    def training(self) -> ClassificationTraining:
-        """The part that prepares classifiers for training."""
-        from regard.tasks.classification.training import ClassificationTraining
-
-        return ClassificationTraining()
-
-    @property
-    def bundle_format(self) -> ClassificationFormat:
-        """The part that saves and loads classifiers."""
-        from regard.tasks.classification.bundle import ClassificationFormat
-
-        return ClassificationFormat()
-
-    @property
-    def operations(self) -> Sequence[type[Operation]]:
-        """What classifiers can do."""
-        from regard.tasks.classification.operations import OPERATIONS
-
-        return OPERATIONS
+    settings_table = part("regard.tasks.classification.choice:ClassificationTable")
+    training = part("regard.tasks.classification.training:ClassificationTraining")
+    bundle_format = part("regard.tasks.classification.bundle:ClassificationFormat")
+    operations = part("regard.tasks.classification.operations:OPERATIONS")
 
     def predictor(self, bundle: ClassificationBundle) -> Classifier:
         """Return a `Classifier`."""

@@ -10,7 +10,6 @@ from regard import disk
 from regard.bundle.bundle import WEIGHTS, fingerprint_vocabulary
 from regard.bundle.load import first_line
 from regard.bundle.save import add_file, render_json
-from regard.config import SpacyConfig
 from regard.errors import BundleError, DataError
 from regard.models.build import build_classifier
 from regard.models.text_classifier import TextClassifier
@@ -100,10 +99,6 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
     def inventory(self, parts: ClassifierParts) -> Inventory:
         """Return the tokenizer and the labels."""
         return Inventory({"text": parts.tokenizer}, parts.labels.names)
-
-    def packages(self, config: ClassificationConfig) -> tuple[str, ...]:
-        """Return `spacy` if the tokenizer is spaCy's."""
-        return ("spacy",) * isinstance(config.tokenizer, SpacyConfig)
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Render the report on the texts."""

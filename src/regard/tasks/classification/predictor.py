@@ -19,7 +19,7 @@ from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.results import Classification, Origin
 from regard.tasks.notebook import count_parameters, shortened, table
 from regard.tasks.predictor import Predictor
-from regard.tasks.requests import check_record, check_texts, counting_bar, text_blocks
+from regard.tasks.requests import check_texts, counting_bar, text_blocks
 from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
 from regard.text.corpora import cut_rows
@@ -106,7 +106,7 @@ class Classifier(Predictor[ClassificationBundle]):
             RequestError: If the model lacks one of the sites, or its scores are not finite.
         """
         texts = check_texts("classify", texts)
-        sites = self._sites(record)
+        sites = ["pool"] if record is None else self.check_sites(record)
         ids, cut = self._encode(texts)
         logits, attention = self._run(ids, sites, reweight=reweight, progress=progress)
         probabilities = self.probabilities(logits)
@@ -204,15 +204,6 @@ class Classifier(Predictor[ClassificationBundle]):
         if not np.isfinite(scores).all():
             raise RequestError("the classifier's scores are not finite: its weights are damaged, or its training diverged")
         return scores, attention
-
-    def _sites(self, record: Collection[str] | None) -> list[str]:
-        if record is None:
-            return ["pool"]
-        sites = check_record(record)
-        for site in sites:
-            if site not in self.model.sites:
-                raise RequestError(f"classify: this model has no attention site {site!r}, only {', '.join(self.model.sites)}")
-        return sites
 
 
 def _rows(maps: dict[str, Tensor], lengths: list[int]) -> Iterator[dict[str, np.ndarray]]:

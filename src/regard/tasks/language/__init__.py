@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.task import Operation, Task, TaskWords
+from regard.task import Task, TaskWords, part
 from regard.tasks.files import TOKENIZER
 from regard.tasks.language.config import LanguageConfig
 
 if TYPE_CHECKING:
-    from regard.tasks.language.bundle import LanguageBundle, LanguageFormat
-    from regard.tasks.language.choice import LanguageTable
+    from regard.tasks.language.bundle import LanguageBundle
     from regard.tasks.language.predictor import LanguageModel
-    from regard.tasks.language.training import LanguageTraining
     from regard.text.tokenizers.tokenizer import Tokenizer  # noqa: F401
 
 _WORDS = TaskWords(
@@ -39,34 +36,10 @@ class LanguageTask(Task[LanguageConfig, "Tokenizer", "LanguageBundle", "Language
     config_class = LanguageConfig
     words = _WORDS
     files = (frozenset({TOKENIZER}),)
-
-    @property
-    def settings_table(self) -> LanguageTable:
-        """The table that chooses settings of language models."""
-        from regard.tasks.language.choice import LanguageTable
-
-        return LanguageTable()
-
-    @property
-    def training(self) -> LanguageTraining:
-        """The part that prepares language models for training."""
-        from regard.tasks.language.training import LanguageTraining
-
-        return LanguageTraining()
-
-    @property
-    def bundle_format(self) -> LanguageFormat:
-        """The part that saves and loads language models."""
-        from regard.tasks.language.bundle import LanguageFormat
-
-        return LanguageFormat()
-
-    @property
-    def operations(self) -> Sequence[type[Operation]]:
-        """What language models can do."""
-        from regard.tasks.language.operations import OPERATIONS
-
-        return OPERATIONS
+    settings_table = part("regard.tasks.language.choice:LanguageTable")
+    training = part("regard.tasks.language.training:LanguageTraining")
+    bundle_format = part("regard.tasks.language.bundle:LanguageFormat")
+    operations = part("regard.tasks.language.operations:OPERATIONS")
 
     def predictor(self, bundle: LanguageBundle) -> LanguageModel:
         """Return a `LanguageModel`."""

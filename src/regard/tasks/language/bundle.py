@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.bundle.bundle import fingerprint_vocabulary
-from regard.config import SpacyConfig
 from regard.models.build import build_language_model
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
@@ -54,10 +53,6 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
     def inventory(self, parts: Tokenizer) -> Inventory:
         """Return the tokenizer under the name `text`."""
         return Inventory({"text": parts})
-
-    def packages(self, config: LanguageConfig) -> tuple[str, ...]:
-        """Return `spacy` if the tokenizer is spaCy's."""
-        return ("spacy",) * isinstance(config.tokenizer, SpacyConfig)
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Render the report on the texts."""

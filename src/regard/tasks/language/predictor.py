@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.config import GenerationConfig
 from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
 from regard.decoding.search import MOST_STEPS
-from regard.errors import RequestError, nearest
+from regard.errors import RequestError
 from regard.evaluation.words import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
@@ -22,7 +22,7 @@ from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.results import Generation, Origin, ScoredText
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.predictor import Predictor
-from regard.tasks.requests import check_record, check_texts, counting_bar, override, reweight_by_site, with_settings
+from regard.tasks.requests import check_texts, counting_bar, override, reweight_by_site, with_settings
 from regard.text.batching import length_batches
 from regard.text.corpora import as_batch, cut_blocks
 from regard.text.symbols import END, START, UNKNOWN
@@ -107,7 +107,7 @@ class LanguageModel(Predictor[LanguageBundle]):
         Raises:
             RequestError: If an argument is out of range, or the model's scores are not finite.
         """
-        prompts, sites = check_texts("generate", prompts), self._sites(record)
+        prompts, sites = check_texts("generate", prompts), self.check_sites(record)
         generation = override(self.config.generation, settings, "generate")
         if samples < 1:
             raise RequestError(f"generate: samples is {samples}, expected 1 or more for each prompt")
@@ -167,7 +167,7 @@ class LanguageModel(Predictor[LanguageBundle]):
         Raises:
             RequestError: If the model lacks one of the sites, or a probability is NaN.
         """
-        texts, sites = check_texts("score", texts), self._sites(record)
+        texts, sites = check_texts("score", texts), self.check_sites(record)
         ids, offsets = self.tokenizer.encode_batch(texts)
         (flat, starts), owner = cut_blocks(ids, offsets, self.config.data.max_tokens)
         lengths = np.diff(starts) - 1
@@ -279,16 +279,6 @@ class LanguageModel(Predictor[LanguageBundle]):
             token_log_probabilities=each,
             _origin=Origin(self.tokenizer, [START, *row.tolist()], attention, text) if attention else None,
         )
-
-    def _sites(self, record: Collection[str]) -> list[str]:
-        sites = check_record(record)
-        for site in sites:
-            if site not in self.model.sites:
-                known = ", ".join(self.model.sites)
-                raise RequestError(
-                    f"record names the attention {site!r}; this model has: {known}{nearest(site, self.model.sites)}"
-                )
-        return sites
 
 
 @dataclass

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.task import Operation, Task, TaskWords
+from regard.task import Task, TaskWords, part
 from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER
 from regard.tasks.translation.config import TranslationConfig
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat  # noqa: F401
-    from regard.tasks.translation.choice import TranslationTable
+    from regard.tasks.translation.bundle import Tokenizers, TranslationBundle  # noqa: F401
     from regard.tasks.translation.predictor import Translator
-    from regard.tasks.translation.training import TranslationTraining
 
 _WORDS = TaskWords(
     predictor="a translator",
@@ -39,34 +37,10 @@ class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle",
     config_class = TranslationConfig
     words = _WORDS
     files = (frozenset({TOKENIZER}), frozenset({SOURCE_TOKENIZER, TARGET_TOKENIZER}))
-
-    @property
-    def settings_table(self) -> TranslationTable:
-        """The table that chooses settings of translators."""
-        from regard.tasks.translation.choice import TranslationTable
-
-        return TranslationTable()
-
-    @property
-    def training(self) -> TranslationTraining:
-        """The part that prepares translators for training."""
-        from regard.tasks.translation.training import TranslationTraining
-
-        return TranslationTraining()
-
-    @property
-    def bundle_format(self) -> TranslationFormat:
-        """The part that saves and loads translators."""
-        from regard.tasks.translation.bundle import TranslationFormat
-
-        return TranslationFormat()
-
-    @property
-    def operations(self) -> Sequence[type[Operation]]:
-        """What translators can do."""
-        from regard.tasks.translation.operations import OPERATIONS
-
-        return OPERATIONS
+    settings_table = part("regard.tasks.translation.choice:TranslationTable")
+    training = part("regard.tasks.translation.training:TranslationTraining")
+    bundle_format = part("regard.tasks.translation.bundle:TranslationFormat")
+    operations = part("regard.tasks.translation.operations:OPERATIONS")
 
     def predictor(self, bundle: TranslationBundle) -> Translator:
         """Return a `Translator`."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.bundle.bundle import fingerprint_vocabulary
-from regard.config import SpacyConfig
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
@@ -74,11 +73,6 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
     def inventory(self, parts: Tokenizers) -> Inventory:
         """Return both tokenizers."""
         return Inventory({"source": parts.source, "target": parts.target})
-
-    def packages(self, config: TranslationConfig) -> tuple[str, ...]:
-        """Return `spacy` if a tokenizer is spaCy's."""
-        sides = (config.tokenizers.source, config.tokenizers.target)
-        return ("spacy",) * any(isinstance(side, SpacyConfig) for side in sides)
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Render the report on the pairs."""

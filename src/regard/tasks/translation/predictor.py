@@ -22,7 +22,6 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.predictor import Predictor
 from regard.tasks.requests import (
-    check_record,
     check_texts,
     counting_bar,
     override,
@@ -368,7 +367,7 @@ class Translator(Predictor[TranslationBundle]):
         if record is None:
             cross = [site for site in self.model.sites if site.startswith("cross")]
             return ["cross"] if "cross" in cross else cross
-        return check_record(record)
+        return self.check_sites(record)
 
     def _replacing_site(self) -> str:
         sites = self._sites(None)
