@@ -77,7 +77,7 @@ def test_packed_maps_fall_back_to_plain_ones(without_mkldnn):
     assert torch.equal(private_torch.packed_linear(rows, weight, bias), functional.linear(rows, weight, bias))
     linear = torch.nn.Linear(512, 9000)
     with torch.no_grad():
-        made = pack_linear(linear, 500)
+        made = pack_linear([linear], 500)
         assert made is not None
         assert not made.packed
         rows = torch.randn(3, 512)

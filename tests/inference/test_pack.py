@@ -8,12 +8,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.config import EncoderConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
 from regard.decoding import beam_search, greedy
 from regard.inference import pack
-from regard.inference.pack import PackedModel
-from regard.inference.transformer import PooledState
+from regard.inference.linear import PackedLinear, QuantizedLinear
+from regard.inference.pack import QuantizedLayer
+from regard.inference.transformer import PackedDecoder
 from regard.models.build import build_translator
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.models.transformer.state import CachedState
 from regard.text.symbols import END, PAD
 
 WORDS, BATCH, SOURCE = 31, 7, 5
@@ -51,11 +51,11 @@ def found(model: Seq2Seq, texts: tuple[Tensor, Tensor]) -> list[list[int]]:
 
 
 class Unpacked(Seq2Seq):
-    """A model that says nothing of its step, so that searches call it."""
+    """A model whose parts are hidden, so that searches call its own step."""
 
     def __init__(self, model: Seq2Seq) -> None:
         super().__init__()
-        self.model, self.sites, self.feeds_back = model, model.sites, model.feeds_back
+        self.sites, self.feeds_back = model.sites, model.feeds_back
         self.encode, self.decode, self.step = model.encode, model.decode, model.step
         self.logits, self.output_weight = model.logits, model.output_weight
 
@@ -76,22 +76,37 @@ def test_searches_find_what_they_find_with_the_plain_step(config, sentences, tex
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_an_ensemble_packs_its_members(config, texts):
-    ensemble = Ensemble([build(config), build(config, 1)])
+    ensemble = Ensemble([build(config), build(config, 1)]).eval()
     with torch.no_grad():
         packed = pack(ensemble, BATCH)
-    assert all(isinstance(member, PackedModel) for member in packed.members)
+    assert all(isinstance(member.output, PackedLinear) for member in packed.members)
     assert found(ensemble, texts) == found(Unpacked(ensemble), texts)
 
 
 @torch.no_grad()
-def test_nothing_is_packed_in_training_with_gradients_or_where_a_method_is_replaced():
+def test_nothing_is_packed_in_training_or_with_gradients():
     model = build(TRANSFORMER)
-    assert isinstance(pack(model, BATCH), PackedModel)
+    assert isinstance(pack(model, BATCH).decoder, PackedDecoder)
     with torch.enable_grad():
         assert pack(model, BATCH) is model
     assert pack(model.train(), BATCH) is model
-    model.eval().step = model.step
-    assert pack(model, BATCH) is model
+
+
+@torch.no_grad()
+def test_int8_rounds_the_layers_of_recurrent_decoders_too(texts):
+    model = build(RECURRENT)
+    packed = pack(model, BATCH, int8=True)
+    assert isinstance(packed.output, QuantizedLinear)
+    assert all(isinstance(layer, QuantizedLayer) for layer in packed.decoder.layers)
+    assert packed.encoder is model.encoder
+    states = [one.encode(*texts) for one in (model, packed)]
+    for _ in range(3):
+        logits = []
+        for number, one in enumerate((model, packed)):
+            found, _, states[number] = one.step(torch.full((BATCH, 1), 5), states[number])
+            logits.append(found)
+        torch.testing.assert_close(logits[1], logits[0], atol=0.5, rtol=0.1)
+        assert not torch.equal(*logits)
 
 
 class Adapter(nn.Module):
@@ -169,15 +184,8 @@ def test_a_decoder_with_an_adapter_keeps_a_packed_output_layer(texts):
     model = build(TRANSFORMER)
     adapt_a_projection(model)
     packed = pack(model, BATCH)
-    assert isinstance(packed, PackedModel)
-    assert isinstance(packed.encode(*texts), CachedState)
-
-
-@torch.no_grad()
-def test_empty_sources_are_left_to_the_plain_decoder(texts):
-    packed = pack(build(TRANSFORMER), BATCH)
-    assert isinstance(packed.encode(*texts), PooledState)
-    assert isinstance(packed.encode(texts[0], texts[1] & (torch.arange(BATCH) > 0)[:, None]), CachedState)
+    assert isinstance(packed.output, PackedLinear)
+    assert not isinstance(packed.decoder, PackedDecoder)
 
 
 def test_changed_weights_are_seen_by_the_next_search(texts):

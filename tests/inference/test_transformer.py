@@ -1,5 +1,6 @@
 """The packed decoder against the plain one, step by step, as hypotheses move and sentences leave."""
 
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.attention import ALiBi, MultiHead, RelativePositions, Rotary
-from regard.inference.transformer import PooledState, pack_decoder
+from regard.errors import RequestError
+from regard.inference.transformer import PackedDecoder, PooledCache, pack_decoder
+from regard.layers.cache import LayerCaches
 from regard.layers.pool import Pool
 from regard.layers.transformer import DecoderLayer, DecoderRequest, TransformerDecoder
 from regard.layers.transformer_build import Blueprint, build_decoder
-from regard.models.transformer.state import CachedState
 
 WIDTH, HEADS, LAYERS, SOURCE = 12, 3, 2, 7
 RECORD = DecoderRequest(own=(0, 1), across=(1,))
@@ -72,10 +74,30 @@ class Plain:
         self.past, self.states, self.mask = self.past[rows], self.states[rows], self.mask[rows]
 
 
-def begin(decoder: TransformerDecoder, states: Tensor, mask: Tensor) -> PooledState:
-    packed = pack_decoder(decoder.parts(), len(mask))
+@dataclass(frozen=True)
+class Search:
+    """A packed decoder, its source, and the words so far."""
+
+    packed: PackedDecoder
+    memories: tuple
+    cache: PooledCache | None = None
+
+    def advance(self, x: Tensor, request: DecoderRequest):
+        found, weights, cache = self.packed.step(x, self.memories, self.cache, request)
+        assert isinstance(cache, PooledCache)
+        return found, weights, replace(self, cache=cache)
+
+    def select(self, beam: Tensor):
+        return replace(self, cache=self.cache.select(beam))
+
+    def keep(self, rows: Tensor):
+        return replace(self, memories=tuple(each.select(rows) for each in self.memories), cache=self.cache.keep(rows))
+
+
+def begin(decoder: TransformerDecoder, states: Tensor, mask: Tensor) -> Search:
+    packed = pack_decoder(decoder, len(mask))
     assert packed is not None
-    return packed.begin(CachedState(memories=decoder.prepare(states, mask), encoder={}), mask)
+    return Search(packed, packed.prepare(states, mask))
 
 
 class Shift(RelativePositions):
@@ -127,7 +149,7 @@ def test_equals_the_plain_decoder(changes, seed, beam_size, rows):
     for _ in range(13):  # beyond the room of a pool
         x = torch.randn(rows, count, WIDTH, generator=draw)
         wanted, own, across = plain.step(x)
-        found, given, state = state.advance(decoder, x, RECORD)
+        found, given, state = state.advance(x, RECORD)
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
         for weights, expected in ((given.own, own), (given.across, across)):
             assert weights.keys() == expected.keys()
@@ -148,12 +170,12 @@ def test_equals_the_plain_decoder(changes, seed, beam_size, rows):
 def test_two_steps_from_one_state_do_not_disturb_each_other():
     decoder = build()
     state = begin(decoder, *texts(5))
-    _, _, state = state.advance(decoder, torch.randn(5, 1, WIDTH), NOTHING)
+    _, _, state = state.advance(torch.randn(5, 1, WIDTH), NOTHING)
     x, other = torch.randn(2, 5, 1, WIDTH)
-    _, _, one = state.advance(decoder, x, NOTHING)
-    before, _, _ = one.advance(decoder, x, NOTHING)
-    state.advance(decoder, other, NOTHING)
-    after, _, _ = one.advance(decoder, x, NOTHING)
+    _, _, one = state.advance(x, NOTHING)
+    before, _, _ = one.advance(x, NOTHING)
+    state.advance(other, NOTHING)
+    after, _, _ = one.advance(x, NOTHING)
     assert torch.equal(before, after)
 
 
@@ -163,24 +185,10 @@ def test_two_steps_from_one_state_do_not_disturb_each_other():
 def test_no_sentences(wanted, positions):
     decoder = build(**({"build_positions": positions} if positions else {}))
     state = begin(decoder, *texts(5))
-    _, _, state = state.advance(decoder, torch.randn(5, 1, WIDTH), NOTHING)
+    _, _, state = state.advance(torch.randn(5, 1, WIDTH), NOTHING)
     none = state.select(torch.zeros(5, 2, dtype=torch.long)).keep(torch.empty(0, dtype=torch.long))
-    found, _, _ = none.advance(decoder, torch.randn(0, 2, WIDTH), wanted)
+    found, _, _ = none.advance(torch.randn(0, 2, WIDTH), wanted)
     assert found.shape == (0, 2, WIDTH)
-
-
-@torch.no_grad()
-def test_sentences_move_together_once_a_quarter_has_left():
-    decoder = build()
-    state = begin(decoder, *texts(8))
-    _, _, state = state.advance(decoder, torch.randn(8, 1, WIDTH), NOTHING)
-    some = state.keep(torch.tensor([0, 2, 3, 4, 5, 7]))
-    assert some.num_rows == 8
-    assert some.words.storage is state.words.storage
-    fewer = some.keep(torch.tensor([0, 5]))
-    assert fewer.num_rows == 2
-    assert fewer.words.storage.shape[2] == 2
-    torch.testing.assert_close(fewer.memory(1).key, state.memory(1).key[[0, 7]])
 
 
 @torch.no_grad()
@@ -207,10 +215,10 @@ def test_other_dtypes(dtype, changes):
     with torch.autocast("cpu", dtype, enabled=dtype == torch.bfloat16):
         state = begin(decoder, states.to(dtype), mask)
         for _ in range(9):
-            x = torch.randn(6, 2 if state.length else 1, WIDTH).to(dtype)
+            x = torch.randn(6, 2 if state.cache else 1, WIDTH).to(dtype)
             with torch.autocast("cpu", enabled=False):
                 expected, own, across = plain.step(x.double())
-            found, given, state = state.advance(decoder, x, RECORD)
+            found, given, state = state.advance(x, RECORD)
             assert found.dtype == torch.promote_types(dtype, torch.float32)
             errors.append((found - expected).abs().max().item())
             others.append((other.step(x)[0] - expected).abs().max().item())
@@ -224,51 +232,51 @@ def test_other_dtypes(dtype, changes):
     assert max(errors) < 1e-12 if dtype == torch.float64 else max(errors) <= 1.1 * max(others) < 0.2
 
 
-def test_parts_are_those_of_the_plain_formula():
-    assert build().parts() is not None
-    other = build()
-    other.layers[1].self_attention.positions = ALiBi(HEADS)
-    assert other.parts() is None
-    for change in (take_own_layers, patch_a_step, patch_the_keys, take_own_attention):
+@torch.no_grad()
+def test_other_formulas_are_not_packed():
+    assert pack_decoder(build(), 6) is not None
+    for change in (
+        hook_a_projection,
+        hook_the_feed_forward,
+        take_own_layers,
+        take_own_attention,
+        take_own_maps,
+        take_biased_positions,
+        take_fewer_heads,
+        patch_a_step,
+        patch_the_keys,
+    ):
         other = build()
         change(other)
-        assert other.parts() is None
+        assert pack_decoder(other, 6) is None
 
 
 @torch.no_grad()
-def test_a_subclass_that_changes_nothing_is_packed():
-    decoder = build()
-    decoder.layers[1].__class__ = type("Same", (DecoderLayer,), {})
-    assert decoder.parts() is not None
+def test_empty_sources_and_changed_weights_are_left_to_the_decoder_itself():
+    decoder, (states, mask) = build(), texts(5)
+    packed, x = pack_decoder(decoder, 5), torch.randn(5, 1, WIDTH)
+    some = mask & (torch.arange(5) > 0)[:, None]
+    halved = DecoderRequest(reweight_across={1: lambda weights, mask: weights / 2})
+    for each, request in ((some, RECORD), (mask, halved)):
+        found, _, cache = packed.step(x, packed.prepare(states, each), None, request)
+        expected, _, _ = decoder.step(x, decoder.prepare(states, each), None, request)
+        assert isinstance(cache, LayerCaches)
+        assert torch.equal(found, expected)
+    _, _, cache = packed.step(x, packed.prepare(states, mask), None)
+    with pytest.raises(RequestError, match="give the same reweight to the first step"):
+        packed.step(x, packed.prepare(states, mask), cache, halved)
 
 
-@torch.no_grad()
-def test_maps_that_compute_more_are_not_packed():
-    for change in (hook_a_projection, take_own_maps):
-        other = build()
-        change(other)
-        assert other.parts() is None
+def take_biased_positions(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].self_attention.positions = ALiBi(HEADS)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_a_hooked_feed_forward_part_is_called(dtype):
-    decoder = build().to(dtype)
-    decoder.layers[0].feed_forward.register_forward_hook(lambda module, inputs, output: 0 * output)
-    states, mask = texts(6)
-    x = torch.randn(6, 1, WIDTH).to(dtype)
-    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        expected, _, _ = Plain(decoder, states.to(dtype), mask).step(x)
-        found, _, _ = begin(decoder, states.to(dtype), mask).advance(decoder, x, NOTHING)
-    torch.testing.assert_close(found, expected.float(), atol=1e-5 if dtype == torch.float32 else 0.05, rtol=1e-4)
-
-
-@torch.no_grad()
-def test_different_numbers_of_heads_are_not_packed():
-    decoder = build()
+def take_fewer_heads(decoder: TransformerDecoder) -> None:
     decoder.layers[0].cross_attention = MultiHead(WIDTH, num_heads=2)
-    assert decoder.parts() is not None
-    assert pack_decoder(decoder.parts(), 6) is None
+
+
+def hook_the_feed_forward(decoder: TransformerDecoder) -> None:
+    decoder.layers[0].feed_forward.register_forward_hook(lambda module, inputs, output: 0 * output)
 
 
 def hook_a_projection(decoder: TransformerDecoder) -> None:

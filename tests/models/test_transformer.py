@@ -110,7 +110,7 @@ def test_select_moves_nothing_of_the_source():
     _, _, state = model.step(target[:, :1], state)
     moved = state.select(torch.zeros(BATCH, 4, dtype=torch.int64))
     assert moved.memories is state.memories
-    assert moved.moved_caches()[0].pool.storage.shape[1] == 4 * BATCH
+    assert moved.cache.read()[0].pool.storage.shape[1] == 4 * BATCH
     _, _, after = model.step(target[:, :4], moved)
     assert after.memories is state.memories
     assert after.length == 2

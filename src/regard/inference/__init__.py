@@ -1,6 +1,5 @@
 """Models packed for search, mostly on a CPU: the same formulas, computed by fewer and larger operations."""
 
-from regard.inference.linear import int8_products
 from regard.inference.pack import pack
 
-__all__ = ["int8_products", "pack"]
+__all__ = ["pack"]

@@ -1,134 +1,99 @@
 """Pack a model for search.
 
-A search requests the packed form of its model with `pack(model, sentences)`. In a packed form, weights are converted once to
-the layout that products need, and small operations are joined. It has the methods of `Seq2Seq`, and gives the same results up
-to rounding. It is built from the parts of a step, which the model returns (`Seq2Seq.search_parts`). Models or modules that do
-not return their parts, for example because they have hooks or replaced modules, run unchanged.
+The packed form of a model is a copy of its tree of modules, in which each plain linear map (`nn.Linear`) is replaced by one
+whose weight was converted once to the layout that products need, and the decoder of a Transformer by one with fewer operations
+(`regard.inference.transformer`). All other modules are shared with the model. What a user adds stays: a map that has an
+adapter or hooks is called as it is, and modules of other packages are not changed.
 """
 
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from copy import copy
+from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from regard.inference.linear import pack_linear
-from regard.inference.recurrent import pack_recurrent
+from regard.attention.base import Attention
+from regard.attention.capabilities import is_unchanged
+from regard.inference.linear import QuantizedLinear, pack_linear
 from regard.inference.transformer import pack_decoder
-from regard.models.search_parts import EnsembleParts, Features, RecurrentParts, StepParts
-from regard.models.seq2seq import AttentionMaps, Seq2Seq
-from regard.reweight import ReweightBySite
+from regard.layers.cells import gru_cell, lstm_cell
+from regard.layers.recurrent import RecurrentLayer
+from regard.models.seq2seq import Seq2Seq
+
+Model = TypeVar("Model", bound=Seq2Seq)
 
 
-class Packed(Protocol):
-    """A packed decoder."""
+def pack(model: Model, sentences: int, *, int8: bool = False) -> Model:
+    """Return the packed form of a model, which gives the same results up to rounding.
 
-    def begin(self, state: Any, mask: Bool[Tensor, "B S"]) -> Any:
-        """Convert the model's state to the state of the packed decoder.
-
-        Args:
-            state: Result of the model's `encode`.
-            mask: True at the source's tokens.
-        """
-        ...
-
-
-class PackedModel(Seq2Seq[Any]):
-    """A model whose search steps use packed weights; its other methods call the original model.
-
-    Args:
-        model: The model.
-        features: The model's step without the output layer.
-        output: The packed output layer, or the model's own.
-        decoder: The packed decoder; None to use the model's own.
-    """
-
-    def __init__(
-        self, model: Seq2Seq[Any], *, features: Features, output: Callable[[Tensor], Tensor], decoder: Packed | None
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self._features, self._output, self._decoder = features, output, decoder
-        self.sites, self.derived = model.sites, model.derived
-        self.feeds_back, self.alignment_step = model.feeds_back, model.alignment_step
-        self.vocabulary, self.training = model.vocabulary, model.training
-
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> Any:
-        state = self.model.encode(source, source_mask, record=record, reweight=reweight)
-        # Steps that start from the model's own state run the model's own decoder, which supports `reweight`.
-        return state if self._decoder is None or reweight else self._decoder.begin(state, source_mask)
-
-    def decode(
-        self,
-        target_in: Int[Tensor, "B T"],
-        state: Any,
-        *,
-        use_gold: Bool[Tensor, "B T"] | None = None,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
-        return self.model.decode(target_in, state, use_gold=use_gold, record=record, reweight=reweight)
-
-    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        return self.model.logits(features)
-
-    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        return self.model.output_weight()
-
-    def step(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: Any,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, Any]:
-        features, attention, state = self._features(tokens, state, record=record, reweight=reweight)
-        return self._output(features), attention, state
-
-
-def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
-    """Return the packed form of a model, or the model itself if it cannot be packed.
-
-    A model cannot be packed if gradients are enabled, in training mode, in `torch.compile`, if its `search_parts` returns None,
-    or if neither its output layer nor its decoder can be packed. Of an ensemble, each member is packed.
-
-    The products run in autocast's dtype, or in the dtype of the weights without autocast; within `int8_products`, they run in
-    8-bit integers on a CPU. The packed form is for one search: it does not follow later changes of the weights.
+    Products run in autocast's dtype, or in the dtype of the weights without autocast. The packed form is for one search: it
+    does not follow later changes of the weights. A model in training mode, with gradients enabled, or in `torch.compile` is
+    returned unchanged, and so is a packed one. The module `encoder` of a model is not packed, because it runs once for each
+    sentence.
 
     Args:
         model: The model, in evaluation mode.
         sentences: Number of sentences in the search.
+        int8: If True and the model is on a CPU, round weights and inputs of the products to 8-bit integers, which processors
+            with VNNI instructions multiply fastest.
     """
-    parts = model.search_parts()
-    if parts is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if model.training or torch.is_grad_enabled() or torch.compiler.is_compiling() or vars(model).get("_is_packed", False):
         return model
-    if isinstance(parts, EnsembleParts):
-        packed: Seq2Seq[Any] = parts.build([pack(member, sentences) for member in parts.members])
-        packed.training = model.training
-        return packed
-    if model.training:
-        return model
-    output = pack_linear(parts.output, sentences)
-    decoder = _pack_decoder(parts, sentences)
-    if output is None and decoder is None:
-        return model
-    return PackedModel(model, features=parts.features, output=output or parts.output, decoder=decoder)
+    packed = _pack(model, sentences, int8)
+    if packed is not model:
+        packed._is_packed = True  # type: ignore[assignment]
+    return packed  # type: ignore[return-value]
 
 
-def _pack_decoder(parts: StepParts, sentences: int) -> Packed | None:
-    """Return the packed decoder; None if it is not on a CPU, or cannot be packed."""
-    decoder = parts.decoder
-    if isinstance(decoder, RecurrentParts):
-        return pack_recurrent(decoder, sentences) if decoder.layers[0].state_weight.device.type == "cpu" else None
-    if decoder is None or decoder.layers[0].own.output.weight.device.type != "cpu":
-        return None
-    return pack_decoder(decoder, sentences)
+def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
+    """Return the packed form of a module, or the module itself if nothing in it can be packed."""
+    if isinstance(module, nn.Linear):
+        made = pack_linear([module], sentences, int8)
+        if made is None:
+            return module
+        made.weight, made.bias = module.weight, module.bias  # for code that reads them
+        return made
+    if int8 and type(module) is RecurrentLayer and is_unchanged(module, RecurrentLayer) and not module.weight_ih.is_cuda:
+        return QuantizedLayer(module)
+    if (decoder := pack_decoder(module, sentences, int8)) is not None:
+        return decoder
+    known = type(module) is nn.ModuleList or type(module).__module__.startswith("regard.")
+    # A stranger's module (an adapter) may do more with a map than call it, and some mechanisms compute with its weight.
+    if not known or isinstance(module, Attention):
+        return module
+    parts = {
+        name: part if part is None or name == "encoder" else _pack(part, sentences, int8)
+        for name, part in module._modules.items()
+    }
+    if all(part is module._modules[name] for name, part in parts.items()):
+        return module
+    copied = copy(module)
+    copied._modules = parts
+    return copied
+
+
+class QuantizedLayer(nn.Module):
+    """A recurrent layer that has only a `step`, with products in 8-bit integers; see `RecurrentLayer.step`.
+
+    In other number formats, packed weights of recurrent layers gain nothing.
+
+    Args:
+        layer: A layer with one direction.
+    """
+
+    def __init__(self, layer: RecurrentLayer) -> None:
+        super().__init__()
+        self.num_gates = layer.num_gates
+        self.input_map = QuantizedLinear(layer.weight_ih[0], layer.bias_ih[0])
+        self.state_map = QuantizedLinear(layer.weight_hh[0], layer.bias_hh[0])
+
+    def step(
+        self, inputs: Float[Tensor, "*batch D"], state: tuple[Tensor, Tensor | None]
+    ) -> tuple[Float[Tensor, "*batch H"], Tensor | None]:
+        """Run one step forward in time, for any number of rows."""
+        hidden, cell = state
+        x_gates, h_gates = self.input_map(inputs), self.state_map(hidden)
+        if cell is None:
+            return gru_cell(x_gates, h_gates, hidden), None
+        return lstm_cell(x_gates, h_gates, cell)

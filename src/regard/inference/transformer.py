@@ -4,13 +4,11 @@
   −∞ hides words of other hypotheses. So no key or value is copied when hypotheses are reordered, and one product of the N
   queries with all N·t keys takes no longer than N small products.
 * One product gives query, key and value of a word.
-* Finished sentences stay in the pool until more than a quarter of the pool has finished; then the other sentences are copied to
-  a new pool.
 * Products with weights run in autocast's dtype, such as bfloat16. The features between the layers, the keys, values, scores
   and sums are in float32, or in float64 for a float64 model.
 
-Letters: L layers, B sentences, R sentences in the pool (R ≥ B), N hypotheses of a sentence, M places for them in the pool,
-t words so far, C ≥ t places for words, H heads, E width of a head, S source.
+Letters: L layers, B sentences, N hypotheses of a sentence, M places for them in the pool, t words so far, C ≥ t places for
+words, H heads, E width of a head, S source.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,210 +20,77 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.base import HeadMaps
+from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import is_unchanged
 from regard.attention.head_memory import HeadMemory
 from regard.errors import RequestError
 from regard.inference.linear import PackedMap, pack_linear
+from regard.layers.cache import LayerCaches
+from regard.layers.causal import CausalDecoder, CausalLayer
 from regard.layers.dropout import Dropout
-from regard.layers.feed_forward import PositionWise
+from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.pool import Pool
-from regard.layers.recurrent import compute_dtype
 from regard.layers.residual import PreNorm, Residual
-from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, LayerWeights
+from regard.layers.transformer import NOTHING_OF_ALL, DecoderLayer, DecoderRequest, LayerWeights, TransformerDecoder
 
-_FULL = 0.75
-"""If the share of unfinished sentences in the pool is below this value, the unfinished ones are copied to a new pool."""
 _IGNORED = {dtype: torch.zeros((), dtype=dtype, device="cpu") for dtype in (torch.float32, torch.float64)}
 """First argument of `torch.baddbmm`, which does not read it if beta is 0. The product is scaled by the argument alpha."""
 
 Module = TypeVar("Module", bound=nn.Module)
+Decoder = TransformerDecoder | CausalDecoder
+Before = Callable[[Tensor], Tensor]
+After = Callable[[Tensor, Tensor], Tensor]
 
 
-class PackedResidual(NamedTuple):
-    """The two functions of a residual connection in evaluation mode: before and after the part that it surrounds."""
-
-    before: Callable[[Tensor], Tensor]
-    after: Callable[[Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class PackedHeads:
-    """The packed linear maps of an attention (its projections), and the residual connection around it."""
+class _Heads(NamedTuple):
+    """The packed maps of an attention, and the two functions of its residual connection."""
 
     read: PackedMap
     """Map to the concatenated query, key and value; for attention to the source, to the query only."""
     output: PackedMap
-    residual: PackedResidual
+    before: Before
+    after: After
     rotate_one: Callable[[Tensor, int], None] | None
     """Function of queries or keys (…,H,E) and their position, which rotates them in place; None without positions."""
 
 
-@dataclass(frozen=True)
-class PackedLayer:
+class _Layer(NamedTuple):
     """The packed parts of a decoder layer."""
 
-    own: PackedHeads
-    across: PackedHeads | None
+    own: _Heads
+    across: _Heads | None
     feed_forward: Callable[[Tensor], Tensor]
-    feed_forward_residual: PackedResidual
+    before: Before
+    after: After
 
 
 @dataclass(frozen=True)
-class PackedFeedForward:
-    """The packed maps of outer(activation(inner(x))), or, with a gate, of outer(activation(gate(x)) ⊙ inner(x))."""
+class PooledCache:
+    """The keys and values of all words so far, shared by the hypotheses of a sentence."""
 
-    gate: PackedMap | None
-    inner: PackedMap
-    activation: Callable[[Tensor], Tensor]
-    outer: PackedMap
-
-    def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        """Transform each position."""
-        if self.gate is None:
-            return self.outer(self.activation(self.inner(x)))
-        x = x.to(self.inner.dtype)  # once for both maps
-        return self.outer(self.activation(self.gate(x)) * self.inner(x))
-
-
-@dataclass(frozen=True)
-class PackedDecoder:
-    """The packed layers of a decoder."""
-
-    layers: tuple[PackedLayer, ...]
-    norm: Callable[[Tensor], Tensor] | None
-    num_heads: int
-    head_size: int
-    dtype: torch.dtype
-    """The dtype of features, keys, values and sums."""
-
-    def begin(self, state: Any, mask: Bool[Tensor, "B S"]) -> Any:
-        """Build the state before the first word.
-
-        Args:
-            state: The state of the plain decoder (`CachedState`).
-            mask: True at the source's tokens.
-
-        Returns:
-            A `PooledState`. If a source is empty, the given `state`, because only the plain decoder supports attention to an
-            empty source.
-        """
-        memories = state.memories
-        if memories and not bool(mask.any(1).all()):
-            return state
-        rows, heads = len(mask), self.num_heads
-        sources = tuple(
-            HeadMemory(memory.key.to(self.dtype).contiguous(), memory.value.to(self.dtype).contiguous(), mask)
-            for memory in memories
-        )
-        hidden = torch.zeros(mask.shape, dtype=self.dtype).masked_fill_(~mask, -torch.inf)
-        words = hidden.new_empty(len(self.layers), 2, rows, heads, 0, 1, self.head_size)
-        return PooledState(
-            decoder=self,
-            encoder=state.encoder,
-            sources=sources,
-            source_bias=hidden[:, None, None] if sources and not bool(mask.all()) else None,
-            words=Pool.empty(words, 4),
-            bias=hidden.new_zeros(rows, state.count, 0, 1),
-            num_rows=rows,
-        )
-
-
-@dataclass(frozen=True)
-class PooledState:
-    """The decoding state of a packed decoder."""
-
-    decoder: PackedDecoder
-    encoder: dict[str, Tensor]
-    """The attention weights recorded in the encoder, (B,H,S,S), by site."""
-    sources: tuple[HeadMemory, ...]
-    """The keys and values of the source for each layer, contiguous; empty in a decoder without a source. Their shape is
-    (R,H,S,E), for R sentences in the pool, H heads of width E, and S source positions.
-    """
-    source_bias: Float[Tensor, "R 1 1 S"] | None
-    """0 at the source's tokens, −∞ at padding; None without padding, or in a decoder without a source."""
     words: Pool
-    """The keys and values of all words so far, (L,2,R,H,C,M,E), for L layers, R sentences in the pool, and H heads of width E,
-    with places for C words of M hypotheses.
-    """
+    """Keys and values (L,2,B,H,C,M,E)."""
     bias: Float[Tensor, "B N t M"]
     """0 at the words of the hypothesis itself, −∞ at words of other hypotheses."""
-    num_rows: int
-    """The number of sentences in the pool, R, including finished ones that are still there."""
-    alive: Int[Tensor, " B"] | None = None
-    """The place in the pool of each unfinished sentence; None if sentence i has place i."""
+    source_bias: Float[Tensor, "B 1 1 S"] | None
+    """0 at the source's tokens, −∞ at padding; None without padding, or in a decoder without a source."""
 
     @property
     def length(self) -> int:
         """The number of words read so far, t."""
         return self.words.length
 
-    def memory(self, number: int) -> HeadMemory:
-        """Return the keys and values of the source to which the layer `number` attends, (B,H,S,E) for H heads of width E."""
-        return self.sources[number] if self.alive is None else self.sources[number].select(self.alive)
-
-    def select(self, beam: Int[Tensor, "B N"]) -> "PooledState":
-        """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
+    def select(self, beam: Int[Tensor, "B N"]) -> "PooledCache":
+        """Return the cache in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
         return replace(self, bias=self.bias.gather(1, beam[:, :, None, None].expand(-1, -1, *self.bias.shape[2:])))
 
-    def keep(self, rows: Int[Tensor, " M"]) -> "PooledState":
-        """Return the state of the sentences with the indices `rows` only, in this order."""
-        encoder = {site: weights[rows] for site, weights in self.encoder.items()}
-        alive = rows if self.alive is None else self.alive[rows]
-        kept = replace(self, encoder=encoder, alive=alive, bias=self.bias[rows])
-        if len(rows) >= _FULL * self.num_rows:
-            return kept
-        bias = self.source_bias
-        return replace(
-            kept,
-            sources=tuple(source.select(alive) for source in self.sources),
-            source_bias=None if bias is None else bias.index_select(0, alive),
-            words=self.words.index_select(2, alive),
-            num_rows=len(rows),
-            alive=None,
-        )
+    def keep(self, rows: Int[Tensor, " M"]) -> "PooledCache":
+        """Return the cache of the sentences with the indices `rows` only, in this order."""
+        source_bias = None if self.source_bias is None else self.source_bias[rows]
+        return PooledCache(self.words.index_select(2, rows), self.bias[rows], source_bias)
 
-    def advance(
-        self, decoder: object, x: Float[Tensor, "B N D"], request: DecoderRequest
-    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, "PooledState"]:
-        """Run the packed layers over one more word of each hypothesis.
-
-        Args:
-            decoder: The decoder of the model; it is not used, because the packed decoder replaces it.
-            x: Embeddings with their positions.
-            request: The layers whose weights are returned.
-
-        Raises:
-            RequestError: If the request replaces weights, which packed layers do not support.
-        """
-        if request.reweights:
-            raise RequestError(
-                "step got a reweight, but the state belongs to a packed decoder, which cannot replace attention weights; give "
-                "encode the same reweight, so that the model's own decoder runs"
-            )
-        with torch.autocast("cpu", enabled=False):
-            return self._advance(x.to(self.decoder.dtype), request)
-
-    def _advance(self, x: Tensor, request: DecoderRequest) -> tuple[Tensor, LayerWeights, "PooledState"]:
-        count, weights, state = x.shape[1], LayerWeights(), self._extended(x.shape[1])
-        bias, storage = state._own_bias(), state.words.storage
-        # Views for all layers at once: with one sentence, the time of a step is proportional to its number of operations.
-        places = storage[:, :, :, :, state.length - 1]
-        places[..., count:, :] = 0  # no hypothesis writes these places, and undefined values could be NaN
-        new = places[..., :count, :].unbind(0)
-        past = storage.flatten(4, 5)[..., : state.length * storage.shape[5], :].flatten(2, 3).unbind(0)
-        for number, layer in enumerate(self.decoder.layers):
-            x, own = state._attend_within(layer.own, x, new[number], past[number], bias, need_weights=number in request.own)
-            across = None
-            if layer.across is not None:
-                x, across = state._attend_across(number, layer.across, x, need_weights=number in request.across)
-            residual = layer.feed_forward_residual
-            x = residual.after(x, layer.feed_forward(residual.before(x)))
-            weights.add(number, own, across)
-        return x if self.decoder.norm is None else self.decoder.norm(x), weights, state
-
-    def _extended(self, count: int) -> "PooledState":
-        """Return a state with space for one more word of each of N = `count` hypotheses.
+    def extended(self, count: int) -> "PooledCache":
+        """Return a cache with space for one more word of each of N = `count` hypotheses.
 
         The bias lets each hypothesis attend to its new word, and hides the new words of other hypotheses.
         """
@@ -234,64 +99,113 @@ class PooledState:
             wider = words.storage.new_zeros(*words.storage.shape[:5], count, words.storage.shape[6])
             wider[..., :places, :] = words.storage
             words = Pool(wider, words.axis, words.length, [words.length])
-            bias, places = torch.nn.functional.pad(bias, (0, count - places), value=-torch.inf), count
+            bias, places = nn.functional.pad(bias, (0, count - places), value=-torch.inf), count
         own = bias.new_full((count, places), -torch.inf).fill_diagonal_(0)[:, None].expand(len(bias), -1, -1, -1)
-        return replace(self, words=words.extended(), bias=torch.cat([bias, own], 2))
+        words = words.extended()
+        words.storage[:, :, :, :, words.length - 1, count:] = 0  # no hypothesis writes there, and undefined values could be NaN
+        return replace(self, words=words, bias=torch.cat([bias, own], 2))
 
-    def _own_bias(self) -> Float[Tensor, "R 1 N tM"] | None:
-        """Return the bias of self-attention; None if each sentence has one hypothesis, to which all words belong."""
-        return None if self.bias.shape[3] == 1 else self._place(self.bias.flatten(2))[:, None]
 
-    def _attend_within(
+class PackedDecoder(nn.Module):
+    """A decoder whose step runs packed layers; whole targets and replaced weights are left to the decoder itself.
+
+    Args:
+        decoder: The decoder.
+        layers: Its packed layers.
+        num_heads: The number of heads.
+        dtype: The dtype of features, keys, values and sums.
+    """
+
+    def __init__(self, decoder: Decoder, layers: Sequence[_Layer], num_heads: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.decoder, self.layers, self.size = decoder, decoder.layers, decoder.size
+        self._layers, self._num_heads, self._dtype = layers, num_heads, dtype
+        self._norm = None if decoder.norm is None else _pack_norm(_in_dtype(decoder.norm, dtype))
+
+    def prepare(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None) -> tuple[Memory, ...]:
+        """Return the source's keys and values for each layer, contiguous and in the dtype of the sums."""
+        assert isinstance(self.decoder, TransformerDecoder)
+        return _converted(self.decoder.prepare(states, mask), self._dtype)
+
+    def forward(
+        self, x: Tensor, memories: Sequence[Memory] = (), request: DecoderRequest = NOTHING_OF_ALL, **options: Any
+    ) -> Any:
+        """Run the decoder itself over a whole target."""
+        if isinstance(self.decoder, CausalDecoder):
+            return self.decoder(x, **options)
+        return self.decoder(x, _converted(memories, x.dtype), request)
+
+    def step(
         self,
-        heads: PackedHeads,
         x: Float[Tensor, "B N D"],
-        new: Float[Tensor, "2 R H N E"],
-        past: Float[Tensor, "2 RH tM E"],
-        bias: Tensor | None,
-        *,
-        need_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return x after self-attention with its residual connection, and the weights.
+        memories: Sequence[Memory],
+        cache: PooledCache | LayerCaches | None,
+        request: DecoderRequest = NOTHING_OF_ALL,
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, PooledCache | LayerCaches]:
+        """Run all layers over one new word of each hypothesis; see `TransformerDecoder.step`.
 
-        Args:
-            heads: The packed maps.
-            x: The features of the new words.
-            new: A view of the pool, to which the keys and values of the new words are written.
-            past: The keys and values of all words, including the new ones; a view of the pool.
-            bias: Result of `_own_bias`.
-            need_weights: Whether to return the weights.
+        Targets whose first step replaces weights, or whose source is empty, are left to the decoder itself.
+
+        Raises:
+            RequestError: If only a later step replaces weights.
         """
-        read = self._place(_as(heads.read(heads.residual.before(x)), x))
-        read = read.view(*read.shape[:2], 3, self.decoder.num_heads, self.decoder.head_size)
-        if heads.rotate_one is not None:
-            heads.rotate_one(read[:, :, :2], self.length - 1)
-        new.copy_(read[:, :, 1:].permute(2, 0, 3, 1, 4))
-        context, weights = _attend(read[:, :, 0], past[0], past[1], bias)
-        own = None
-        if need_weights:  # sum over M: at each position, only the word of the hypothesis itself has a weight above 0
-            shape = (self.num_rows, self.decoder.num_heads, x.shape[1], self.length, self.words.storage.shape[5])
-            own = self._take(weights.view(shape).sum(-1))
-        return heads.residual.after(x, heads.output(self._take(context))), own
+        sources = cast(Sequence[HeadMemory], memories)
+        if cache is None:
+            masks = [each.key_mask for each in sources[:1] if each.key_mask is not None]
+            if not request.reweights and all(bool(mask.any(1).all()) for mask in masks):
+                cache = self._begin(x, masks)
+        if cache is None or isinstance(cache, LayerCaches):
+            return self.decoder.step(x, _converted(memories, x.dtype), cache, request)
+        if request.reweights:
+            raise RequestError(
+                "step got a reweight, but the earlier steps ran in a packed decoder, which cannot replace attention weights; "
+                "give the same reweight to the first step, so that the model's own decoder runs"
+            )
+        with torch.autocast("cpu", enabled=False):
+            return self._step(x.to(self._dtype), sources, cache.extended(x.shape[1]), request)
 
-    def _attend_across(self, number: int, heads: PackedHeads, x: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """Return x after attention to the source with its residual connection, and the weights."""
-        query = self._place(_as(heads.read(heads.residual.before(x)), x))
-        query = query.view(*query.shape[:2], self.decoder.num_heads, self.decoder.head_size)
-        source = self.sources[number]
-        context, weights = _attend(query, source.key.flatten(0, 1), source.value.flatten(0, 1), self.source_bias)
-        after = heads.residual.after(x, heads.output(self._take(context)))
-        if not need_weights:
-            return after, None
-        return after, self._take(weights.unflatten(0, (self.num_rows, self.decoder.num_heads)))
+    def _begin(self, x: Float[Tensor, "B N D"], masks: Sequence[Bool[Tensor, "B S"]]) -> PooledCache:
+        """Return the cache before the first word."""
+        rows, count, size = x.shape
+        words = x.new_empty(len(self._layers), 2, rows, self._num_heads, 0, 1, size // self._num_heads, dtype=self._dtype)
+        hidden = [(~mask)[:, None, None] for mask in masks if not bool(mask.all())]
+        bias = words.new_zeros(hidden[0].shape).masked_fill_(hidden[0], -torch.inf) if hidden else None
+        return PooledCache(Pool.empty(words, 4), words.new_zeros(rows, count, 0, 1), bias)
 
-    def _place(self, x: Tensor) -> Tensor:
-        """Reorder (B,…) to (R,…), in the order of the pool, with zeros for finished sentences."""
-        return x if self.alive is None else x.new_zeros(self.num_rows, *x.shape[1:]).index_copy_(0, self.alive, x)
+    def _step(
+        self, x: Tensor, sources: Sequence[HeadMemory], cache: PooledCache, request: DecoderRequest
+    ) -> tuple[Tensor, LayerWeights, PooledCache]:
+        """Run the packed layers; the cache already has space for the new words."""
+        weights, storage, length, (batch, count, _) = LayerWeights(), cache.words.storage, cache.length, x.shape
+        places, heads, width = storage.shape[5], self._num_heads, storage.shape[6]
+        # Views for all layers at once: with one sentence, the time of a step is proportional to its number of operations.
+        new = storage[:, :, :, :, length - 1, :count].unbind(0)
+        past = storage.flatten(4, 5)[..., : length * places, :].flatten(2, 3).unbind(0)
+        hidden = None if places == 1 else cache.bias.flatten(2)[:, None]  # one hypothesis attends to all words
+        for number, layer in enumerate(self._layers):
+            read = _as(layer.own.read(layer.own.before(x)), x).view(batch, count, 3, heads, width)
+            if layer.own.rotate_one is not None:
+                layer.own.rotate_one(read[:, :, :2], length - 1)
+            new[number].copy_(read[:, :, 1:].permute(2, 0, 3, 1, 4))
+            context, found = _attend(read[:, :, 0], past[number][0], past[number][1], hidden)
+            x = layer.own.after(x, layer.own.output(context))
+            if number in request.own:  # at each position, only the word of the hypothesis itself has a weight above 0
+                weights.own[number] = found.view(batch, heads, count, length, places).sum(-1)
+            if layer.across is not None:
+                query = _as(layer.across.read(layer.across.before(x)), x).view(batch, count, heads, width)
+                key, value = sources[number].key.flatten(0, 1), sources[number].value.flatten(0, 1)
+                context, found = _attend(query, key, value, cache.source_bias)
+                x = layer.across.after(x, layer.across.output(context))
+                if number in request.across:
+                    weights.across[number] = found.unflatten(0, (batch, heads))
+            x = layer.after(x, layer.feed_forward(layer.before(x)))
+        return x if self._norm is None else self._norm(x), weights, cache
 
-    def _take(self, x: Tensor) -> Tensor:
-        """Reorder (R,…), in the order of the pool, to (B,…), without finished sentences."""
-        return x if self.alive is None else x.index_select(0, self.alive)
+
+def _converted(memories: Sequence[Memory], dtype: torch.dtype) -> tuple[Memory, ...]:
+    """Return the keys and values of all layers, contiguous and in this dtype."""
+    found = cast(Sequence[HeadMemory], memories)
+    return tuple(replace(each, key=each.key.to(dtype).contiguous(), value=each.value.to(dtype).contiguous()) for each in found)
 
 
 def _as(tensor: Tensor, like: Tensor) -> Tensor:
@@ -300,8 +214,8 @@ def _as(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def _attend(
-    query: Float[Tensor, "R N H E"], key: Float[Tensor, "RH K E"], value: Float[Tensor, "RH K E"], bias: Tensor | None
-) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "RH N K"]]:
+    query: Float[Tensor, "B N H E"], key: Float[Tensor, "BH K E"], value: Float[Tensor, "BH K E"], bias: Tensor | None
+) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "BH N K"]]:
     """Return softmax(q kᵀ / √E + bias) v, and the weights."""
     rows, count, heads, width = query.shape
     queries = query.transpose(1, 2).reshape(rows * heads, count, width)
@@ -313,96 +227,100 @@ def _attend(
     return context.transpose(1, 2).reshape(rows, count, heads * width), weights
 
 
-def pack_decoder(parts: DecoderParts, rows: int) -> PackedDecoder | None:
+def pack_decoder(decoder: nn.Module, rows: int, int8: bool = False) -> PackedDecoder | None:
     """Pack a decoder.
 
     Args:
-        parts: The parts of the decoder.
+        decoder: A module.
         rows: Number of sentences in the search.
+        int8: Whether products run in 8-bit integers.
 
     Returns:
-        The packed decoder. None if gradients are enabled, if a linear map of an attention computes more than x Wᵀ + b (an
-        adapter, a hook, a subclass), or if attentions have different numbers of heads.
+        The packed decoder. None if the module is no Transformer decoder, is not on a CPU, or has a part whose formula is not
+        known here: an adapter, a hook, a subclass, another mechanism, or layers with different numbers of heads.
     """
-    across = [layer.across[0].num_heads for layer in parts.layers if layer.across is not None]
-    if len({*across, *(layer.own.num_heads for layer in parts.layers)}) > 1:
+    if not (_is(decoder, TransformerDecoder) or _is(decoder, CausalDecoder)):
         return None
-    weight = parts.layers[0].own.output.weight
+    made = cast(Decoder, decoder)
+    weight = next(made.parameters())
     dtype = torch.promote_types(weight.dtype, torch.float32)
-    layers = [_pack_layer(layer, rows, dtype) for layer in parts.layers]
-    if any(layer is None for layer in layers):
-        return None
-    return PackedDecoder(
-        layers=tuple(cast(list[PackedLayer], layers)),
-        norm=None if parts.norm is None else _pack_norm(_in_dtype(parts.norm, dtype)),
-        num_heads=parts.layers[0].own.num_heads,
-        head_size=len(weight) // parts.layers[0].own.num_heads,
-        dtype=dtype,
-    )
+    layers = [None if weight.device.type != "cpu" else _pack_layer(layer, rows, int8, dtype) for layer in made.layers]
+    known = [layer for layer in layers if layer is not None]
+    attentions = [part for layer in made.layers for part in layer.children() if isinstance(part, Attention)]
+    heads = {getattr(attention, "num_heads", 0) for attention in attentions}
+    return PackedDecoder(made, known, heads.pop(), dtype) if len(known) == len(layers) and len(heads) == 1 else None
 
 
-def _pack_layer(layer: LayerParts, rows: int, dtype: torch.dtype) -> PackedLayer | None:
-    own = _pack_heads(layer.own, (layer.own.query, layer.own.key, layer.own.value), layer.own_residual, rows, dtype)
+def _is(module: nn.Module, cls: type[nn.Module]) -> bool:
+    """Return whether a module is of this class, not of a subclass, without hooks and replaced methods."""
+    return type(module) is cls and is_unchanged(module, cls)
+
+
+def _pack_layer(layer: nn.Module, rows: int, int8: bool, dtype: torch.dtype) -> _Layer | None:
+    """Return the packed parts of a layer; None if the formula of a part is not known here."""
     across = None
-    if layer.across is not None:
-        maps, residual = layer.across
-        across = _pack_heads(maps, (maps.query,), residual, rows, dtype)
+    if isinstance(layer, DecoderLayer) and _is(layer, DecoderLayer):
+        own = _pack_heads(layer.self_attention, layer.self_residual, rows, int8, dtype)
+        across = _pack_heads(layer.cross_attention, layer.cross_residual, rows, int8, dtype, within=False)
         if across is None:
             return None
-    if own is None:
+    elif isinstance(layer, CausalLayer) and _is(layer, CausalLayer):
+        own = _pack_heads(layer.attention, layer.attention_residual, rows, int8, dtype)
+    else:
         return None
-    feed_forward = _pack_feed_forward(layer.feed_forward, rows)
-    return PackedLayer(own, across, feed_forward, _pack_residual(layer.feed_forward_residual, dtype))
+    feed_forward = _pack_feed_forward(layer.feed_forward, rows, int8)
+    if own is None or feed_forward is None:
+        return None
+    return _Layer(own, across, feed_forward, *_pack_residual(layer.feed_forward_residual, dtype))
 
 
 def _pack_heads(
-    maps: HeadMaps, read: Sequence[nn.Linear], residual: Residual, rows: int, dtype: torch.dtype
-) -> PackedHeads | None:
-    packed, output = pack_linear(read, rows), pack_linear(maps.output, rows)
-    if packed is None or output is None:
+    attention: Attention, residual: Residual, rows: int, int8: bool, dtype: torch.dtype, *, within: bool = True
+) -> _Heads | None:
+    maps = attention.head_maps()
+    if maps is None:
+        return None
+    read = pack_linear([maps.query, maps.key, maps.value] if within else [maps.query], rows, int8)
+    output = pack_linear([maps.output], rows, int8)
+    if read is None or output is None:
         return None
     rotate_one = None if maps.positions is None else _in_dtype(maps.positions, dtype).rotate_one
-    return PackedHeads(packed, output, _pack_residual(residual, dtype), rotate_one)
+    return _Heads(read, output, *_pack_residual(residual, dtype), rotate_one)
 
 
-def _pack_residual(residual: Residual, dtype: torch.dtype) -> PackedResidual:
+def _pack_residual(residual: Residual, dtype: torch.dtype) -> tuple[Before, After]:
     """Return the two functions of a residual connection, without module calls where a PyTorch function gives the same result.
 
     With one sentence, calling a module takes as long as computing the norm.
     """
     residual = _in_dtype(residual, dtype)
-    if is_unchanged(residual, PreNorm) and is_unchanged(residual.dropout, Dropout):
-        return PackedResidual(_pack_norm(residual.norm), torch.add)
-    return PackedResidual(residual.before, residual.after)
+    if _is(residual, PreNorm) and _is(residual.dropout, Dropout):
+        return _pack_norm(residual.norm), torch.add
+    return residual.before, residual.after
 
 
-def _pack_norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
-    if not is_unchanged(norm, nn.LayerNorm):
+def _pack_norm(norm: nn.Module) -> Before:
+    if not isinstance(norm, nn.LayerNorm) or not _is(norm, nn.LayerNorm):
         return norm
-    assert isinstance(norm, nn.LayerNorm)
     shape, weight, bias, eps = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
     return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
 
 
-def _pack_feed_forward(module: nn.Module, rows: int) -> Callable[[Tensor], Tensor]:
-    """Pack the maps of a feed-forward part; a part that does not return its maps is used unchanged."""
-    maps = module.maps() if isinstance(module, PositionWise) else None
-    if maps is not None:
-        gate = None if maps.gate is None else pack_linear(maps.gate, rows)
-        inner, outer = pack_linear(maps.inner, rows), pack_linear(maps.outer, rows)
-        if inner is not None and outer is not None and (gate is None) == (maps.gate is None):
-            activation = torch.relu if is_unchanged(maps.activation, nn.ReLU) else maps.activation  # without a module call
-            return PackedFeedForward(gate, inner, activation, outer)
-    parameter = next(module.parameters(), torch.empty(0))
-    dtype = compute_dtype(parameter)
-    if dtype == parameter.dtype == torch.promote_types(dtype, torch.float32):
-        return module
-
-    def call(x: Tensor) -> Any:
-        with torch.autocast("cpu", dtype):
-            return module(x.to(parameter.dtype))
-
-    return call
+def _pack_feed_forward(part: nn.Module, rows: int, int8: bool) -> Callable[[Tensor], Tensor] | None:
+    """Return outer(activation(inner(x))), or with a gate outer(activation(gate(x)) ⊙ inner(x)); None for other formulas."""
+    gated = isinstance(part, GatedFeedForward) and _is(part, GatedFeedForward)
+    if not (gated or _is(part, FeedForward)) or not _is(cast(nn.Module, part.dropout), Dropout):
+        return None
+    linears = [part.inner, part.outer, *([part.gate] if gated else [])]
+    maps = [pack_linear([linear], rows, int8) for linear in cast(list[nn.Linear], linears)]
+    if any(each is None for each in maps):
+        return None
+    inner, outer, *rest = cast(list[PackedMap], maps)
+    activation = cast(Before, torch.relu if _is(cast(nn.Module, part.activation), nn.ReLU) else part.activation)
+    if not rest:
+        return lambda x: outer(activation(inner(x)))
+    [gate] = rest
+    return lambda x: outer(activation(gate(x)) * inner(x))
 
 
 def _in_dtype(module: Module, dtype: torch.dtype) -> Module:

@@ -63,3 +63,39 @@ class KeyValueCache:
         """The keys and values that attention reads, (R,G,t,Da), as views."""
         kept = self.pool.positions.unflatten(-1, (2, *self.heads)).permute(2, 1, 3, 0, 4)
         return HeadMemory(kept[0], kept[1])
+
+
+@dataclass(frozen=True)
+class LayerCaches:
+    """The caches of all layers of a decoder, for B sentences with N hypotheses each."""
+
+    layers: tuple[KeyValueCache, ...]
+    """Each layer's cache, with B·N rows before the last reordering."""
+    count: int
+    """The number of hypotheses N."""
+    moves: Int[Tensor, " R"] | None = None
+    """The row of the caches that each hypothesis continues; None if each continues its own row. Rows are copied only when the
+    caches are read.
+    """
+
+    @property
+    def length(self) -> int:
+        """The number of words so far."""
+        return self.layers[0].length
+
+    def select(self, beam: Int[Tensor, "B N"]) -> "LayerCaches":
+        """Return the caches in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
+        first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
+        return LayerCaches(self.layers, beam.shape[1], self._moved((first + beam).flatten()))
+
+    def keep(self, rows: Int[Tensor, " M"]) -> "LayerCaches":
+        """Return the caches of the sentences with the indices `rows` only, in this order."""
+        each = rows[:, None] * self.count + torch.arange(self.count, device=rows.device)
+        return LayerCaches(self.layers, self.count, self._moved(each.flatten()))
+
+    def read(self) -> tuple[KeyValueCache, ...]:
+        """Return the caches with one row for each hypothesis; one copy applies all earlier calls of `select` and `keep`."""
+        return self.layers if self.moves is None else tuple(cache.select(self.moves) for cache in self.layers)
+
+    def _moved(self, rows: Tensor) -> Tensor:
+        return rows if self.moves is None else self.moves[rows]

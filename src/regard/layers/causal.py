@@ -10,21 +10,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.base import Memory
-from regard.attention.capabilities import Reweight, capability
+from regard.attention.capabilities import Reweight
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
-from regard.layers.cache import KeyValueCache
+from regard.layers.cache import KeyValueCache, LayerCaches
 from regard.layers.residual import Residual
-from regard.layers.transformer import (
-    DecoderParts,
-    DecoderRequest,
-    EncoderLayer,
-    LayerParts,
-    LayerWeights,
-    TransformerEncoder,
-    attend_within,
-    join_parts,
-)
+from regard.layers.transformer import DecoderRequest, EncoderLayer, LayerWeights, TransformerEncoder, attend_within
 
 
 class CausalLayer(EncoderLayer):
@@ -73,17 +64,6 @@ class CausalLayer(EncoderLayer):
         x = self.attention_residual.after(x, context)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), weights, cache
 
-    @capability
-    def parts(self) -> LayerParts | None:
-        """Return the modules of this layer, for code that computes a step without calling `step`.
-
-        Returns None if the layer overrides a method or has hooks around `forward`, or if `head_maps` of its attention is None.
-        """
-        own = self.attention.head_maps()
-        if own is None:
-            return None
-        return LayerParts(own, self.attention_residual, None, self.feed_forward, self.feed_forward_residual)
-
 
 class CausalDecoder(TransformerEncoder):
     """A stack of causal layers. `forward` computes a whole target, and `step` one more word.
@@ -100,36 +80,27 @@ class CausalDecoder(TransformerEncoder):
         self,
         x: Float[Tensor, "B N D"],
         memories: Sequence[Memory],
-        caches: Sequence[KeyValueCache] | None,
+        cache: LayerCaches | None,
         request: DecoderRequest,
-    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, LayerCaches]:
         """Run all layers over one new word of each hypothesis.
 
         Args:
             x: Embeddings with their positions.
             memories: Empty, because there is no source.
-            caches: The keys and values of the earlier words; None for the first word.
+            cache: The keys and values of the earlier words; None for the first word.
             request: Weights to return or to replace, by the number of the layer.
 
         Returns:
-            The features, the requested weights, and the caches with the new words. The weights are (B,H,N,t) for N hypotheses
+            The features, the requested weights, and a cache with the new words. The weights are (B,H,N,t) for N hypotheses
             of each sentence and t words so far.
         """
         weights, after = LayerWeights(), []
+        before = [None] * len(self.layers) if cache is None else cache.read()
         for number, layer in enumerate(self.layers):
-            before = None if caches is None else caches[number]
-            x, own, cache = cast(CausalLayer, layer).step(
-                x, before, reweight=request.reweight_own.get(number), need_weights=number in request.own
+            x, own, new = cast(CausalLayer, layer).step(
+                x, before[number], reweight=request.reweight_own.get(number), need_weights=number in request.own
             )
             weights.add(number, own, None)
-            after.append(cache)
-        return x if self.norm is None else self.norm(x), weights, tuple(after)
-
-    @capability
-    def parts(self) -> DecoderParts | None:
-        """Return the modules of this decoder, for code that computes a step without calling `step`.
-
-        Returns None if the decoder overrides a method or has hooks around `forward`, or if the parts of a layer are None.
-        """
-        layers = [cast(CausalLayer, layer).parts() for layer in self.layers]
-        return join_parts(layers, self.norm)
+            after.append(new)
+        return x if self.norm is None else self.norm(x), weights, LayerCaches(tuple(after), x.shape[1])

@@ -1,35 +1,13 @@
 """The feed-forward part of a Transformer layer, which transforms each position separately."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
-from regard.attention.capabilities import capability, is_plain, is_unchanged
 from regard.layers.dropout import Dropout
 
 
-@dataclass(frozen=True)
-class FeedForwardMaps:
-    """The linear maps of outer(activation(inner(x))), or, with a gate, of outer(activation(gate(x)) ⊙ inner(x))."""
-
-    gate: nn.Linear | None
-    inner: nn.Linear
-    activation: nn.Module
-    outer: nn.Linear
-
-
-class PositionWise(nn.Module, ABC):
-    """Base of feed-forward parts, which return the linear maps that they consist of."""
-
-    @abstractmethod
-    def maps(self) -> FeedForwardMaps | None:
-        """Return the linear maps if a call in evaluation mode computes exactly the formula of `FeedForwardMaps`, else None."""
-
-
-class FeedForward(PositionWise):
+class FeedForward(nn.Module):
     """W_2 dropout(f(W_1 x + b_1)) + b_2.
 
     Reference: Vaswani et al. 2017, eq. 2 (f: ReLU); Hendrycks and Gimpel 2016 (GELU).
@@ -56,14 +34,8 @@ class FeedForward(PositionWise):
         """Transform each position."""
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
-    @capability
-    def maps(self) -> FeedForwardMaps | None:
-        if not is_unchanged(self.dropout, Dropout) or not all(map(is_plain, (self.inner, self.outer))):
-            return None
-        return FeedForwardMaps(None, self.inner, self.activation, self.outer)
 
-
-class GatedFeedForward(PositionWise):
+class GatedFeedForward(nn.Module):
     """W_2 dropout(f(V x) ⊙ W x), without biases; with f = SiLU it is SwiGLU.
 
     The arguments are those of `FeedForward`. For the same number of parameters, use two thirds of its `hidden_size`.
@@ -86,12 +58,6 @@ class GatedFeedForward(PositionWise):
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
         """Transform each position."""
         return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))
-
-    @capability
-    def maps(self) -> FeedForwardMaps | None:
-        if not is_unchanged(self.dropout, Dropout) or not all(map(is_plain, (self.gate, self.inner, self.outer))):
-            return None
-        return FeedForwardMaps(self.gate, self.inner, self.activation, self.outer)
 
 
 def _start(*linears: nn.Linear) -> None:

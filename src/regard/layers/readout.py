@@ -1,23 +1,10 @@
 """Readouts: features that predict the next word, from the cell's output o, the context c, and the last word's embedding y."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-
-from regard.attention.capabilities import capability, is_plain
-
-
-@dataclass(frozen=True)
-class ReadoutMaps:
-    """The linear maps of a readout tanh(C c + W_h o + E y), with context c, the cell's output o, and embedding y."""
-
-    context: nn.Linear
-    output: nn.Linear
-    embedding: nn.Linear | None = None
-    """E; None for a readout that does not use the embedding."""
 
 
 class Readout(nn.Module, ABC):
@@ -30,10 +17,6 @@ class Readout(nn.Module, ABC):
         self, output: Float[Tensor, "B T H"], context: Float[Tensor, "B T Dv"], embedded: Float[Tensor, "B T E"]
     ) -> Float[Tensor, "B T R"]:
         """Return the features of one step or of all steps."""
-
-    def maps(self) -> ReadoutMaps | None:
-        """Return the linear maps if a call computes exactly the formula of `ReadoutMaps`, else None."""
-        return None
 
 
 class OutputReadout(Readout):
@@ -70,12 +53,6 @@ class AttentionalReadout(Readout):
     def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         return torch.tanh(self.context_map(context) + self.output_map(output))
 
-    @capability
-    def maps(self) -> ReadoutMaps | None:
-        return (
-            ReadoutMaps(self.context_map, self.output_map) if is_plain(self.context_map) and is_plain(self.output_map) else None
-        )
-
 
 class DeepReadout(Readout):
     """tanh(C c + W_h o + E y + b), with the context c, the cell's output o, and the embedding y: a deep output.
@@ -93,7 +70,3 @@ class DeepReadout(Readout):
 
     def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         return torch.tanh(self.context_map(context) + self.output_map(output) + self.embedding_map(embedded))
-
-    @capability
-    def maps(self) -> ReadoutMaps | None:
-        return ReadoutMaps(self.context_map, self.output_map, self.embedding_map)

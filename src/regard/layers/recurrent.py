@@ -10,7 +10,6 @@ opens the forget gate. Then the cell state after the last step is exactly the ce
 own layers, cuDNN uses TF32 for float32 on GPUs that have it, unless `torch.backends.cudnn.allow_tf32` is False.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +19,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from regard.attention.arguments import check_size
-from regard.attention.capabilities import capability
 from regard.attention.masks import check_boolean
 from regard.errors import ConfigError, ShapeError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
@@ -36,20 +34,6 @@ _SATURATED = 1e4
 
 _SUFFIXES = ("", "_reverse")
 """Suffixes of the names of PyTorch's parameters, for the forward and the backward direction."""
-
-
-@dataclass(frozen=True)
-class CellWeights:
-    """Weights of a step of a recurrent layer, from an input x and a state h.
-
-    The step computes x_gates = W_x x + b_x, h_gates = W_h h + b_h, and then `gru_cell` or `lstm_cell`.
-    """
-
-    input_weight: Float[Tensor, "G D"]
-    input_bias: Float[Tensor, " G"]
-    state_weight: Float[Tensor, "G H"]
-    state_bias: Float[Tensor, " G"]
-    cell: Cell
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
@@ -294,12 +278,6 @@ class RecurrentLayer(nn.Module):
         if cell is None:
             return gru_cell(x_gates, h_gates, hidden), None
         return lstm_cell(x_gates, h_gates, cell)
-
-    @capability
-    def step_weights(self) -> CellWeights | None:
-        """Return the weights of `step` if it computes exactly the formula of `CellWeights`, else None."""
-        cell: Cell = "gru" if self.num_gates == NUM_GATES["gru"] else "lstm"
-        return CellWeights(self.weight_ih[0], self.bias_ih[0], self.weight_hh[0], self.bias_hh[0], cell)
 
     def _split(self, state: Tensor | None) -> Tensor | None:
         """Reshape (B, directions · H) to (directions, B, H)."""

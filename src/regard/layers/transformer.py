@@ -13,11 +13,11 @@ from typing import cast
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.base import Attention, HeadMaps, Memory
-from regard.attention.capabilities import Reweight, capability
+from regard.attention.base import Attention, Memory
+from regard.attention.capabilities import Reweight
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
-from regard.layers.cache import KeyValueCache
+from regard.layers.cache import KeyValueCache, LayerCaches
 from regard.layers.residual import Residual
 from regard.reweight import per_hypothesis
 
@@ -165,29 +165,6 @@ class LayerWeights:
             self.across[number] = across
 
 
-@dataclass(frozen=True)
-class LayerParts:
-    """The parts that a decoder layer runs in each step: self-attention, attention to the source, and the feed-forward part.
-
-    They run in this order, each inside its own residual connection.
-    """
-
-    own: HeadMaps
-    own_residual: Residual
-    across: tuple[HeadMaps, Residual] | None
-    """The attention to the source and its residual; None in a decoder without a source."""
-    feed_forward: nn.Module
-    feed_forward_residual: Residual
-
-
-@dataclass(frozen=True)
-class DecoderParts:
-    """The parts of a decoder whose step runs the layers one after another, and then the norm if there is one."""
-
-    layers: tuple[LayerParts, ...]
-    norm: nn.Module | None
-
-
 NOTHING, NOTHING_OF_ALL = LayerRequest(), DecoderRequest()
 """Requests that neither return nor replace weights: `NOTHING` for one layer, `NOTHING_OF_ALL` for a whole decoder."""
 
@@ -263,17 +240,6 @@ class DecoderLayer(nn.Module):
         x, across = self._rest(self.self_residual.after(x, context), memory, request)
         return x, own, across, cache
 
-    @capability
-    def parts(self) -> LayerParts | None:
-        """Return the modules of this layer, for code that computes a step without calling `step`.
-
-        Returns None if the layer overrides a method or has hooks around `forward`, or if `head_maps` of an attention is None.
-        """
-        own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
-        if own is None or across is None:
-            return None
-        return LayerParts(own, self.self_residual, (across, self.cross_residual), self.feed_forward, self.feed_forward_residual)
-
     def _rest(self, x: Tensor, memory: Memory, request: LayerRequest) -> tuple[Tensor, Tensor | None]:
         read = self.cross_residual.before(x)
         out, _ = self.cross_attention.attend(read, memory, reweight=request.reweight_across, need_weights=request.need_across)
@@ -316,36 +282,21 @@ class TransformerDecoder(nn.Module):
         self,
         x: Float[Tensor, "B N D"],
         memories: Sequence[Memory],
-        caches: Sequence[KeyValueCache] | None,
+        cache: LayerCaches | None,
         request: DecoderRequest = NOTHING_OF_ALL,
-    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
-        """Run all layers over one new word of each hypothesis; `caches` is None for the first word.
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, LayerCaches]:
+        """Run all layers over one new word of each hypothesis; `cache` is None for the first word.
 
-        The results are the features, the requested weights, and new caches, which the next step needs. `x` contains embeddings
+        The results are the features, the requested weights, and a new cache, which the next step needs. `x` contains embeddings
         with their positions, and `memories` is the result of `prepare`.
         """
         weights, after = LayerWeights(), []
+        before = [None] * len(self.layers) if cache is None else cache.read()
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
-            before = None if caches is None else caches[number]
-            x, own, across, cache = cast(DecoderLayer, layer).step(x, memory, before, request.layer(number))
+            x, own, across, new = cast(DecoderLayer, layer).step(x, memory, before[number], request.layer(number))
             weights.add(number, own, across)
-            after.append(cache)
-        return x if self.norm is None else self.norm(x), weights, tuple(after)
-
-    @capability
-    def parts(self) -> DecoderParts | None:
-        """Return the modules of this decoder, for code that computes a step without calling `step`.
-
-        Returns None if the decoder overrides a method or has hooks around `forward`, or if the parts of a layer are None.
-        """
-        layers = [cast(DecoderLayer, layer).parts() for layer in self.layers]
-        return join_parts(layers, self.norm)
-
-
-def join_parts(layers: Sequence[LayerParts | None], norm: nn.Module | None) -> DecoderParts | None:
-    """Return the parts of a decoder from those of its layers; None if there is no layer, or a layer's parts are None."""
-    known = tuple(layer for layer in layers if layer is not None)
-    return DecoderParts(known, norm) if known and len(known) == len(layers) else None
+            after.append(new)
+        return x if self.norm is None else self.norm(x), weights, LayerCaches(tuple(after), x.shape[1])
 
 
 def attend_within(

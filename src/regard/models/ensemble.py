@@ -9,10 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.capabilities import capability
 from regard.errors import ConfigError, RequestError
 from regard.models.drafting import draft
-from regard.models.search_parts import EnsembleParts
 from regard.models.seq2seq import AttentionMaps, DecoderState, Seq2Seq
 from regard.reweight import ReweightBySite
 
@@ -108,10 +106,6 @@ class Ensemble(Seq2Seq[EnsembleState]):
         found = [member.step(tokens, own, record=record, reweight=reweight) for member, own in pairs]
         after = EnsembleState(tuple(own for _, _, own in found))
         return _pooled(logits for logits, _, _ in found), _mean([maps for _, maps, _ in found]), after
-
-    @capability
-    def search_parts(self) -> EnsembleParts | None:
-        return EnsembleParts(tuple(self._each()), Ensemble)
 
     def _each(self) -> list[Seq2Seq[Any]]:
         return [cast(Seq2Seq[Any], member) for member in self.members]

@@ -11,7 +11,6 @@ from typing import Generic, Protocol, Self, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.models.search_parts import SearchParts
 from regard.records.data import Step
 from regard.reweight import ReweightBySite, check_reweight
 from regard.text.symbols import PAD
@@ -173,16 +172,9 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         if reweight is not None:
             check_reweight(reweight, self.reweightable)
 
-    def search_parts(self) -> SearchParts | None:
-        """Return the parts of `step`, so that a search can run it from packed weights (see `regard.inference`).
-
-        By default, it returns None, and a search calls `step`.
-        """
-        return None
-
 
 class LinearOutputModel(Seq2Seq[State]):
-    """A model whose last layer is linear: a step computes features, which this layer converts to scores of words."""
+    """A model whose last layer is linear."""
 
     output: nn.Linear
     """Linear map from features to the words."""
@@ -192,25 +184,3 @@ class LinearOutputModel(Seq2Seq[State]):
 
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
         return self.output.weight, self.output.bias
-
-    def step(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: State,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, State]:
-        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
-        return self.output(features), attention, state
-
-    @abstractmethod
-    def features(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: State,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, State]:
-        """Feed one word to each hypothesis, and return the features for the next word: `step` without the output layer."""

@@ -5,15 +5,13 @@ from collections.abc import Collection
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.capabilities import capability
 from regard.errors import ConfigError
 from regard.layers.causal import CausalDecoder
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import DecoderRequest, LayerWeights
 from regard.models.drafting import draft
-from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps
-from regard.models.transformer.state import CachedState, TransformerState, decoder_request
+from regard.models.transformer.state import TransformerState, decoder_request
 from regard.models.transformer.steps import TransformerModel
 from regard.reweight import ReweightBySite
 from regard.shapes import check_shape
@@ -85,7 +83,7 @@ class TransformerLanguageModel(TransformerModel):
     ) -> TransformerState:
         self.check_reweight(reweight)
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        return CachedState(memories=(), encoder={})
+        return TransformerState(memories=(), encoder={})
 
     def decode(
         self,
@@ -102,10 +100,6 @@ class TransformerLanguageModel(TransformerModel):
         request = self._request(record, reweight, 0, target_in.shape[1])
         features, found = self.decoder(self._embed(target_in, 0), reweight=request.reweight_own, record=request.own)
         return features, self._maps(LayerWeights(own=found), state, record)
-
-    @capability
-    def search_parts(self) -> StepParts | None:
-        return StepParts(self.features, self.output, self.decoder.parts())
 
     def _request(
         self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int

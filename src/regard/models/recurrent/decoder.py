@@ -2,9 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,12 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight, capability
+from regard.attention.capabilities import LinearScore, Reweight, is_plain, is_unchanged
 from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
-from regard.models.search_parts import RecurrentParts
 from regard.reweight import for_steps, per_hypothesis
 
 
@@ -36,8 +34,6 @@ class RecurrentState:
 
     length: int = 0
     """The number of words read so far."""
-    stepper: "RecurrentDecoder | None" = None
-    """A decoder with packed weights that runs the steps; None for the model's own decoder."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
         """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
@@ -160,34 +156,6 @@ class RecurrentDecoder(nn.Module, ABC):
         weights = [output.weights for output in outputs if output.weights is not None]
         return Decoded(torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None, _mean_loss(outputs, real))
 
-    def parts(self) -> RecurrentParts | None:
-        """Return the parts that faster implementations can replace, or None.
-
-        A subclass may return them only if its `step` does nothing with the layers and the readout except call `layer.step` and
-        the readout. Then `with_parts` can replace them with equivalent modules, and `step` gives the same results.
-        """
-        return None
-
-    def _parts(self) -> RecurrentParts | None:
-        """Return the parts, or None if a layer's step has been replaced."""
-        weights = [self._layer(depth).step_weights() for depth in range(len(self.layers))]
-        known = tuple(each for each in weights if each is not None)
-        if len(known) < len(weights):
-            return None
-        return RecurrentParts(known, self.readout.maps(), self.readout, self.with_parts)
-
-    def with_parts(self, layers: Sequence[nn.Module], readout: nn.Module) -> Self:
-        """Return a decoder that shares everything with this one, except for the layers and the readout of its steps.
-
-        Args:
-            layers: Modules whose `step` has the contract of `RecurrentLayer.step`.
-            readout: A module whose call has the contract of `Readout`.
-        """
-        made = copy(self)
-        made._modules = dict(self._modules)  # copy.copy shares this dictionary with the original
-        made._modules |= {"layers": nn.ModuleList(layers), "readout": readout}
-        return made
-
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Run one step of all layers."""
         hidden, cells = [], []
@@ -281,10 +249,6 @@ class BahdanauDecoder(RecurrentDecoder):
 
     feeds_back = True
 
-    @capability
-    def parts(self) -> RecurrentParts | None:
-        return self._parts()
-
     def step(
         self,
         embedded: Tensor,
@@ -330,10 +294,6 @@ class LuongDecoder(RecurrentDecoder):
     """
 
     feeds_back = False
-
-    @capability
-    def parts(self) -> RecurrentParts | None:
-        return self._parts()
 
     def step(
         self,
@@ -386,10 +346,6 @@ class InputFeedingDecoder(RecurrentDecoder):
     feeds_back = True
     feeds_readout = True
 
-    @capability
-    def parts(self) -> RecurrentParts | None:
-        return self._parts()
-
     def step(
         self,
         embedded: Tensor,
@@ -416,10 +372,14 @@ class InputFeedingDecoder(RecurrentDecoder):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        readout = self.readout
-        scores = self._loop_scores(state, reweight)
-        plain = scores is not None and state.feed is None and readout.maps() is not None  # the loop reads the maps' weights
-        if scores is None or not plain or not isinstance(readout, AttentionalReadout):
+        readout, scores = self.readout, self._loop_scores(state, reweight)
+        if (
+            scores is None
+            or state.feed is not None
+            or not isinstance(readout, AttentionalReadout)
+            or not is_unchanged(readout, AttentionalReadout)
+            or not (is_plain(readout.context_map) and is_plain(readout.output_map))  # the loop reads their weights
+        ):
             return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
         memory = state.memory
         features, weights = cell_first(

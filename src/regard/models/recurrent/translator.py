@@ -6,13 +6,11 @@ from dataclasses import replace
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.capabilities import capability
 from regard.attention.masks import check_boolean
 from regard.errors import ConfigError
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
-from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps, LinearOutputModel, MapsWithLoss
 from regard.reweight import ReweightBySite, for_site, for_steps
 from regard.shapes import check_shape
@@ -87,26 +85,21 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         maps = {} if weights is None else {"cross": weights}
         return self.readout_dropout(features), maps if loss is None else MapsWithLoss(maps, loss)
 
-    def features(
+    def step(
         self,
         tokens: Int[Tensor, "B N"],
         state: RecurrentState,
         *,
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, RecurrentState]:
-        """Feed one word to each hypothesis, and return the features for the next word: `step` without the output layer."""
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, RecurrentState]:
         self.check_reweight(reweight)
         change = for_steps(for_site(reweight, "cross"), state.length)
         embedded = self.embedding_dropout(self.target_embedding(tokens))
-        decoder = self.decoder if state.stepper is None else state.stepper
-        features, out, state = decoder.step(embedded, state, reweight=change, need_weights="cross" in record)
+        features, out, state = self.decoder.step(embedded, state, reweight=change, need_weights="cross" in record)
         state = replace(state, length=state.length + 1)
-        return self.readout_dropout(features), {} if out.weights is None else {"cross": out.weights}, state
-
-    @capability
-    def search_parts(self) -> StepParts | None:
-        return StepParts(self.features, self.output, self.decoder.parts())
+        logits = self.output(self.readout_dropout(features))
+        return logits, {} if out.weights is None else {"cross": out.weights}, state
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:

@@ -2,6 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -19,21 +21,21 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     feeds_back = False
     decoder: TransformerDecoder | CausalDecoder
 
-    def features(
+    def step(
         self,
         tokens: Int[Tensor, "B N"],
         state: TransformerState,
         *,
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
-        """Feed one word to each hypothesis, and return the features for the next word: `step` without the output layer."""
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
         self.check_reweight(reweight)
         # All hypotheses are at the same position, so each word is embedded as a sequence of length 1.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
         request = self._request(record, reweight, state.length, 1)
-        features, weights, state = state.advance(self.decoder, embedded, request)
-        return features, self._maps(weights, state, record), state
+        features, weights, cache = self.decoder.step(embedded, state.memories, cast(Any, state.cache), request)
+        state = replace(state, cache=cache)
+        return self.output(features), self._maps(weights, state, record), state
 
     @abstractmethod
     def _request(

@@ -6,17 +6,15 @@ from typing import cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.capabilities import capability
 from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import DecoderLayer, DecoderRequest, LayerWeights, TransformerDecoder, TransformerEncoder
 from regard.models.drafting import draft
-from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps
 from regard.models.transformer.norms import norm_weights
-from regard.models.transformer.state import CachedState, TransformerState, decoder_request
+from regard.models.transformer.state import TransformerState, decoder_request
 from regard.models.transformer.steps import TransformerModel
 from regard.reweight import ReweightBySite, for_layers
 from regard.shapes import check_shape
@@ -123,7 +121,7 @@ class TransformerTranslator(TransformerModel):
         changes = for_layers(reweight, "encoder", len(self.encoder.layers))
         layers = _numbers("encoder", record)
         states, found = self.encoder(self.embedding_dropout(embedded), source_mask, reweight=changes, record=layers)
-        return CachedState(memories=self.decoder.prepare(states, source_mask), encoder=_named("encoder", found))
+        return TransformerState(memories=self.decoder.prepare(states, source_mask), encoder=_named("encoder", found))
 
     def decode(
         self,
@@ -139,13 +137,8 @@ class TransformerTranslator(TransformerModel):
             target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         embedded = self._embed(target_in, 0)
         request = self._request(record, reweight, 0, target_in.shape[1])
-        memories = [state.memory(number) for number in range(len(self.decoder.layers))]
-        features, weights = self.decoder(embedded, memories, request)
+        features, weights = self.decoder(embedded, state.memories, request)
         return features, self._maps(weights, state, record)
-
-    @capability
-    def search_parts(self) -> StepParts | None:
-        return StepParts(self.features, self.output, self.decoder.parts())
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
@@ -167,7 +160,7 @@ class TransformerTranslator(TransformerModel):
                 weights = weights.mean(1) if head is None else weights[:, head]
             maps["cross"] = weights
         for number in _numbers("norm", record):
-            attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memory(number)
+            attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memories[number]
             assert isinstance(attention, MultiHead)
             assert isinstance(memory, HeadMemory)
             maps[f"norm.{number}"] = norm_weights(attention, memory, found.across[number])

@@ -9,7 +9,7 @@ import torch
 
 from regard.config.training import SearchPrecision
 from regard.errors import RequestError
-from regard.inference import int8_products
+from regard.inference import pack
 from regard.models.seq2seq import Seq2Seq
 
 
@@ -26,18 +26,15 @@ class SearchModel:
         """A copy of the model in bfloat16; None until it is first needed."""
 
     @contextmanager
-    def running(self, precision: SearchPrecision, device: torch.device) -> Iterator[Seq2Seq]:
-        """Yield the model, or a copy of it, whose matrix products use this format while the context is open."""
-        if precision == "float32":
-            yield self._model
-        elif precision == "int8":
-            with int8_products():
-                yield self._model
-        else:
-            if self._lowered is None:
-                self._lowered = deepcopy(self._model).to(torch.bfloat16)
-            with torch.autocast(device.type, torch.bfloat16):
-                yield self._lowered
+    def running(self, precision: SearchPrecision, device: torch.device, sentences: int) -> Iterator[Seq2Seq]:
+        """Yield the model, packed for this number of sentences, whose products use this format while the context is open."""
+        model, lowered = self._model, precision == "bfloat16"
+        if lowered:
+            model = self._lowered = deepcopy(model).to(torch.bfloat16) if self._lowered is None else self._lowered
+        with torch.autocast(device.type, torch.bfloat16, enabled=lowered):
+            with torch.inference_mode():
+                packed = pack(model, sentences, int8=precision == "int8")
+            yield packed
 
 
 def check_precision(precision: str, device: torch.device) -> None:

@@ -15,7 +15,6 @@ from regard.config import DecodingConfig
 from regard.decoding import Hypothesis, Sampling, force
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
-from regard.inference import pack
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
@@ -333,10 +332,8 @@ class Translator(Predictor[TranslationBundle]):
         found: list[list[Hypothesis]] = [[]] * len(pieces)
         decoding = request.decoding
         budget = max(1, decoding.batch_tokens // request.width)
-        running = self._search_model.running(decoding.precision, self.device)
+        running = self._search_model.running(decoding.precision, self.device, len(pieces))
         with counting_bar("translating", len(pieces), shown=progress) as advance, running as model:
-            with torch.inference_mode():  # pack the weights once for all batches
-                model = pack(model, len(pieces))
             for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
                 ids, mask = pad([pieces[number] for number in numbers], self.device)
                 batch = request.run(model, ids, mask, [places[number] for number in numbers])
