@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import Translation
     from regard.training.cross_validation import cross_validate
-    from regard.training.fit import resume
+    from regard.training.trainer import resume
 
 if TYPE_CHECKING:  # the type that `fit` returns for the settings of each task
 

@@ -90,20 +90,20 @@ def test_metrics_outside_of_the_folder_are_not_read(tmp_path, kind):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and pipes")
-@pytest.mark.parametrize("name", ["run.json", "lock", "config.yaml"])
+@pytest.mark.parametrize("name", ["run.json", "lock"])
 @pytest.mark.parametrize("kind", ["pipe", "link to a device", "linked folder"])
 def test_info_reads_only_ordinary_files(tmp_path, name, kind):
     """A reader that follows them never ends."""
     checkpoints = tmp_path / "model" / "checkpoints"
     checkpoints.mkdir(parents=True)
-    (checkpoints / "config.yaml").write_text("task: language\n")
+    (checkpoints / "run.json").write_text('{"settings": {"task": "language"}}\n')
     if kind == "linked folder":
         checkpoints.rename(tmp_path / "elsewhere")
         checkpoints.symlink_to(tmp_path / "elsewhere")
     else:
         (checkpoints / name).unlink(missing_ok=True)
         os.mkfifo(checkpoints / name) if kind == "pipe" else (checkpoints / name).symlink_to("/dev/zero")
-    if name == "config.yaml" or kind == "linked folder":
+    if name == "run.json" or kind == "linked folder":
         with pytest.raises(BundleError):
             regard.info(tmp_path / "model")
     else:

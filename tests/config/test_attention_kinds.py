@@ -37,9 +37,8 @@ from regard.config import (
     SigmoidConfig,
 )
 from regard.config.attention import NormalizedConfig
-from regard.config.checks import check_config
 from regard.config.describe import describe
-from regard.config.loading import dump_config, load_config, override_layer, parse_layer, render_config
+from regard.config.loading import check_config, dump_config, load_config, override_layer, parse_layer, render_config
 from regard.config.settings import changed_settings
 from regard.errors import ConfigError
 from regard.tasks.translation.config import TranslationConfig

@@ -160,7 +160,7 @@ def test_a_file_of_one_endless_line(tmp_path, capsys):
 
 def test_a_run_that_was_killed_before_its_settings_were_written(tmp_path, capsys):
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "run" / "checkpoints" / "config.yaml.new").write_text("seed: 1")
+    (tmp_path / "run" / "checkpoints" / "run.json.new").write_text("{")
     fails(
         capsys, main(["resume", str(tmp_path / "run")]), r"its run was stopped before its settings were written; start it again"
     )
@@ -252,7 +252,7 @@ def test_signals_during_training(number, code, pairs, tmp_path):
 
 
 def test_a_loss_that_is_not_finite(pairs, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("regard.config.checks._LARGEST", 1e39)  # a rate that no run may have makes it quick
+    monkeypatch.setattr("regard.config.fields.LARGEST", 1e39)  # a rate that no run may have makes it quick
     out = tmp_path / "run"
     code = train(
         f"--data.train={pairs}",

@@ -146,7 +146,7 @@ def live_by_command(config: object, death: Death = Death()) -> End:
 
 
 def _has_begun(config: object) -> bool:
-    return Path(config.out, "checkpoints", "config.yaml").exists()
+    return Path(config.out, "checkpoints", "run.json").exists()
 
 
 def _processor_seconds(process: int) -> float:

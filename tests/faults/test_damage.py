@@ -101,7 +101,7 @@ def test_resume_falls_back_and_ends_the_same(fresh, whole, capfd):
     assert place.load_checkpoint()[0] is not None
 
 
-@pytest.mark.parametrize("name", ["last.ckpt", "config.yaml", "run.json"])
+@pytest.mark.parametrize("name", ["last.ckpt", "run.json"])
 def test_resume_refuses_in_one_line(ended, capfd, name):
     (ended / "checkpoints" / "previous.ckpt").unlink()
     path = ended / "checkpoints" / name

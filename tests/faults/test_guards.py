@@ -21,7 +21,7 @@ from regard.text import preparation as preparing
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.folder import RunFolder
-from regard.training.microbatches import split_batch
+from regard.training.updater import split_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -61,25 +61,26 @@ def test_a_run_that_was_killed_before_it_began_leaves_the_folder_free(fresh):
     place = RunFolder(fresh.out)
     place.checkpoints.mkdir(parents=True)
     (place.checkpoints / "lock").touch()
-    (place.checkpoints / "run.json").touch()
+    (place.checkpoints / "start.ckpt.new").touch()
     place.check_free(overwrite=False)
 
 
-def test_a_file_that_changes_while_it_is_read(config, tmp_path, monkeypatch):
+def test_a_file_that_changes_after_it_was_read(config, tmp_path, monkeypatch):
+    """The run is one of the bytes that were read, so it cannot be resumed with others."""
     own = tmp_path / "pairs.tsv"
     own.write_bytes(Path(config.data.train[0]).read_bytes())
     run = preparing._Preparation.run
 
     def grow(self):
-        run(self)
+        read = run(self)
         own.write_bytes(own.read_bytes() + b"a b\tb a\n")
+        return read
 
     monkeypatch.setattr(preparing._Preparation, "run", grow)
     data = replace(config.data, train=(str(own),), cache=str(tmp_path / "cache"))
-    with pytest.raises(DataError, match=r"pairs.tsv changed while it was read; start again when no program writes to it"):
-        fit(replace(config, data=data, out=str(tmp_path / "run")), progress=False)
-    assert not (tmp_path / "run").exists()
-    assert not list((tmp_path / "cache").iterdir())
+    fit(replace(config, data=data, out=str(tmp_path / "run")), progress=False)
+    with pytest.raises(DataError, match=r"pairs.tsv has changed since the run began; put the old file back"):
+        resume(tmp_path / "run", progress=False)
 
 
 def test_a_file_that_changes_during_training_does_not_matter(config, whole, tmp_path, monkeypatch):
@@ -107,7 +108,7 @@ def test_a_clock_that_jumps(config, whole, fresh, monkeypatch, tmp_path):
 
 
 def test_resume_says_what_other_versions_may_change(ended, elsewhere, capfd, monkeypatch):
-    monkeypatch.setattr("regard.training.versions._code", lambda: "another")
+    monkeypatch.setattr("regard.training.facts._code", lambda: "another")
     monkeypatch.setattr(torch, "__version__", "9.9")
     resume(ended)
     said = capfd.readouterr().err
@@ -150,7 +151,7 @@ def test_out_of_memory_cuts_batches(fresh, small_memory, capfd):
     assert "not enough memory for the batch; from now on, each batch is split into 2 parts, which together give" in said
     assert "Lower training.batch_tokens to avoid this" in said
     state, _ = RunFolder(config.out).load_checkpoint()
-    assert state["progress"]["pieces"] >= 2
+    assert state["progress"]["parts"] >= 2
     assert state["progress"]["skipped"] == 0
 
 

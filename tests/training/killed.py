@@ -12,6 +12,7 @@ from regard.config.loading import read_config
 from regard.errors import RegardError
 from regard.training import fit, resume
 from regard.training.callbacks import Display
+from regard.training.run import Run
 
 
 def main() -> int:
@@ -20,14 +21,14 @@ def main() -> int:
     pause = float(sys.argv[3])
     moved = Display.after_update
 
-    def slowly(*arguments: object) -> None:
-        moved(*arguments)
-        print(arguments[0]._run.progress.step, flush=True)
+    def slowly(display: Display, run: Run) -> None:
+        moved(display, run)
+        print(run.progress.step, flush=True)
         time.sleep(pause)
 
     Display.after_update = slowly
     try:
-        if (Path(config.out) / "checkpoints" / "config.yaml").exists():
+        if (Path(config.out) / "checkpoints" / "run.json").exists():
             resume(config.out, model=model)
         else:
             fit(config, model=model)

@@ -16,11 +16,10 @@ from regard.config import TeacherForcingConfig
 from regard.errors import ConfigError, Interrupted, TrainingError
 from regard.machine import resolve_machine
 from regard.processes.ranks import read_ranks
-from regard.processes.rendezvous import disconnect, joined
+from regard.processes.rendezvous import disconnect
 from regard.tasks.translation.config import TranslationConfig
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
-from regard.training.shared import open_folder
 from regard.training.updater import Updater
 
 still = partial(TinyTranslator, dropout=0.0)
@@ -231,15 +230,3 @@ def test_a_process_that_sees_its_own_gpu_only(monkeypatch):
         monkeypatch.setenv(name, value)
     machine = resolve_machine(TranslationConfig(), read_ranks())
     assert (machine.device, machine.processes) == (torch.device("cuda:0"), 4)
-
-
-def test_the_first_process_knows_of_checkpoints_for_all(tmp_path):
-    def look(rank):
-        with joined() as team:
-            folder = open_folder(tmp_path / str(rank), team)  # on different hosts
-            if rank == 0:
-                folder.checkpoints.mkdir(parents=True)
-                (folder.checkpoints / "last.ckpt").touch()
-            return folder.has_checkpoint()
-
-    assert values(run_several(look)) == [True, True]

@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from regard.config import (
     TransformerConfig,
     WhitespaceConfig,
 )
-from regard.config.loading import read_config
+from regard.config.loading import dump_config, read_config
 from regard.errors import BundleError, ConfigError, DataError, TrainingError
 from regard.training import fit, resume
 from regard.training.folder import RunFolder
@@ -136,7 +135,7 @@ def test_a_kind_of_tokenizer_left_open_is_chosen_and_kept(config, change, tmp_pa
     chosen = TokenizersConfig(source=WhitespaceConfig(), target=WhitespaceConfig())
     assert translator.config.tokenizers == chosen
     assert read_config(Path(config.out, "config.yaml")).tokenizers == chosen
-    assert read_config(Path(config.out, "checkpoints", "config.yaml")).tokenizers == chosen
+    assert RunFolder(config.out).read_start()[0].tokenizers == chosen
     assert translator.bundle.target_tokenizer.kind == "whitespace"
     assert "tok:none" in translator.bundle.signature["scores"]["bleu_signature"]
     assert "tok:none" in translator.evaluate(lines[:2], lines[:2]).bleu_signature
@@ -316,7 +315,7 @@ def test_the_monitor_suits_the_targets(config, change, tmp_path, words, monitor)
     config = replace(config, data=replace(config.data, train=(str(path),), header="no"))
     translator = train(change(config, max_steps=1))
     assert translator.config.training.monitor == monitor
-    assert read_config(Path(config.out, "checkpoints", "config.yaml")).training.monitor == monitor
+    assert RunFolder(config.out).read_start()[0].training.monitor == monitor
     config = change(replace(config, overwrite=True), max_steps=1, monitor="exact_match")
     assert train(config).config.training.monitor == "exact_match"
     assert rows_of(config)[-1]["exact_match"] == "0.0"
@@ -334,7 +333,6 @@ class Overflowing(TinyTranslator):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(config, change, monkeypatch):
-    monkeypatch.setattr(sys.modules["regard.training.fit"], "describe_time", lambda run: "")  # it calls the model, too
     Overflowing.calls = 0
     config = change(config, checkpoint_every=1, precision="bfloat16", clip_norm=0.0, max_skipped=0)
     with pytest.raises(TrainingError) as caught:
@@ -429,39 +427,45 @@ def test_files_with_the_names_of_a_runs_are_refused(tmp_path, name):
 def test_a_run_json_of_somebody_else_is_refused(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "run.json").write_text('{"mine": 1}')
-    with pytest.raises(ConfigError, match="holds files that are not a run's"):
+    with pytest.raises(ConfigError, match="already holds a run"):
         RunFolder(tmp_path).check_free(overwrite=False)
 
 
 def test_to_overwrite_takes_what_a_run_writes_and_nothing_else(tmp_path, config):
     names = ["logs/mine.txt", "logs/plots/a", "checkpoints/notes.txt", ".incoming/mine", ".incoming-photos/mine"]
-    for name in ("checkpoints/config.yaml", "checkpoints/weights-00000001.ckpt", "logs/metrics.csv", "labels.json", *names):
+    for name in ("checkpoints/run.json", "checkpoints/weights-00000001.ckpt", "logs/metrics.csv", "labels.json", *names):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("some")
     folder = RunFolder(tmp_path)
     folder.check_free(overwrite=True)
     with folder.held():
-        folder.start(config, {})
+        folder.start({"settings": dump_config(config)})
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {*names, "checkpoints/config.yaml", "checkpoints/run.json"}
+    assert left == {*names, "checkpoints/run.json"}
 
 
-def test_a_folder_is_free_while_its_run_makes_way_for_another(tmp_path, config, monkeypatch):
+@pytest.mark.parametrize("killed_at", ["README.md", "last.ckpt", "run.json"])
+def test_a_run_that_makes_way_for_another_counts_as_one_until_it_is_gone(tmp_path, config, monkeypatch, killed_at):
     """A command that was killed in the middle of an overwriting is given again."""
-    for name in ("mine.txt", "README.md", "checkpoints/config.yaml", "checkpoints/last.ckpt", "logs/metrics.csv"):
+    for name in ("mine.txt", "README.md", "checkpoints/run.json", "checkpoints/last.ckpt", "logs/metrics.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("some")
-    folder = RunFolder(tmp_path)
-    with monkeypatch.context() as patch, folder.held():
-        patch.setattr(RunFolder, "_written", lambda self: {}["killed"])
-        with pytest.raises(KeyError):
-            folder.start(config, {})
-    assert not folder.holds_run()
-    for overwrite in (True, False):
-        folder.check_free(overwrite=overwrite)
+    folder, unlink = RunFolder(tmp_path), Path.unlink
+
+    def killed(path, **settings):
+        if path.name == killed_at:
+            raise KeyboardInterrupt
+        unlink(path, **settings)
+
+    with folder.held(), monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            folder.start({"settings": dump_config(config)})
+    assert folder.holds_run()
+    folder.check_free(overwrite=True)
     with folder.held():
-        folder.start(config, {})
-    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["config.yaml", "run.json"]
+        folder.start({"settings": dump_config(config)})
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["run.json"]
     assert (tmp_path / "mine.txt").exists()
 
 
@@ -483,7 +487,7 @@ def test_a_file_in_the_way_of_a_folder(tmp_path):
 def test_a_run_that_does_not_begin_takes_away_only_its_own_folders(tmp_path, config):
     first, second = RunFolder(tmp_path / "new" / "first"), RunFolder(tmp_path / "new" / "second")
     with first.held(), second.held():
-        second.start(config, {})
+        second.start({"settings": dump_config(config)})
     assert second.holds_run()
     assert not first.path.exists()
 
@@ -492,14 +496,14 @@ def test_what_was_written_of_a_run_that_does_not_begin_is_taken_away(tmp_path, c
     written = RunFolder._write
 
     def fail(self, path, *content):
-        if path.name == "config.yaml":
+        if path.name == "run.json":
             raise TrainingError("full")
         written(self, path, *content)
 
     monkeypatch.setattr(RunFolder, "_write", fail)
     folder = RunFolder(tmp_path / "new" / "run")
     with pytest.raises(TrainingError, match="full"), folder.held():
-        folder.start(config, {})
+        folder.start({"settings": dump_config(config)})
     assert not (tmp_path / "new").exists()
 
 
@@ -508,7 +512,7 @@ def test_a_checkpoint_of_another_format_is_refused(config, change):
     train(config)
     folder = RunFolder(config.out)
     folder.save_checkpoint({**last_state(config), "format": 99}, keep=[1])
-    with pytest.raises(BundleError, match="its checkpoint has format 99, expected 3; resume it with the version of regard"):
+    with pytest.raises(BundleError, match="its checkpoint has format 99, expected 4; resume it with the version of regard"):
         regard.resume(config.out, model=TinyTranslator, progress=False)
 
 

@@ -51,7 +51,7 @@ def test_a_run_that_has_ended_is_trained_longer(ended, capfd):
     after, history = progress_of(ended)
     assert (after["epoch"], after["step"]) == (4, 2 * before[0]["step"])
     assert model_bytes(ended) != weights
-    kept = read_config(Path(ended.out, "checkpoints", "config.yaml"))
+    kept, _ = RunFolder(ended.out).read_start()
     assert kept.training == replace(ended.training, max_epochs=4)
     said = capfd.readouterr().err
     assert "settings changed: training.max_epochs 2 → 4" in said
@@ -75,11 +75,11 @@ def test_plain_resume_goes_on_bit_for_bit_after_a_change(ended, stop_at):  # noq
     assert model_bytes(ended) == (twin / "model.safetensors").read_bytes()
 
 
-def test_a_kill_between_the_two_files_leaves_the_old_settings(ended, monkeypatch):
+def test_a_kill_before_the_change_is_written_leaves_the_old_settings(ended, monkeypatch):
     weights, write = model_bytes(ended), disk.write
 
     def die(path, *parts):
-        if path.name == "config.yaml":
+        if path.name == "run.json":
             raise Stop
         write(path, *parts)
 
@@ -97,11 +97,11 @@ def test_a_kill_between_the_two_files_leaves_the_old_settings(ended, monkeypatch
     assert progress_of(ended)[0]["epoch"] == 3
 
 
-def test_settings_edited_by_hand_are_still_refused(ended):
+def test_settings_edited_by_hand_are_refused(ended):
     longer(ended, max_epochs=3)
-    path = Path(ended.out, "checkpoints", "config.yaml")
-    path.write_text(path.read_text().replace("max_epochs: 3", "max_epochs: 9"))
-    with pytest.raises(BundleError, match=r"config.yaml was edited or damaged"):
+    path = Path(ended.out, "checkpoints", "run.json")
+    path.write_text(path.read_text().replace('"max_epochs": 3', '"max_epochs": 9'))
+    with pytest.raises(BundleError, match=r"run.json is damaged, was edited, .* does not match its checksum"):
         longer(ended)
 
 

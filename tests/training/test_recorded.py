@@ -37,7 +37,7 @@ class NoRecorder:
 def record_on_a_cpu(monkeypatch):
     NoRecorder.made = 0
     monkeypatch.setattr(recorded, "Recorder", NoRecorder)
-    monkeypatch.setattr(recorded, "_can_record", lambda run: run.task.is_repeatable())
+    monkeypatch.setattr(recorded, "can_record", lambda run: run.task.is_repeatable())
 
 
 def batch_of(rows=5, source=7, target=6, words=30):
@@ -125,7 +125,7 @@ def test_a_recorded_run_ends_as_one_that_is_not(pairs, tmp_path, settings, recor
 
     found = run("recorded")
     assert NoRecorder.made > 1
-    monkeypatch.setattr(recorded, "_can_record", lambda run: False)
+    monkeypatch.setattr(recorded, "can_record", lambda run: False)
     for name, weight in run("plain").items():
         torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-4, msg=name)
 
@@ -175,7 +175,7 @@ def test_a_run_that_cannot_be_recorded_goes_on(config, change, monkeypatch, reco
     monkeypatch.setattr(NoRecorder, "__call__", fail)
     fit(config)
     assert capfd.readouterr().err.count("cannot be recorded as CUDA graphs (operation not permitted") == 1
-    monkeypatch.setattr(recorded, "_can_record", lambda run: False)
+    monkeypatch.setattr(recorded, "can_record", lambda run: False)
     fit(whole, progress=False)
     assert Path(config.out, "model.safetensors").read_bytes() == Path(whole.out, "model.safetensors").read_bytes()
 
@@ -202,7 +202,7 @@ def test_code_of_others_is_not_recorded():
     def can_record(model, custom=""):
         ranks, task = SimpleNamespace(alone=True), SimpleNamespace(custom=custom, is_repeatable=lambda: True)
         machine, config = SimpleNamespace(device=torch.device("cuda")), regard.load_preset("luong", {"data.train": ["a"]})
-        return recorded._can_record(
+        return recorded.can_record(
             SimpleNamespace(config=config, machine=machine, model=model, team=SimpleNamespace(ranks=ranks), task=task)
         )
 

@@ -10,14 +10,13 @@ from typing import Any
 from regard.analysis.history import read_metrics
 from regard.analysis.run_facts import ModelInfo, RunInfo, TrainingInfo, VocabularyInfo
 from regard.bundle.bundle import SIGNATURE
-from regard.bundle.folder import find, read, read_unsigned
+from regard.bundle.folder import find, read_unsigned
 from regard.bundle.inspection import Inspection, inspect_bundle
-from regard.bundle.load import read_config_file
 from regard.config import RunConfig
-from regard.config.loading import dump_config
+from regard.config.loading import dump_config, load_config
 from regard.config.settings import changed_settings
 from regard.disk import holder_of
-from regard.errors import BundleError, DataError
+from regard.errors import BundleError, ConfigError, DataError
 from regard.task import find_task
 from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -43,15 +42,17 @@ def info(folder: str | Path) -> RunInfo:
         BundleError: If the folder holds neither a run nor a model, or is damaged.
     """
     folder = Path(folder)
-    holder = holder_of(folder / "checkpoints" / "lock")
-    started = folder / "checkpoints" / "config.yaml"
+    holder, facts = holder_of(folder / "checkpoints" / "lock"), _facts(folder)
     inspection: Inspection | None = None
     signature: Mapping[str, Any] = {"finished": False}
-    if find(folder, SIGNATURE).exists() or not started.is_file():
+    if find(folder, SIGNATURE).exists() or "settings" not in facts:
         inspection = inspect_bundle(folder)
         config, signature, report = inspection.config, inspection.signature, inspection.report
     else:
-        config = read_config_file(read(folder, "checkpoints/config.yaml", largest=_LARGEST_FACTS), started)
+        try:
+            config = load_config(facts["settings"])
+        except ConfigError as error:
+            raise BundleError(f"{folder / 'checkpoints' / 'run.json'} is damaged: {error}") from error
         report = {"train": {"files": list(config.data.train)}}
     is_finished, scores = signature.get("finished"), signature.get("scores")
     return RunInfo(
@@ -64,7 +65,7 @@ def info(folder: str | Path) -> RunInfo:
         scores=dict(scores) if isinstance(scores, Mapping) else {},
         vocabularies=_vocabularies(inspection) if inspection else {},
         labels=inspection.inventory.labels if inspection else (),
-        training=_training(folder, config, signature),
+        training=_training(folder, config, signature, facts),
         holder=holder,
     )
 
@@ -126,8 +127,7 @@ def _vocabulary(tokenizer: Tokenizer, counts: Any) -> VocabularyInfo:
     )
 
 
-def _training(folder: Path, config: RunConfig, signature: Mapping[str, Any]) -> TrainingInfo:
-    facts = _facts(folder)
+def _training(folder: Path, config: RunConfig, signature: Mapping[str, Any], facts: Mapping[str, Any]) -> TrainingInfo:
     try:
         metrics = read_metrics(folder)
     except (BundleError, DataError):  # the model can be described without its logs

@@ -106,7 +106,7 @@ def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise BundleError(f"{folder} is a file, expected the folder of a trained model, which `regard train` makes")
     if not find(folder, SIGNATURE).exists() and not find(folder, SIGNATURE).is_symlink():
-        if (folder / "checkpoints").is_dir() and not (folder / "checkpoints" / "config.yaml").exists():
+        if (folder / "checkpoints").is_dir() and not (folder / "checkpoints" / "run.json").exists():
             raise BundleError(
                 f"{folder} holds a run that has not written its settings yet, so there is no model. If it is still preparing "
                 "its data, wait for it; if it was stopped, start it again with `regard train`"

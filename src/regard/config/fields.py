@@ -156,13 +156,11 @@ def facts_of(cls: type) -> Mapping[str, FieldFacts]:
 def _collect(cls: Any) -> Mapping[str, FieldFacts]:
     hints = get_type_hints(cls, include_extras=True)
     plain = get_type_hints(cls)
-    older: Mapping[str, Range] = getattr(cls, "ranges", {})
     found = {}
     for item in fields(cls):
         notes = _notes(hints[item.name])
-        bounds = older.get(item.name) or Range.of(notes)
         roles = frozenset(note for note in notes if isinstance(note, Role))
-        found[item.name] = FieldFacts(item.name, plain[item.name], bounds, roles, cls, item)
+        found[item.name] = FieldFacts(item.name, plain[item.name], Range.of(notes), roles, cls, item)
     return found
 
 

@@ -15,11 +15,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from regard.config.checks import check_config
-from regard.config.fields import Role, convert, has_role, show
+from regard.config.fields import Role, convert, has_role, show, walk
 from regard.config.plugins import KINDS, entry_names, find_entries, load_entry
 from regard.config.run import RunConfig
-from regard.config.settings import Family
+from regard.config.settings import Family, Settings
 from regard.config.tasks import is_task, locate_task, task_names
 from regard.errors import ConfigError, nearest
 
@@ -69,6 +68,22 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
     config: RunConfig = _Builder(merged.places, cls).build(cls, merged.values, "")
     check_config(config, merged.places)
     return config
+
+
+def check_config(config: Settings, places: Mapping[str, str] | None = None) -> None:
+    """Check that every number is in its range, and that no settings are in conflict with each other.
+
+    Args:
+        config: A run's configuration, or a part of one.
+        places: The file and line of each setting, such as `run.yaml:3`, by dotted name, for messages; None for no files.
+
+    Raises:
+        ConfigError: If a setting is out of range or conflicts with another.
+    """
+    problems = [(name, f"{name} is {problem}") for name, facts, value in walk(config) if (problem := facts.problem(value))]
+    for name, message in (*problems, *config.conflicts()):
+        place = (places or {}).get(name, "")
+        raise ConfigError(f"{place}: {message}" if place else message)
 
 
 def _as_layer(layer: Layer | Mapping[str, Any]) -> Layer:

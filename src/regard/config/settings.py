@@ -1,32 +1,12 @@
 """Base classes of all settings. The `repr` of settings shows only changed ones."""
 
-import math
 from abc import ABC
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Any, ClassVar
 
-from regard.config import fields as fields_module
 from regard.errors import ConfigError
-
-
-class Range(fields_module.Range):
-    """A range in `Family.ranges`, which constraints on the fields replace."""
-
-    def __init__(
-        self, words: str, low: float = 0.0, high: float = math.inf, open_low: bool = False, open_high: bool = False
-    ) -> None:
-        super().__init__(low, high, open_low, open_high)
-
-
-ANY = Range("", low=-math.inf)
-NOT_NEGATIVE = Range("")
-POSITIVE = Range("", open_low=True)
-COUNT = Range("", low=1)
-FEW = Range("", low=1, high=1000)
-BELOW_ONE = Range("", high=1, open_high=True)
-
 
 _DEFINITIONS = count()
 
@@ -77,9 +57,6 @@ class Family(Settings, ABC):
     is expected, also in YAML. If a configuration names a kind that is not imported, `load_config` imports the installed
     packages that offer it (`regard.config.plugins`).
     """
-
-    ranges: ClassVar[Mapping[str, Range]] = {}
-    """Ranges by the name of the setting, for fields without constraints."""
 
     @classmethod
     def kinds(cls) -> "dict[str, type[Family]]":

@@ -1,6 +1,7 @@
 """Training of a model from a configuration."""
 
+from regard.training.callbacks import Callback
 from regard.training.cross_validation import CrossValidation, cross_validate, holds_folds, resume_folds
-from regard.training.fit import fit, resume
+from regard.training.trainer import fit, resume
 
-__all__ = ["CrossValidation", "cross_validate", "fit", "holds_folds", "resume", "resume_folds"]
+__all__ = ["Callback", "CrossValidation", "cross_validate", "fit", "holds_folds", "resume", "resume_folds"]

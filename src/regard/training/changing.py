@@ -50,20 +50,19 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
     return changed, names
 
 
-def make_change(run: Run, old: RunConfig, change: Change | None, epoch_batches: int, names: list[str]) -> Change:
+def make_change(run: Run, old: RunConfig, change: Change | None, names: list[str]) -> Change:
     """Return the `Change` that describes how a run's settings change at its last checkpoint.
 
     Args:
         run: The run at its last checkpoint, with its new settings.
         old: The run's old settings.
         change: The run's previous change of settings, if any.
-        epoch_batches: Number of batches per epoch.
         names: Names of the settings that differ.
     """
     step, training = run.progress.step, old.training
     rate = None
     if step:
-        total = planned_steps(training, epoch_batches)
+        total = planned_steps(training, len(run.sampler))
         rate = training.learning_rate * learning_rate_factor(training.schedule, step, total) * run.plateau.scale
         rate = rate if change is None else change.soften(rate, training.schedule, step, total)
     resets = any(name == "training.learning_rate" or name.startswith("training.schedule") for name in names)

@@ -13,8 +13,8 @@ from regard.config import RunConfig
 from regard.errors import ConfigError, Interrupted
 from regard.processes.ranks import read_ranks
 from regard.task import FoldScore, find_task
-from regard.training.fit import fit, resume
 from regard.training.folder import RunFolder
+from regard.training.trainer import fit, resume
 
 
 @dataclass(frozen=True)

@@ -58,28 +58,18 @@ def describe_frozen(model: nn.Module, frozen: Sequence[nn.Parameter]) -> str:
 
 
 def _named(model: nn.Module, name: str) -> list[nn.Parameter]:
+    # With duplicates: a shared weight has several names.
+    weights = dict(model.named_parameters(remove_duplicate=False))
     if name == EMBEDDINGS:
-        found = [weight for part in model.modules() if isinstance(part, _TABLES) for weight in part.parameters(recurse=False)]
+        tables = [part for part in model.modules() if isinstance(part, _TABLES)]
+        named = [weight for table in tables for weight in table.parameters(recurse=False)]
     else:
-        # With duplicates: a shared weight has several names.
-        every = model.named_parameters(remove_duplicate=False)
-        found = [weight for full, weight in every if full == name or full.startswith(f"{name}.")]
-    if found:
-        return found
-    parts = [part for part, module in model.named_children() if next(module.parameters(), None) is not None]
-    deeper = {full[:end] for full in _full_names(model) for end in _stops(full)}
-    meant = nearest(name, [EMBEDDINGS, *parts, *sorted(deeper)])
-    shown = ", ".join([EMBEDDINGS, *parts][:_SHOWN])
+        named = [weight for full, weight in weights.items() if full == name or full.startswith(f"{name}.")]
+    if named:
+        return named
+    parts = [EMBEDDINGS, *(part for part, module in model.named_children() if next(module.parameters(), None) is not None)]
+    known = [*parts, *(full for full, _ in model.named_modules() if full), *weights]
     raise ConfigError(
-        f"model.freeze names '{name:.60}', which this model does not have{meant}; its parts are: {shown}, and parts of these, "
-        f"such as {min(_full_names(model), default='')}"
+        f"model.freeze names '{name:.60}', which this model does not have{nearest(name, known)}; its parts are: "
+        f"{', '.join(parts[:_SHOWN])}, and parts of these, such as {min(weights, default='')}"
     )
-
-
-def _full_names(model: nn.Module) -> list[str]:
-    return [full for full, _ in model.named_parameters(remove_duplicate=False)]
-
-
-def _stops(full: str) -> list[int]:
-    """Return the ends of all prefixes of a name, including the end of the whole name."""
-    return [place for place, letter in enumerate(full) if letter == "."] + [len(full)]

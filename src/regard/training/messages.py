@@ -6,10 +6,10 @@ from regard.bundle import StartFiles
 from regard.config import PlateauConfig, RunConfig
 from regard.plurals import counted
 from regard.task import Trainable
+from regard.training.facts import describe_changes, versions
 from regard.training.freezing import describe_frozen
 from regard.training.run import Run
 from regard.training.starting import describe_start
-from regard.training.versions import describe_changes, versions
 
 
 def describe_beginning(task: Trainable, start: StartFiles | None) -> list[str]:
@@ -55,7 +55,8 @@ def describe_end(run: Run, scores: dict[str, Any]) -> str:
     if len(steps) > 1:
         what = f"the mean of the last {len(steps)} validations' weights, after updates"
     # If there is no reason in this process, another one has reached the time limit by its own clock.
-    reasons = run.limits_reached() or [f"training.max_minutes {run.config.training.max_minutes:,g}"]
+    minutes = run.config.training.max_minutes
+    reasons = run.limits_reached() or [f"training.max_minutes {minutes:,g}" if minutes and not run.stopped else "a callback"]
     lines.append(f"ended because of {' and '.join(reasons)}; kept {what} {', '.join(f'{step:,}' for step in steps)}")
     if found := scores or dict(run.task.estimated):
         lines.append("on dev: " * bool(scores) + run.task.describe_scores(found))

@@ -24,11 +24,15 @@ from regard.training.run import Run
 class Reporter:
     """Base class of reporters; it prints nothing."""
 
+    def __init__(self) -> None:
+        self.pace = Pace()
+
     def say(self, text: str) -> None:
         """Print one or more lines."""
 
     def start(self, run: Run) -> None:
-        """Start showing progress."""
+        """Start measuring the speed, and showing progress."""
+        self.pace.start(run)
 
     def update(self, run: Run) -> None:
         """Show the progress after an update."""
@@ -47,8 +51,8 @@ class Lines(Reporter):
 
     def __init__(self, stream: TextIO | None = None, *, every: float = 30.0) -> None:
         """Print to `stream` (standard error if None), with at most one line of progress in `every` seconds."""
+        super().__init__()
         self._stream, self._every = stream or sys.stderr, every
-        self._pace = Pace()
         self._last = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -57,7 +61,7 @@ class Lines(Reporter):
 
     def start(self, run: Run) -> None:
         """Start measuring the speed."""
-        self._pace.start(run)
+        super().start(run)
         self._last = time.monotonic()
 
     def update(self, run: Run) -> None:
@@ -65,15 +69,15 @@ class Lines(Reporter):
         if time.monotonic() - self._last >= self._every:
             self._last = time.monotonic()
             step, total = run.progress.step, run.total_steps
-            self.say(f"epoch {run.epoch:,}, update {step:,} of {total:,}, {self._pace.describe(run)}")
+            self.say(f"epoch {run.epoch:,}, update {step:,} of {total:,}, {self.pace.describe(run)}")
 
 
 class Bars(Reporter):
     """A reporter that shows a bar for the run and one for the epoch."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self._console = console
-        self._pace = Pace()
         self._bars: Progress | None = None
         self._epochs = self._updates = TaskID(0)
 
@@ -89,7 +93,7 @@ class Bars(Reporter):
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
             TextColumn("{task.fields[note]}"),
         )
-        self._pace.start(run)
+        super().start(run)
         self._bars = Progress(*columns, console=self._console, transient=True, refresh_per_second=4)
         self._epochs = self._bars.add_task("epochs ", total=run.num_epochs, note="")
         self._updates = self._bars.add_task("updates", total=run.epoch_steps, note="")
@@ -100,7 +104,7 @@ class Bars(Reporter):
         """Update the bars."""
         if self._bars is not None:
             progress, accumulate = run.progress, run.config.training.accumulate
-            note = self._pace.describe(run)
+            note = self.pace.describe(run)
             self._bars.update(self._epochs, completed=progress.step / run.epoch_steps)
             self._bars.update(self._updates, completed=-(-progress.batch // accumulate), note=note)
 
@@ -125,15 +129,36 @@ class Bars(Reporter):
 
 
 class Pace:
-    """Speed and remaining time, measured in this process."""
+    """Speed and remaining time, measured in this process.
+
+    The first updates prepare kernels and memory, so they are not measured once more follow.
+    """
 
     def __init__(self) -> None:
+        self._first = 0
         self._from = (0, 0, 0.0)
+        self._told = False
 
     def start(self, run: Run) -> None:
         """Start measuring."""
         progress = run.progress
-        self._from = progress.step, progress.count, progress.seconds
+        self._first, self._from = progress.step, (progress.step, progress.count, progress.seconds)
+
+    def update(self, run: Run) -> str:
+        """Note an update; return, once, a sentence such as `training takes about 12 minutes on this machine (2 threads); …`."""
+        progress = run.progress
+        if progress.step == self._first + _WARM_UP:
+            self._from = progress.step, progress.count, progress.seconds
+        passed, made = progress.seconds - self._from[2], progress.step - self._from[0]
+        if self._told or progress.step <= self._first + _WARM_UP or passed < _ENOUGH:
+            return ""
+        self._told = True
+        seconds = passed / made * (run.total_steps - progress.step)
+        minutes, machine = run.config.training.max_minutes, run.machine
+        seconds = min(seconds, 60 * minutes) if minutes else seconds
+        threads = f"{machine.threads} thread{'s' * (machine.threads != 1)}"
+        where = threads if machine.device.type == "cpu" else str(machine.device)
+        return f"training takes {_spell(seconds)} on this machine ({where}); validation takes a little more time"
 
     def describe(self, run: Run) -> str:
         """Return the speed and the remaining time, such as `8,300 target tokens/s, 1:05 left`."""
@@ -145,11 +170,25 @@ class Pace:
         return f"{speed:,.0f} {run.task.unit}/s, {clock_time((run.total_steps - progress.step) * passed / made)} left"
 
 
+_WARM_UP, _ENOUGH = 3, 5.0
+"""Number of updates before the measurement, and seconds that it takes."""
+
+
 def clock_time(seconds: float) -> str:
     """Return a time as minutes and seconds, `1:05`, or with hours, `2:01:05`."""
     minutes, rest = divmod(max(round(seconds), 0), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _spell(seconds: float) -> str:
+    if seconds < 45:
+        return "less than a minute"
+    minutes = seconds / 60
+    if minutes < 90:
+        return f"about {max(round(minutes), 1)} minute{'s' * (round(minutes) > 1)}"
+    hours = minutes / 60
+    return f"about {hours:.1f} hours" if hours < 24 else f"about {hours / 24:.1f} days"
 
 
 _BAR_EVERY, _CURVES_EVERY = 0.5, 3.0
@@ -172,7 +211,7 @@ class Notebook(Reporter):
     """A reporter for notebooks: a progress bar, and below it the curves of loss and scores over the updates so far."""
 
     def __init__(self) -> None:
-        self._pace = Pace()
+        super().__init__()
         self._bar = self._curves = None
         self._run: Run | None = None
         self._note = ""
@@ -187,7 +226,7 @@ class Notebook(Reporter):
         """Show the bar, and reserve space for the curves."""
         from IPython.display import HTML, display
 
-        self._pace.start(run)
+        super().start(run)
         self._run = run
         self._bar = display(HTML(_render(run, "")), display_id=True)
         self._curves = display(HTML(""), display_id=True)
@@ -229,7 +268,7 @@ class Notebook(Reporter):
         if self._bar is not None and self._run is not None:
             from IPython.display import HTML
 
-            self._bar.update(HTML(_render(self._run, self._pace.describe(self._run) + self._note)))
+            self._bar.update(HTML(_render(self._run, self.pace.describe(self._run) + self._note)))
 
     def _show_curves(self) -> None:
         run = self._run

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import out_of_memory
-from regard.task import Trainable
 from regard.training.run import Run
 
 
@@ -36,29 +35,37 @@ MOST = 1024
 """Maximum number of graphs; with more, the one that was not used for the longest time is deleted."""
 
 
-def record_gradients(run: Run, task: Trainable, total: Tensor) -> "RecordedGradients | None":
-    """Return an object that computes gradients from recorded operations; None if the run's updates can't be recorded.
+def scale_loss(loss: Tensor, factor: float | Tensor) -> Tensor:
+    """Return the loss times a factor, or times NaN if the loss is not finite.
 
-    Args:
-        run: The run.
-        task: The run's task, or a copy with another model.
-        total: Scalar on the GPU to which the reported losses are added.
+    NaN makes the gradient of all processes not finite, so checking the gradient is enough.
     """
-    if not _can_record(run):
-        return None
-
-    def loss(batch: Any) -> tuple[Tensor, Tensor]:
-        with run.machine.autocast():
-            return task.loss(batch, 1, run.total_steps)
-
-    return RecordedGradients([weight for weight in task.model.parameters() if weight.requires_grad], loss, total)
+    return loss * torch.where(loss.detach().isfinite(), factor, torch.nan)
 
 
-def _can_record(run: Run) -> bool:
+def can_record(run: Run) -> bool:
+    """Return whether the operations of a run's updates can be recorded."""
     wanted = run.config.training.cuda_graphs and run.machine.device.type == "cuda"
     # Modules of other packages may read values on the CPU or keep state in Python, which a graph would repeat unchanged.
     known = all(type(module).__module__.partition(".")[0] in ("regard", "torch") for module in run.model.modules())
     return wanted and run.team.ranks.alone and known and not run.task.custom and run.task.is_repeatable()
+
+
+def record_gradients(run: Run, total: Tensor) -> "RecordedGradients | None":
+    """Return an object that computes gradients from recorded operations; None if the run's updates can't be recorded.
+
+    Args:
+        run: The run.
+        total: Scalar on the GPU to which the reported losses are added.
+    """
+    if not can_record(run):
+        return None
+
+    def loss(batch: Any) -> tuple[Tensor, Tensor]:
+        with run.machine.autocast():
+            return run.task.loss(batch, 1, run.total_steps)
+
+    return RecordedGradients([weight for weight in run.model.parameters() if weight.requires_grad], loss, total)
 
 
 class RecordedGradients:
@@ -120,9 +127,7 @@ class RecordedGradients:
 
         def compute() -> tuple[list[Tensor | None], Tensor]:
             loss, nll = self._loss(fixed)
-            # The factor NaN makes every gradient not finite if the loss is not.
-            sound = torch.where(loss.detach().isfinite(), self._factor, torch.nan)
-            return list(torch.autograd.grad(loss * sound, self._parameters, allow_unused=True)), nll
+            return list(torch.autograd.grad(scale_loss(loss, self._factor), self._parameters, allow_unused=True)), nll
 
         def add() -> None:
             gradients, nll = compute()

@@ -2,25 +2,30 @@
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from regard.bundle.forms import misfit
 from regard.config import PlateauConfig
-from regard.errors import BundleError
+from regard.errors import BundleError, ConfigError
 from regard.machine import Machine
-from regard.processes.team import Team
 from regard.task import Trainable
+from regard.text.batching import BucketBatchSampler
 from regard.training.folder import RunFolder
-from regard.training.logs import Row
 from regard.training.loss_scale import LossScale
 from regard.training.optimizer import MovingAverage, build_optimizer
 from regard.training.schedule import Change, Plateau, learning_rate_factor, planned_steps
 
-CHECKPOINT_FORMAT = 3
+if TYPE_CHECKING:
+    from regard.training.callbacks import Callback
+
+Row = dict[str, float | int]
+"""A row of the logs, by the names of its columns."""
+
+CHECKPOINT_FORMAT = 4
 CHECKED_EVERY = 16
 """Number of updates between two checks of the loss on a GPU; more checks would be slower, because the CPU waits for each one.
 
@@ -54,7 +59,7 @@ class Progress:
     """
     recent_skipped: int = 0
     """Number of skipped updates since the last validation."""
-    pieces: int = 1
+    parts: int = 1
     """Number of parts into which each batch is split, so that it fits into memory."""
     validation_due: bool = False
     """Whether the current weights must still be validated."""
@@ -89,7 +94,13 @@ class Run:
     """A run's task, optimizer and progress."""
 
     def __init__(
-        self, task: Trainable, *, folder: RunFolder, machine: Machine, epoch_batches: int, team: Team | None = None
+        self,
+        task: Trainable,
+        *,
+        folder: RunFolder,
+        machine: Machine,
+        sampler: BucketBatchSampler,
+        callbacks: "Sequence[Callback]" = (),
     ) -> None:
         """Build a run at its beginning.
 
@@ -97,11 +108,12 @@ class Run:
             task: Settings, data and model.
             folder: Folder of the run.
             machine: Device, threads and number format.
-            epoch_batches: Number of batches per epoch.
-            team: The processes that train together; None for a single process.
+            sampler: The batches of each epoch.
+            callbacks: The user's callbacks, whose state the checkpoints contain.
         """
         self.task, self.config, self.folder, self.machine = task, task.config, folder, machine
-        self.team = team or Team()
+        self.team, self.callbacks = folder.team, callbacks
+        self.sampler, epoch_batches = sampler, len(sampler)
         training = self.config.training
         self.model = task.model.to(machine.device)
         self.optimizer = build_optimizer(self.model, training, bfloat16=machine.precision == "bfloat16")
@@ -112,9 +124,13 @@ class Run:
         self.clock = Clock(self.progress)
         self.history: list[Row] = []
         self.say: Callable[[str], None] = lambda text: None
-        """Function that prints a message."""
+        """Function that prints a message, above the bars of the terminal."""
         self.change: Change | None = None
         """The last change of the settings, if any."""
+        self.stopped = False
+        """Whether `stop` was called."""
+        self.last_row: Row = {}
+        """Scores of the last validation, by their columns in the logs."""
         self.total_steps = planned_steps(training, epoch_batches)
         self.epoch_steps = -(-epoch_batches // training.accumulate)
 
@@ -154,6 +170,10 @@ class Run:
         }
         return [f"training.{name} {getattr(training, name):,g}" for name, holds in reached.items() if holds]
 
+    def stop(self) -> None:
+        """End the run after the next update. The model is then validated and saved, as at the end of any run."""
+        self.stopped = True
+
     def apply(self, change: Change) -> None:
         """Apply a change of settings. A finished run continues if it has reached none of the new limits.
 
@@ -190,8 +210,6 @@ class Run:
         progress.scores = {step: own for step, own in {**progress.scores, progress.step: scores}.items() if step in kept}
         if isinstance(training.schedule, PlateauConfig):
             self.plateau.update(training.schedule, better, training.learning_rate)
-        if training.patience and progress.bad_validations >= training.patience:
-            progress.finished = True
         return better
 
     def final_steps(self) -> list[int]:
@@ -218,6 +236,7 @@ class Run:
             "moving_average": self.moving_average.averages if self.moving_average else None,
             "loss_scale": self.loss_scale.state_dict() if self.loss_scale else None,
             "log": self.task.log_state(),
+            "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -231,50 +250,53 @@ class Run:
                 f"cannot resume '{self.folder.path}': its checkpoint has format {state.get('format')}, expected "
                 f"{CHECKPOINT_FORMAT}; resume it with the version of regard that wrote it"
             )
+        if (stored := len(state.get("callbacks", ()))) != len(self.callbacks):
+            raise ConfigError(
+                f"cannot resume '{self.folder.path}' with {len(self.callbacks)} callbacks, because its checkpoint has the "
+                f"state of {stored}; give the same callbacks=[…] to regard.resume as to regard.fit"
+            )
+        own = self.state_dict()
+        # A run may continue in another number format, and its optimizer has no state before its first update.
+        free = {"fingerprint", "optimizer", "callbacks", "log", *(["loss_scale"] if not own["loss_scale"] else [])}
+        if own["loss_scale"] and state.get("loss_scale") is None:
+            free.add("loss_scale")
+        if not own["moving_average"]:
+            free.add("moving_average")
         try:
-            self._check_form(state, self.state_dict())
+            wrong = next(filter(None, (misfit(state.get(name), own[name], name) for name in own if name not in free)), "")
+            wrong = wrong or next(filter(None, (misfit(row, {}, "history") for row in state["history"])), "")
+            if wrong:
+                raise ValueError(wrong)
+            progress = Progress(**state["progress"])
+            self._check_progress(progress)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             if self.moving_average is not None:
                 self.moving_average.load(state["moving_average"])
-            # A run may continue in another number format.
-            if self.loss_scale is not None and state.get("loss_scale") is not None:
+            if self.loss_scale is not None and "loss_scale" not in free:
                 self.loss_scale.load_state_dict(state["loss_scale"])
             self.task.load_log_state({name: float(number) for name, number in state.get("log", {}).items()})
-            self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
+            self.progress, self.plateau = progress, Plateau(**state["plateau"])
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise BundleError(
                 f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given, or another "
                 f"version of regard wrote it ({error})"
             ) from error
+        for callback, saved in zip(self.callbacks, state["callbacks"], strict=True):
+            callback.load_state_dict(saved)
         self.clock = Clock(self.progress)
         self.history = list(state["history"])
 
-    def _check_form(self, state: dict[str, Any], own: dict[str, Any]) -> None:
-        """Check the parts of a checkpoint, which is not trusted, before one of them is used, except the optimizer's state.
-
-        Raises:
-            ValueError: If a part is missing, or of another type or shape than this run's.
-        """
-        parts = ("progress", "plateau", "history", "model", *(["moving_average"] if own["moving_average"] else []))
-        parts += ("loss_scale",) if own["loss_scale"] and state.get("loss_scale") is not None else ()
-        wrong = [misfit(state.get(name), own[name], name) for name in parts]
-        wrong += [misfit(row, {}, "history") for row in state["history"]] if not any(wrong) else []
-        if any(wrong):
-            raise ValueError(next(filter(None, wrong)))
-        self._check_progress(Progress(**state["progress"]))
-
     def _check_progress(self, progress: Progress) -> None:
-        """Check the numbers and the scores of a checkpoint's progress.
+        """Check the numbers and the scores of a checkpoint's progress, which is not trusted.
 
         Raises:
             ValueError: If a number is out of range.
             KeyError, TypeError: If scores are not those of the task.
         """
-        for item in fields(progress):
-            value = getattr(progress, item.name)
-            if isinstance(value, int | float) and item.name not in ("best", "recent_loss") and not 0 <= value < math.inf:
-                raise ValueError(f"progress.{item.name} is {value}, expected 0 or more")
+        for name, value in vars(progress).items():
+            if isinstance(value, int | float) and name not in ("best", "recent_loss") and not 0 <= value < math.inf:
+                raise ValueError(f"progress.{name} is {value}, expected 0 or more")
         steps = progress.last_steps if self.config.training.average_last else [progress.best_step]
         if (progress.finished and not steps) or not all(type(step) is int for step in steps):
             raise ValueError(f"progress.last_steps is {steps!r:.60}, expected the updates of validations")

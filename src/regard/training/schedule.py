@@ -5,7 +5,9 @@ All except the plateau are pure functions of the update's number, so that a resu
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+from regard.bundle.forms import misfit
 from regard.config import (
     CosineConfig,
     InverseSquareRootConfig,
@@ -15,6 +17,7 @@ from regard.config import (
     TeacherForcingConfig,
     TrainingConfig,
 )
+from regard.config.fields import LARGEST
 
 
 def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float:
@@ -70,6 +73,20 @@ class Change:
     """Learning rate of the last update before the change; None if there was no update."""
     resets_plateau: bool = False
     """Whether the learning rate or its schedule was set, so that earlier reductions by a plateau no longer apply."""
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> "Change":
+        """Restore a change from plain data, which is not trusted.
+
+        Raises:
+            ValueError: If the data have another form.
+        """
+        if wrong := misfit(plain, {"step": 0, "rate": None, "resets_plateau": False}, "change"):
+            raise ValueError(wrong)
+        change = cls(**plain)
+        if change.step < 0 or not (change.rate is None or 0 <= change.rate <= LARGEST):
+            raise ValueError(f"change is {plain}, expected a step of 0 or more and a rate from 0 to {LARGEST:g}")
+        return change
 
     def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
         """Return the number of updates over which the learning rate rises to that of the new schedule.

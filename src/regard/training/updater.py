@@ -1,8 +1,8 @@
 """One update of the weights: the gradient of its batches, averaged over processes, and a step of the optimizer."""
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,8 +14,7 @@ from regard.machine import seed_step, strictly_deterministic
 from regard.plurals import counted
 from regard.task import Trainable
 from regard.training.data import Update, to_device
-from regard.training.microbatches import check_splittable, split_batch
-from regard.training.recorded import CannotRecord, record_gradients
+from regard.training.recorded import CannotRecord, record_gradients, scale_loss
 from regard.training.run import Run
 
 _NOT_DETERMINISTIC = "does not have a deterministic implementation"
@@ -50,7 +49,7 @@ class Updater:
         self._recent = torch.zeros_like(self._loss)
         self._skipped = torch.zeros((), device=run.machine.device, dtype=torch.int64)
         self._not_counted = torch.zeros_like(self._skipped)
-        self._recorded = record_gradients(run, run.task, self._recent)
+        self._recorded = record_gradients(run, self._recent)
         alone_on_gpu = run.machine.device.type == "cuda" and run.team.ranks.alone
         self._strictly: Callable[[], AbstractContextManager[None]] = strictly_deterministic if alone_on_gpu else nullcontext
 
@@ -77,7 +76,7 @@ class Updater:
         parts = [
             (part, weight)
             for batch, weight in zip(update.batches, update.weights, strict=True)
-            for part in split_batch(batch, run.progress.pieces)
+            for part in split_batch(batch, run.progress.parts)
         ]
         seed_step(run.config.seed, step, run.team.ranks.rank)
         mean = update.count / run.team.size  # gradients are averaged over processes, but their sum is needed
@@ -115,8 +114,7 @@ class Updater:
             operation = str(error).partition(" does not have")[0]
             run.say(f"{operation} has no deterministic form on a GPU, so a resumed run can end with slightly different weights")
         elif self._recorded is None or not self._recorded.clear():  # deleting the graphs may free enough memory
-            check_splittable(update.batches, run.progress.pieces, error, alone=run.team.size == 1)
-            self._cut()
+            self._split_further(update, error)
         self._zero_gradients()
         if run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -131,18 +129,30 @@ class Updater:
         with self._gradients_kept(not last):
             with run.machine.autocast():
                 loss, nll = self._loss_of(to_device(batch, run.machine.device), step, run.total_steps)
-            # The factor NaN makes the shared gradient not finite if a loss is not, so checking the gradient is enough.
-            sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
-            (loss * sound * weight / mean * scale).backward()
+            scale_loss(loss, scale * (weight / mean)).backward()
         self._recent += nll * weight
 
-    def _cut(self) -> None:
-        """Split each batch into twice as many parts from now on, which gives the same gradient."""
+    def _split_further(self, update: Update, error: BaseException) -> None:
+        """Split each batch into twice as many parts from now on, which gives the same gradient.
+
+        Raises:
+            TrainingError: If the batches cannot be split further, or there are several processes.
+        """
         progress = self._run.progress
-        progress.pieces *= 2
+        if self._run.team.size > 1:
+            raise TrainingError(
+                "there is not enough memory for a batch; lower training.batch_tokens, raise training.accumulate by the same "
+                "factor, and start a new run. The last checkpoint is kept"
+            ) from error
+        if progress.parts >= max(len(batch.index) for batch in update.batches):
+            raise TrainingError(
+                "there is not enough memory for a single example; lower data.max_tokens or the sizes under model, or train on "
+                "a device with more memory. The last checkpoint is kept"
+            ) from error
+        progress.parts *= 2
         self._run.say(
             f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on, each batch is split into "
-            f"{progress.pieces} parts, which together give the same update. Lower training.batch_tokens to avoid this"
+            f"{progress.parts} parts, which together give the same update. Lower training.batch_tokens to avoid this"
         )
 
     def _zero_gradients(self) -> None:
@@ -191,6 +201,7 @@ class Updater:
             progress.epoch >= training.max_epochs
             or (training.max_steps > 0 and step >= training.max_steps)
             or (training.max_minutes > 0 and minutes >= training.max_minutes and run.settles_at(step))
+            or run.stopped
         )
         every = training.validate_every
         progress.validation_due = progress.finished or (step % every == 0 if every else update.last)
@@ -250,6 +261,22 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
         f"(learning rate {run.learning_rate(step):.3g}){often}; {kept}. "
         f"Start a new run with a lower training.learning_rate, {clip}{precision}"
     )
+
+
+def split_batch(batch: Any, count: int) -> list[Any]:
+    """Split a batch into `count` parts, or into one for each example if there are fewer examples.
+
+    Args:
+        batch: A dataclass of tensors, with the examples along the first axis.
+        count: Number of parts, 1 or more.
+    """
+    if count == 1:
+        return [batch]
+    parts = {name: value.tensor_split(count) for name, value in vars(batch).items() if isinstance(value, Tensor)}
+    return [
+        replace(batch, **{name: tensors[number] for name, tensors in parts.items()})
+        for number in range(min(count, len(batch.index)))
+    ]
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention.base import Attention
 from regard.config import RecurrentConfig
-from regard.config.checks import check_config
+from regard.config.loading import check_config
 from regard.errors import ConfigError
 from regard.evaluation.words import warn_of_zero
 from regard.machine import Machine, seed_step

@@ -1,4 +1,8 @@
-"""Train a model from a configuration, and resume a stopped run."""
+"""Train a model from a configuration, and resume a stopped run.
+
+A run goes through this module from top to bottom: settings (`fit`, `resume`), data and model (`_prepare`), the loop over
+updates (`_train`), and the final model (`_finish`). Between the updates, callbacks validate, log, and write checkpoints.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,32 +14,27 @@ import torch
 
 from regard.bundle import StartFiles, read_start, save_bundle
 from regard.config import RunConfig
-from regard.config.checks import check_config
-from regard.config.loading import render_config
+from regard.config.loading import check_config, dump_config, render_config
 from regard.errors import BundleError, ConfigError, DataError, TrainingError, out_of_memory
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.rendezvous import joined
 from regard.processes.signals import AgreedSignals, Signals
 from regard.processes.team import Team
 from regard.task import Trainable, Validator, find_task
-from regard.text.batching import BucketBatchSampler
-from regard.training.callbacks import Callback, Checkpointing, Display, Validation
+from regard.training.callbacks import Callback, Checkpointing, Display, EarlyStopping, Logging, Validation
 from regard.training.changing import change_config, check_goes_on, describe_change, make_change
 from regard.training.data import UpdateLoader
-from regard.training.estimate import describe_time
+from regard.training.facts import collect_facts, symbols_of
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
-from regard.training.logs import Logs, NoLogs
 from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Run
 from regard.training.schedule import Change
 from regard.training.scoring import score_by_folds
-from regard.training.shared import Agreement, FirstValidates, open_folder
 from regard.training.starting import check_start, with_start
 from regard.training.updater import Updater
-from regard.training.versions import symbols_of, versions
 from regard.version import __version__
 
 
@@ -45,6 +44,7 @@ def fit(
     model: Any = None,
     attention: Any = None,
     start_from: str | Path = "",
+    callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Any:
     """Train a model for the task of its configuration: a translator, a classifier or a language model.
@@ -59,6 +59,8 @@ def fit(
             have the width of the decoder (`model.decoder.hidden_size`) and whose keys have the width of the encoder's states
             (`model.encoder.states_size`); for a classifier, a pooling of its states.
         start_from: Folder of a trained model. Training starts from its weights and uses its vocabulary.
+        callbacks: Your own actions after updates and validations, such as another log or another rule for stopping; see
+            `regard.training.Callback`.
         progress: Whether to report progress, on standard error or, in a notebook, on standard output.
 
     Returns:
@@ -77,18 +79,20 @@ def fit(
     if model is not None and attention is not None:
         raise ConfigError("fit was given a model and an attention; put the attention into the model, and give only the model")
     find_task(config.task).training.check(config, model, attention)
-    config = replace(config, out=config.out or _default_out(config))
+    config = replace(config, out=config.out or str(Path("runs", Path(config.data.train[0]).name.partition(".")[0] or "run")))
     with joined() as team:
-        return _fit(config, team, model, attention, progress)
+        return _fit(config, team, model, attention, callbacks, progress)
 
 
-def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bool) -> Any:
+def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: Sequence[Callback], progress: bool) -> Any:
     """Train in one of the processes of a team."""
-    folder, machine = open_folder(config.out, team), _resolve_machine(config, team)
+    folder, machine = RunFolder(config.out, team), _resolve_machine(config, team)
     reporter = build_reporter(progress=progress and team.first)
-    folder.check_free(overwrite=config.overwrite)
-    overwrite = config.overwrite
-    config = replace(config, overwrite=False)  # valid once: a new run from the saved settings must set it again
+    overwrite, config = (
+        config.overwrite,
+        replace(config, overwrite=False),
+    )  # a new run from the saved settings must set it again
+    folder.check_free(overwrite=overwrite)
     start = StartFiles.unpack(team.by_first(lambda: read_start(config.start_from).pack())) if config.start_from else None
     if start is not None:
         check_start(config, start, model, attention)
@@ -101,20 +105,14 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
             f"regard.choose_config('{config.task}', …) chooses settings from the data"
         )
     with prepared(machine, deterministic=config.training.deterministic):
-        made = _build_task(config, team, model, attention, start, progress=progress)
-        run, sampler = _build_run(made, folder, machine, team)
-        task = run.task
+        task = _prepare(config, team, model, attention, start, progress=progress)
         reporter.say("\n".join([task.data.report.render(), *describe_beginning(task, start)]))
-        made_of = {"fingerprint": task.data.fingerprint, "symbols": symbols_of(task.data.train), "custom": task.custom}
         if team.ranks.alone and model is None and attention is None:  # the user's own object can be trained only once
-            task.estimated = score_by_folds(task, lambda own: _fit(own, team, None, None, progress=False), reporter)
-        further = {"started_from": dict(task.started_from), "estimated": dict(task.estimated)}
-        facts = {**versions(), **made_of, **machine.to_dict(), **further}
+            task.estimated = score_by_folds(task, lambda own: _fit(own, team, None, None, (), progress=False), reporter)
         with folder.held():
-            # Checked again, because another run may have used the folder while the data were prepared.
-            folder.check_free(overwrite=overwrite)
-            folder.start(task.config, facts, start.pack() if start else None)
-            return _train(run, sampler, reporter)
+            folder.check_free(overwrite=overwrite)  # another run may have used the folder while the data were prepared
+            folder.start(collect_facts(task.config, task, machine), start.pack() if start else None)
+            return _train(_build_run(task, folder, machine, callbacks), reporter)
 
 
 def _is_plain(config: RunConfig) -> bool:
@@ -129,6 +127,7 @@ def resume(
     overrides: Mapping[str, Any] | None = None,
     model: Any = None,
     attention: Any = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Any:
     """Resume a run from its last checkpoint.
@@ -142,6 +141,7 @@ def resume(
             device may change; data, batches and the model must not.
         model: Your own model, built again as for `fit`; None if `fit` was given none.
         attention: Your own mechanism, built again as for `fit`; None if `fit` was given none.
+        callbacks: Your own callbacks, as for `fit`; their state is restored.
         progress: Whether to report progress, on standard error or, in a notebook, on standard output.
 
     Returns:
@@ -156,15 +156,23 @@ def resume(
         Interrupted: As for `fit`.
     """
     with joined() as team:
-        place = open_folder(folder, team)
+        place = RunFolder(folder, team)
         place.check_begun()
         with place.held():
-            return _resume(place, team, model, attention, overrides or {}, progress=progress)
+            return _resume(place, model, attention, callbacks, overrides or {}, progress=progress)
 
 
-def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides: Mapping[str, Any], *, progress: bool) -> Any:
+def _resume(
+    place: RunFolder,
+    model: Any,
+    attention: Any,
+    callbacks: Sequence[Callback],
+    overrides: Mapping[str, Any],
+    *,
+    progress: bool,
+) -> Any:
     """Resume a run whose folder is locked."""
-    folder = place.path
+    folder, team = place.path, place.team
     old, facts = place.read_start()
     kept, names = change_config(old, overrides, folder) if overrides else (old, [])
     for name, given in (("model", model), ("attention", attention)):
@@ -175,21 +183,9 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
     machine, reporter = _resolve_machine(config, team), build_reporter(progress=progress and team.first)
     start = StartFiles.unpack(place.load_start()) if facts.get("started_from") else None
     with prepared(machine, deterministic=config.training.deterministic):
-        task = _build_task(config, team, model, attention, start, progress=progress)
-        if task.data.fingerprint != facts.get("fingerprint"):
-            sources = " or ".join((*config.data.train, *task.teachers))
-            raise DataError(
-                f"cannot resume '{folder}': {sources} has changed since the run began; "
-                "put the old file back, or start a new run"
-            )
-        task.estimated = _estimated(task, facts, folder)
-        if symbols_of(task.data.train) != facts.get("symbols"):
-            raise DataError(
-                f"cannot resume '{folder}': preparing its data again gave another vocabulary than at the start of the run, "
-                f"with tokenizers {facts.get('tokenizers')} and regard {facts.get('regard')}; install these "
-                "versions again, or start a new run"
-            )
-        run, sampler = _build_run(task, place, machine, team)
+        task = _prepare(config, team, model, attention, start, progress=progress)
+        _check_unchanged(task, facts, folder)
+        run = _build_run(task, place, machine, callbacks)
         state, damage = place.load_checkpoint()
         if damage:
             reporter.say(f"going back to the checkpoint before the last: {damage}")
@@ -197,34 +193,45 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
             run.load_state_dict(state)
         change = Change(**facts["change"]) if facts.get("change") else None
         if names:
-            made, finished = make_change(run, old, change, len(sampler), names), run.progress.finished
+            made, finished = make_change(run, old, change, names), run.progress.finished
             run.apply(made)
             check_goes_on(run, finished, names, folder)
-            place.change_settings(kept, asdict(made))
+            place.write_facts({**facts, "settings": dump_config(kept), "change": asdict(made)})
             reporter.say(describe_change(run, made, old, names))
         elif change is not None:
             run.apply(change)
         reporter.say(describe_resume(run, facts))
-        return _train(run, sampler, reporter)
+        return _train(run, reporter)
 
 
-def _estimated(task: Trainable, facts: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """Return the scores that the run recorded at its beginning, after a check that they are scores of the task."""
-    scores = facts.get("estimated") or {}
+def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) -> None:
+    """Check that data and vocabulary are those of the run's start, and restore the scores that were estimated then.
+
+    Raises:
+        BundleError: If the scores are not those of the task.
+        DataError: If the data or the vocabulary have changed.
+    """
+    if task.data.fingerprint != facts.get("fingerprint"):
+        sources = " or ".join((*task.config.data.train, *task.teachers))
+        raise DataError(
+            f"cannot resume '{folder}': {sources} has changed since the run began; put the old file back, or start a new run"
+        )
+    if symbols_of(task.data.train) != facts.get("symbols"):
+        raise DataError(
+            f"cannot resume '{folder}': preparing its data again gave another vocabulary than at the start of the run, "
+            f"with tokenizers {facts.get('tokenizers')} and regard {facts.get('regard')}; install these "
+            "versions again, or start a new run"
+        )
+    task.estimated = facts.get("estimated") or {}
     try:
-        if scores:
-            task.describe_scores(scores)
-            task.warn(scores)
+        if task.estimated:
+            task.describe_scores(dict(task.estimated))
+            task.warn(dict(task.estimated))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BundleError(
             f"cannot resume '{folder}': checkpoints/run.json does not hold the scores of a run ({error}); restore an intact "
             "copy of the file, or start a new run"
         ) from error
-    return scores
-
-
-def _default_out(config: RunConfig) -> str:
-    return str(Path("runs", Path(config.data.train[0]).name.partition(".")[0] or "run"))
 
 
 def _resolve_machine(config: RunConfig, team: Team) -> Machine:
@@ -234,7 +241,7 @@ def _resolve_machine(config: RunConfig, team: Team) -> Machine:
     return machine
 
 
-def _build_task(
+def _prepare(
     config: RunConfig, team: Team, model: Any, attention: Any, start: StartFiles | None, *, progress: bool
 ) -> Trainable:
     """Prepare the data and build the model, the same in every process."""
@@ -249,70 +256,61 @@ def _build_task(
     return task
 
 
-def _build_run(task: Trainable, folder: RunFolder, machine: Machine, team: Team) -> tuple[Run, BucketBatchSampler]:
-    sampler = task.sampler()
-    return Run(task, folder=folder, machine=machine, epoch_batches=len(sampler), team=team), sampler
+def _build_run(task: Trainable, folder: RunFolder, machine: Machine, callbacks: Sequence[Callback]) -> Run:
+    return Run(task, folder=folder, machine=machine, sampler=task.sampler(), callbacks=callbacks)
 
 
-def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
-    task, run.say = run.task, reporter.say
+def _train(run: Run, reporter: Reporter) -> Any:
+    """Make updates until the run has finished, and return the predictor with the final model."""
+    task, team, run.say = run.task, run.team, reporter.say
     validator = task.validator(run.machine)
     if validator is None and (idle := idle_without_dev(task.config)):
         reporter.say(
             f"nothing is held out to validate on (data.dev, data.dev_size), so {' and '.join(idle)} "
             f"{'have' if len(idle) > 1 else 'has'} no effect"
         )
-    if estimate := describe_time(run):
-        reporter.say(estimate)
     run.model.train()
-    loader = UpdateLoader(task, sampler, run.progress, run.team.ranks)
-    columns = (*task.columns, "seconds", task.speed_column)
-    board = task.config.training.tensorboard
-    logs = Logs(run.folder.logs, run.history, columns, tensorboard=board) if run.team.first else NoLogs()
     try:
-        with Signals() as signals, _memory_explained():
+        with Signals() as noted, _memory_explained(), torch.enable_grad():
             updater = Updater(run)
-            _update(run, updater, loader, _build_callbacks(run, updater, validator, signals, reporter, logs))
+            signals = noted if team.ranks.alone else AgreedSignals(noted, team)
+            with Logging(run, updater) as logging:
+                after = [logging, EarlyStopping(), *run.callbacks]
+                callbacks = [
+                    Validation(run, updater, validator, signals, reporter, lambda scores: _save(run, scores), after),
+                    *after,
+                    Checkpointing(run, updater, signals),
+                    Display(reporter),
+                ]
+                _agree(run, signals)
+                for callback in callbacks:
+                    callback.start(run)
+                while not run.progress.finished:
+                    for update in UpdateLoader(task, run.sampler, run.progress, team.ranks):  # one epoch, or the rest of it
+                        updater.make(update)
+                        if run.settles_at(run.progress.step):
+                            _agree(run, signals)
+                        for callback in callbacks:
+                            callback.after_update(run)
+                        if run.progress.finished:
+                            break
             run.optimizer.zero_grad()
     finally:
         reporter.stop()
-        logs.close()
         unfreeze(task.frozen)
     scores = _finish(run, validator)
     reporter.say(describe_end(run, scores))
+    for callback in run.callbacks:
+        callback.end(run)
     return find_task(run.config.task).predictor(task.bundle(_signature(run, scores)))
 
 
-def _update(run: Run, updater: Updater, loader: UpdateLoader, callbacks: Sequence[Callback]) -> None:
-    """Make updates until the run is finished."""
-    with torch.enable_grad():
-        for callback in callbacks:
-            callback.start()
-        while not run.progress.finished:
-            for update in loader:  # one epoch, or the rest of it
-                updater.make(update)
-                for callback in callbacks:
-                    callback.after_update(update)
-                if run.progress.finished:
-                    break
-
-
-def _build_callbacks(
-    run: Run, updater: Updater, validator: Validator | None, signals: Signals, reporter: Reporter, logs: Logs
-) -> list[Callback]:
-    agreement: list[Callback] = []
-    if not run.team.ranks.alone:
-        signals = agreed = AgreedSignals(signals, run.team)
-        agreement, validator = (
-            [Agreement(run, agreed)],
-            validator and FirstValidates(validator, agreed, run.config.training.monitor),
-        )
-    return [
-        *agreement,
-        Validation(run, updater, validator, signals, reporter, logs, lambda scores: _save(run, scores)),
-        Checkpointing(run, updater, signals),
-        Display(run, reporter),
-    ]
+def _agree(run: Run, signals: Signals) -> None:
+    """Let all processes agree on signals and on whether the time limit is reached."""
+    progress = run.progress
+    # By the clock of another process, the time limit may be reached although it is not by the clock of this one.
+    if isinstance(signals, AgreedSignals) and signals.agree(finished=progress.finished) and not progress.finished:
+        progress.finished = progress.validation_due = True
 
 
 def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Callbacks of the user's own."""
+
+import math
+from pathlib import Path
+
+import pytest
+from tiny import TinyTranslator
+from training.test_resume import signal_at  # noqa: F401 (fixture)
+
+from regard.errors import ConfigError, Interrupted
+from regard.training import Callback, fit, resume
+from regard.training.folder import RunFolder
+
+
+class Counter(Callback):
+    """Counts the updates of the whole run, also of its part before a resume, and notes what happens."""
+
+    def __init__(self, most=math.inf):
+        self.updates, self.most, self.seen = 0, most, []
+
+    def start(self, run):
+        self.seen.append("start")
+
+    def after_update(self, run):
+        self.updates += 1
+        if self.updates >= self.most:
+            run.stop()
+
+    def after_validation(self, run, scores):
+        self.seen.append(sorted(scores)[:1])
+        assert run.history[-1]["step"] == run.progress.step
+
+    def end(self, run):
+        self.seen.append("end")
+
+    def state_dict(self):
+        return {"updates": self.updates}
+
+    def load_state_dict(self, state):
+        self.updates = state["updates"]
+
+
+def progress_of(config):
+    return RunFolder(config.out).load_checkpoint()[0]["progress"]
+
+
+def test_a_callback_sees_the_run(config, change):
+    counter = Counter()
+    fit(change(config, max_epochs=2), model=TinyTranslator, callbacks=[counter], progress=False)
+    assert counter.updates == progress_of(config)["step"]
+    assert counter.seen == ["start", ["bleu"], ["bleu"], "end"]
+
+
+def test_a_callback_ends_the_run(config, capfd):
+    fit(config, model=TinyTranslator, callbacks=[Counter(most=3)])
+    progress = progress_of(config)
+    assert (progress["step"], progress["finished"], progress["validations"]) == (4, True, 1)
+    assert "ended because of a callback" in capfd.readouterr().err
+
+
+def test_its_state_is_restored(config, change, signal_at):  # noqa: F811
+    config = change(config, max_epochs=1)
+    signal_at(5)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, callbacks=[Counter()], progress=False)
+    signal_at(10_000)
+    with pytest.raises(ConfigError, match=r"with 0 callbacks, because its checkpoint has the state of 1; give the same"):
+        resume(config.out, model=TinyTranslator, progress=False)
+    counter = Counter()
+    resume(config.out, model=TinyTranslator, callbacks=[counter], progress=False)
+    assert counter.updates == progress_of(config)["step"] > 5
+    assert Path(config.out, "model.safetensors").exists()
