@@ -10,7 +10,6 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 
 import numpy as np
 import torch
@@ -66,9 +65,6 @@ class Captured(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len({call.name for call in self.calls})
 
-    def __contains__(self, name: object) -> bool:
-        return any(call.name == name for call in self.calls)
-
     def to_record(
         self,
         tokens: Sequence[str],
@@ -123,8 +119,13 @@ class Captured(Mapping[str, Tensor]):
         _check_families(families or {}, list(self))
         num_tokens = len(tokens), None if target_tokens is None else len(target_tokens)
         weights = self.weights_by_site(batch=batch, num_tokens=num_tokens, families=families or {})
-        if target_tokens is None:
-            _check_no_cross(self.calls, weights)
+        for call, (site, matrix) in zip(self.calls, weights.items(), strict=True):
+            if target_tokens is None and site.startswith("cross"):
+                queries, keys = matrix.shape[-2:]
+                raise RequestError(
+                    f"to_record: {call.name!r} counts as cross attention ({queries} queries, {keys} keys), and no target "
+                    "tokens were given: give the tokens of the queries as target_tokens, or the module's family in families"
+                )
         if target_tokens is None and all(site.startswith("decoder") for site in weights):
             tokens, target_tokens, source_text, target_text = (), tokens, "", target_text or source_text
         return record_of_tokens(
@@ -239,7 +240,11 @@ def capture(
     with ExitStack() as stack:
         stack.callback(observer.names.clear)  # the weights may be kept for longer than the module
         for part in ours:
-            stack.enter_context(part.observe(partial(_take_observation, observer, part)))
+
+            def take(observation: Observation, part: Attention = part) -> None:
+                observer.take(observer.name_of(part), observation.weights, observation.within)
+
+            stack.enter_context(part.observe(take))
         stack.enter_context(ModuleWatch(observer))
         stack.enter_context(observer.hooks(inside_encoders(module)))
         stack.enter_context(watch)
@@ -252,10 +257,6 @@ def capture(
             "of scaled_dot_product_attention and no product of a softmax and values was recognised; a model of transformers "
             f"needs attn_implementation='sdpa' or 'eager'. {caught.note('')}".strip()
         )
-
-
-def _take_observation(observer: Observer, part: Attention, observation: Observation) -> None:
-    observer.take(observer.name_of(part), observation.weights, observation.within)
 
 
 def _report_errors(observer: Observer) -> None:
@@ -301,14 +302,3 @@ def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:
             raise RequestError(f"to_record: families names {name!r}, but no attention of such a module was captured{meant}")
         if family not in ("encoder", "decoder", "cross"):
             raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
-
-
-def _check_no_cross(calls: Sequence[Call], weights: Mapping[str, np.ndarray]) -> None:
-    """Raise an error if one of the calls, whose weights are given by site in the same order, counts as cross attention."""
-    for call, (site, matrix) in zip(calls, weights.items(), strict=True):
-        if site.startswith("cross"):
-            queries, keys = matrix.shape[-2:]
-            raise RequestError(
-                f"to_record: {call.name!r} counts as cross attention ({queries} queries, {keys} keys), and no target tokens "
-                "were given: give the tokens of the queries as target_tokens, or the module's family in families"
-            )

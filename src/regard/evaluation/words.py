@@ -41,10 +41,11 @@ class LanguageEvaluation(Result):
     def render(self) -> str:
         """Return a few lines for a terminal."""
         unknown = f", {self.unknown:,} of them unknown to the model ({self.unknown / self.tokens:.2%})" if self.unknown else ""
+        per_word = f"{self.word_perplexity:,.3f}" if self.word_perplexity < 1e6 else f"{self.word_perplexity:.3g}"
         return (
             f"{counted(self.texts, 'text')}, {counted(self.tokens, 'token')}{unknown}\n"
             f"loss        {self.loss:.4f}   (nats per token)\n"
-            f"perplexity  {self.perplexity:,.3f}   (per token; {_show(self.word_perplexity)} per word)\n"
+            f"perplexity  {self.perplexity:,.3f}   (per token; {per_word} per word)\n"
             f"bits        {self.bits_per_character:.4f}   (per character)"
         )
 
@@ -76,10 +77,6 @@ def evaluate_language(texts: Sequence[str], *, log_probability: float, num_token
         word_perplexity=_exp(-log_probability / words),
         bits_per_character=-log_probability / math.log(2) / characters,
     )
-
-
-def _show(perplexity: float) -> str:
-    return f"{perplexity:,.3f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
 def _exp(value: float) -> float:
@@ -212,7 +209,7 @@ def evaluate_translations(
     loss = -log_probability / num_tokens
     return Evaluation(
         loss=loss,
-        perplexity=math.exp(min(loss, 700.0)),
+        perplexity=_exp(loss),
         bleu=bleu_score.score,
         chrf=chrf.corpus_score(list(translations), [list(references)]).score,
         length_ratio=bleu_score.sys_len / max(bleu_score.ref_len, 1),

@@ -66,7 +66,9 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
     """Return a sentence that says what a picture shows, and from which site and head."""
     kind = kind_of(record, sites[0])
     what = _READ[kind] if record.target_is_read and kind in _READ else _SHOWS[kind]
-    what = _CAUSAL if kind == "encoder" and _is_causal(record, sites) else what
+    # In causal attention, no token attends to a later one; one or two tokens do not show it.
+    is_causal = all(each.shape[-1] > 2 and not np.triu(each, 1).any() for each in map(record.weights.__getitem__, sites))
+    what = _CAUSAL if kind == "encoder" and is_causal else what
     row, column = map(record.unit, sides(sites[0]))
     what = what.format(row=row, column=column)
     what = f"The colours show {what}" if kind == "label" else f"Each row shows {what}"
@@ -117,9 +119,3 @@ def empty(record: AttentionRecord, site: str) -> str:
         return "The text is empty."
     rows, columns = record.words(site)
     return "The source is empty." if rows and not columns else "The translation is empty."
-
-
-def _is_causal(record: AttentionRecord, sites: Sequence[str]) -> bool:
-    """Return True if no token attends to a later one, unlike in a bidirectional encoder; False for one or two tokens."""
-    matrices = [record.weights[site] for site in sites]
-    return all(matrix.shape[-1] > 2 and not np.triu(matrix, 1).any() for matrix in matrices)

@@ -158,7 +158,10 @@ def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[
     for name in columns:
         if name not in known and name not in LOSSES:
             raise RequestError(f"curves: no run has a column '{name:.60}'{nearest(name, known)}; expected: {', '.join(known)}")
-    chosen = list(columns) or ["loss", *(name for name in known[1:] if _is_score(name))]
+    chosen = list(columns) or [
+        "loss",
+        *(name for name in known[1:] if name not in _NOT_A_SCORE and not name.endswith("_per_second")),
+    ]
     places = [_places(name, run, by) for name, run in zip(runs, arrays, strict=True)]
     drawn_panels = [Panel(name, tuple(_lines(name, arrays, places))) for name in dict.fromkeys(chosen)]
     drawn_panels = [panel for panel in drawn_panels if panel.lines]
@@ -168,10 +171,6 @@ def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[
             f"{', '.join(chosen)}; wait for the first rows, or name other columns"
         )
     return drawn_panels
-
-
-def _is_score(name: str) -> bool:
-    return name not in _NOT_A_SCORE and not name.endswith("_per_second")
 
 
 def _arrays(name: str, run: Columns) -> dict[str, np.ndarray]:

@@ -44,18 +44,15 @@ def draw(
         DataError: If the file cannot be written.
     """
     record = record.in_units(units)
-    site = _only_family(record) if site is None and head is None else site
+    families = {each.partition(".")[0] for each in record.sites}
+    if site is None and head is None and len(families) == 1 < len(record.sites):
+        [site] = families
     asked: dict[str, Any] = {"title": title, "special": special, "caption": caption}
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
         return grid.draw(record, path, family=site, **asked)  # `cross` may also be a site, which summarises the others
     if record.is_classification and sides(record.site(site)) == ("target", "source"):
         return words.draw(record, path, site=site, head=head, **asked)
     return heatmap.draw(record, path, site=site, head=head, **asked)
-
-
-def _only_family(record: AttentionRecord) -> str | None:
-    families = {site.partition(".")[0] for site in record.sites}
-    return families.pop() if len(families) == 1 < len(record.sites) else None
 
 
 def write(record: AttentionRecord, path: Path, *, site: str | None = None, head: int | None = None, **options: Any) -> None:

@@ -13,22 +13,23 @@ notebook runs no scripts, the frame scrolls.
 
 import base64
 import hashlib
+import html
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.rendering import Units
 from regard.viz import page_views
-from regard.viz.labels import label
+from regard.viz.labels import escaped, label
 from regard.viz.numbers import fixed
 from regard.viz.page_views import LEVELS, Options
 from regard.viz.summary import headline
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MAX_CELLS = 1_500_000
 """Maximum number of cells of all matrices of a page, about 5 MB. Beyond it, first heads and then sites are left out."""
@@ -36,10 +37,6 @@ _LONGEST_HEADING = 240
 """Maximum number of characters of a heading."""
 _FRAME_STYLE = ".scroll{max-height:640px}thead th:not(.corner){padding-left:.2rem;padding-right:.2rem}"
 """Style of a page in a frame, where the height of a table must not depend on that of the frame, which depends on the table."""
-_FRAME = Markup(
-    '<iframe class="regard-record" srcdoc="{page}" sandbox="allow-scripts" width="100%" '
-    'style="width:100%;height:640px;border:0" title="Attention of: {title}"></iframe><script>{script}</script>'
-)
 
 
 def render(
@@ -67,8 +64,12 @@ def render(
 
 def embed(record: AttentionRecord) -> str:
     """Return the page of a record in a frame, for a notebook."""
-    page = _document([record], style=_FRAME_STYLE, script=_asset("frame_inside.js"))
-    return str(_FRAME.format(page=page, title=label(_heading(record), 120), script=Markup(_asset("frame_outside.js"))))
+    document = html.escape(_document([record], style=_FRAME_STYLE, script=_asset("frame_inside.js")))
+    return (
+        f'<iframe class="regard-record" srcdoc="{document}" sandbox="allow-scripts" width="100%" '
+        f'style="width:100%;height:640px;border:0" title="Attention of: {escaped(_heading(record), 120)}"></iframe>'
+        f"<script>{_asset('frame_outside.js')}</script>"
+    )
 
 
 def _document(records: list[AttentionRecord], *, style: str = "", script: str = "", **options: Any) -> str:
@@ -90,7 +91,9 @@ def _document(records: list[AttentionRecord], *, style: str = "", script: str = 
 
 
 @lru_cache
-def _template() -> Template:
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # pictures do without this slow import
+
     environment = Environment(
         loader=PackageLoader("regard.viz"), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
     )

@@ -161,7 +161,11 @@ def _aligned(word: str, width: int, spare_before: float = 0.5) -> str:
 def _print_classification(record: AttentionRecord, words: Sequence[str], weights: np.ndarray, console: Console) -> None:
     """Print the label, the words, and a line with a bar for each of the most probable labels."""
     console.print(Text(headline(record, with_probability=False), style="bold"))
-    chips = (_coloured if _has_colours(console) else _numbered)(words, weights)
+    if _has_colours(console):
+        shares = (weights / (greatest(weights) or 1.0)).tolist()
+        chips = [Text(f" {word} ", style=_paint(share)) for word, share in zip(words, shares, strict=True)]
+    else:
+        chips = _numbered(words, weights)
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
     names = [label(name) for name, _ in ranked[:_MOST_LABELS]]
     width = min(max(map(cell_len, names)), max(5, console.width // 3))
@@ -175,11 +179,6 @@ def _print_classification(record: AttentionRecord, words: Sequence[str], weights
         lines.append(Text(further, style="dim"))
     for line in lines:
         console.print(line, no_wrap=True, overflow="crop")
-
-
-def _coloured(words: Sequence[str], weights: np.ndarray) -> list[Text]:
-    scale = greatest(weights) or 1.0
-    return [Text(f" {word} ", style=_paint(weight / scale)) for word, weight in zip(words, weights.tolist(), strict=True)]
 
 
 def _numbered(words: Sequence[str], weights: np.ndarray) -> list[Text]:

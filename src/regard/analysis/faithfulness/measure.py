@@ -1,5 +1,6 @@
 """Run the measures of faithfulness on a classifier; `translation.py` has those for translators."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import singledispatch
@@ -97,7 +98,8 @@ def examine(
         seed: Seed of all random choices.
     """
     ids = [text.ids for text in texts]
-    light = _affordable(texts, permutations)
+    tokens = np.cumsum([len(text.ids) * (text.num_words + permutations) for text in texts])
+    light = min(len(texts), max(_AT_LEAST, int((tokens <= _AFFORDABLE).sum())))
     attention = [text.sum_words(row) for text, row in zip(texts, probe.attention(ids), strict=True)]
     probe.doing = "leaving out single words"
     moved, lost = leave_one_out(probe, texts[:light])
@@ -210,13 +212,6 @@ def _right(decided: np.ndarray, gold: np.ndarray) -> float:
     return float((same.all(-1) if same.ndim == 2 else same).mean())
 
 
-def _affordable(texts: Sequence[WordedText], permutations: int) -> int:
-    tokens = np.cumsum([len(text.ids) * (text.num_words + permutations) for text in texts])
-    return min(len(texts), max(_AT_LEAST, int((tokens <= _AFFORDABLE).sum())))
-
-
 def _spread(values: Sequence[float] | np.ndarray) -> Spread:
     known = np.array([value for value in values if not np.isnan(value)])
-    if not len(known):
-        return Spread(float("nan"), float("nan"), 0)
-    return Spread(float(known.mean()), float(known.std()), len(known))
+    return Spread(float(known.mean()), float(known.std()), len(known)) if len(known) else Spread(math.nan, math.nan, 0)

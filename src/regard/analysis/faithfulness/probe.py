@@ -127,7 +127,8 @@ class Probe:
             # cuDNN computes gradients of recurrent layers in training mode only, so it is not used.
             with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
                 embedded = self.model.embed(tokens).detach().requires_grad_(True)
-                scores = self.model(tokens, mask, embedded=embedded, reweight=_constant).logits / self.temperature
+                constant = {"embedded": embedded, "reweight": lambda weights, mask: weights.detach()}
+                scores = self.model(tokens, mask, **constant).logits / self.temperature
                 logs = torch.nn.functional.logsigmoid(scores) if self.several else scores.log_softmax(-1)
                 chosen = logs.gather(1, torch.from_numpy(labels[numbers])[:, None].to(logs.device))
                 [gradient] = torch.autograd.grad(chosen.sum(), embedded)
@@ -154,7 +155,3 @@ class Probe:
             for numbers in length_batches(lengths, _BATCH_TOKENS):
                 yield (numbers, *pad([texts[number] for number in numbers], self._device))
                 advance(len(numbers))
-
-
-def _constant(weights: Tensor, mask: Tensor) -> Tensor:
-    return weights.detach()
