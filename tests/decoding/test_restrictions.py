@@ -176,12 +176,12 @@ def test_a_configuration_reaches_the_search(tiny, sources):
     ("values", "message"),
     [
         ({"min_length": -1}, "min_length is -1, expected 0"),
-        ({"no_repeat_ngrams": 101}, "no_repeat_ngrams is 101, expected 0 (no restriction) to 100"),
-        ({"repetition_penalty": 0.5}, "repetition_penalty is 0.5, expected 1"),
+        ({"no_repeat_ngrams": 101}, "no_repeat_ngrams is 101, expected from 0 to 100"),
+        ({"repetition_penalty": 0.5}, "repetition_penalty is 0.5, expected from 1"),
         ({"repetition_penalty": math.nan}, "repetition_penalty is nan"),
         ({"suppressed": (END,)}, "suppressed contains the end symbol"),
         ({"groups": 0}, "groups is 0, expected 1"),
-        ({"diversity": -1.0}, "diversity is -1.0, expected 0"),
+        ({"diversity": -1.0}, "diversity is -1, expected from 0"),
     ],
 )
 def test_values_out_of_range(values, message):

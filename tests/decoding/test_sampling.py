@@ -141,13 +141,13 @@ def test_draws_begin_with_their_prefixes(tiny, sources):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"count": 0}, "count is 0 samples per sentence, expected 1 to 1,000"),
-        ({"temperature": 0.0}, "temperature is 0.0, expected more than 0; .*search with a beam of one"),
+        ({"count": 0}, "count is 0, expected from 1 to 1000"),
+        ({"temperature": 0.0}, "temperature is 0, expected more than 0"),
         ({"temperature": math.nan}, "temperature is nan"),
-        ({"top_k": -1}, r"top_k is -1, expected 0 \(all words\) or more"),
-        ({"top_p": 0.0}, "top_p is 0.0, expected more than 0 and at most 1"),
+        ({"top_k": -1}, "top_k is -1, expected 0 or more"),
+        ({"top_p": 0.0}, "top_p is 0, expected more than 0 and at most 1"),
         ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"seed": -1}, "seed is -1 and first 0, expected 0 or more"),
+        ({"seed": -1}, "seed is -1, expected from 0"),
     ],
 )
 def test_wrong_settings(settings, message):

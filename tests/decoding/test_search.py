@@ -336,14 +336,14 @@ def test_nothing_that_can_be_produced_is_an_error(table):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam_size": 0}, r"beam_size is 0, expected 1 \(greedy\) to 1,000"),
-        ({"beam_size": 100_000}, r"beam_size is 100000, expected 1 \(greedy\) to 1,000; 5 is usual"),
+        ({"beam_size": 0}, "beam_size is 0, expected from 1 to 1000"),
+        ({"beam_size": 100_000}, "beam_size is 100000, expected from 1 to 1000"),
         ({"beam_size": 2, "n_best": 3}, r"n_best is 3, expected 1 to beam_size, which is 2; raise beam_size"),
         ({"n_best": 0}, "n_best is 0, expected 1 to beam_size, which is 5$"),
-        ({"length_penalty": -0.5}, r"length_penalty is -0.5, expected 0 \(none\) to 10; 1 is usual"),
+        ({"length_penalty": -0.5}, "length_penalty is -0.5, expected from 0 to 10"),
         ({"length_penalty": 1e308}, "length_penalty is 1e\\+308"),
         ({"length_penalty": math.nan}, "length_penalty is nan"),
-        ({"length_reward": -0.5}, r"length_reward is -0.5, expected 0 \(none\) to 100; less than 1 is usual"),
+        ({"length_reward": -0.5}, "length_reward is -0.5, expected from 0 to 100"),
         ({"length_reward": 1e30}, "length_reward is 1e\\+30"),
         ({"length_reward": math.nan}, "length_reward is nan"),
         ({"max_length": -1}, "max_length is -1, expected 0"),

@@ -7,18 +7,31 @@ keeps the costs of its words.
 from collections.abc import Collection
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.config import DecodingConfig
+from regard.config.fields import facts_of
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START, UNKNOWN
 
-_LONGEST_NGRAM = 100
-_STRONGEST = 100.0
-"""Largest repetition penalty and diversity; smaller values already have the full effect."""
+
+def check_ranges(settings: type, **values: Any) -> None:
+    """Check numbers by the ranges of the fields of the same names.
+
+    Args:
+        settings: The dataclass with these fields.
+        values: The numbers.
+
+    Raises:
+        RequestError: If a number is out of its range.
+    """
+    for name, value in values.items():
+        if problem := facts_of(settings)[name].problem(value):
+            raise RequestError(f"{name} is {problem}")
 
 
 @dataclass(frozen=True)
@@ -48,16 +61,8 @@ class Restrictions:
     """
 
     def __post_init__(self) -> None:
-        if self.min_length < 0:
-            raise RequestError(f"min_length is {self.min_length}, expected 0 (no minimum) or more")
-        if not 0 <= self.no_repeat_ngrams <= _LONGEST_NGRAM:
-            raise RequestError(
-                f"no_repeat_ngrams is {self.no_repeat_ngrams}, expected 0 (no restriction) to {_LONGEST_NGRAM}; 3 is usual"
-            )
-        if not 1 <= self.repetition_penalty <= _STRONGEST:
-            raise RequestError(
-                f"repetition_penalty is {self.repetition_penalty}, expected 1 (no penalty) to {_STRONGEST:g}; 1.2 is usual"
-            )
+        own = {name: value for name, value in vars(self).items() if name != "suppressed"}
+        check_ranges(DecodingConfig, **own)
         if not isinstance(self.suppressed, Collection) or not all(isinstance(n, Integral) and n >= 0 for n in self.suppressed):
             raise RequestError(
                 f"suppressed is {self.suppressed!r}, expected the ids of words that are never produced, such as (5, 4); "
@@ -65,10 +70,6 @@ class Restrictions:
             )
         if END in self.suppressed:
             raise RequestError("suppressed contains the end symbol, without which no target ends; set max_length instead")
-        if self.groups < 1:
-            raise RequestError(f"groups is {self.groups}, expected 1 (an ordinary beam) or more")
-        if not 0 <= self.diversity <= _STRONGEST:
-            raise RequestError(f"diversity is {self.diversity}, expected 0 to {_STRONGEST:g}; 0.5 is usual")
 
     def __bool__(self) -> bool:
         """Return whether anything is restricted."""

@@ -7,21 +7,23 @@ of samples.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
+from annotated_types import Ge, Gt, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.config.fields import Natural, Positive
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions
+from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions, check_ranges
 from regard.decoding.search import Chosen, Follow, Ranking, Step, check_request, length_limits, run_search
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
 
-_MOST = 1000
 _NUCLEUS = 256
 """Number of most probable words that are sorted first for `top_p`; they nearly always contain all words that it allows."""
 _COLDEST = 1e-30
@@ -32,6 +34,9 @@ _BLOCK_ROWS = 64
 """Number of rows whose cumulative probabilities are in memory at once on a CPU."""
 
 
+_Number = Annotated[int, Ge(0), Le(2**63 - 1)]
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Settings of sampling.
@@ -40,35 +45,23 @@ class Sampling:
         RequestError: If a setting is out of range.
     """
 
-    count: int = 1
-    """Number of samples of each sentence, 1 to 1,000."""
-    temperature: float = 1.0
-    """τ > 0; below 1 favours probable words, above 1 makes probabilities more even."""
-    top_k: int = 0
+    count: Annotated[int, Ge(1), Le(1000)] = 1
+    """Number of samples of each sentence."""
+    temperature: Positive = 1.0
+    """τ; below 1 favours probable words, above 1 makes probabilities more even."""
+    top_k: Natural = 0
     """Draw from the k most probable words only; 0 for all."""
-    top_p: float = 1.0
-    """Draw from the smallest set of most probable words whose probabilities sum to p or more, 0 < p ≤ 1; 1 for all words.
+    top_p: Annotated[float, Gt(0), Le(1)] = 1.0
+    """Draw from the smallest set of most probable words whose probabilities sum to p or more; 1 for all words.
     Applied after `top_k`.
     """
-    seed: int = 0
+    seed: _Number = 0
     """Seed, which is combined with the number of each sentence."""
-    first: int = 0
+    first: _Number = 0
     """Number of the first sentence, so that a file can be processed in parts."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.count <= _MOST:
-            raise RequestError(f"count is {self.count} samples per sentence, expected 1 to {_MOST:,}")
-        if not 0 < self.temperature < float("inf"):
-            raise RequestError(
-                f"temperature is {self.temperature}, expected more than 0; 1 leaves the probabilities unchanged; for the "
-                "most probable word at each step, search with a beam of one"
-            )
-        if self.top_k < 0:
-            raise RequestError(f"top_k is {self.top_k}, expected 0 (all words) or more")
-        if not 0 < self.top_p <= 1:
-            raise RequestError(f"top_p is {self.top_p}, expected more than 0 and at most 1 (all words)")
-        if self.seed < 0 or self.first < 0:
-            raise RequestError(f"seed is {self.seed} and first {self.first}, expected 0 or more for both")
+        check_ranges(Sampling, **vars(self))
 
 
 @torch.inference_mode()

@@ -30,9 +30,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.config import DecodingConfig
 from regard.config.training import length_misfit
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import length_penalty_of, score_of
+from regard.decoding.restrictions import check_ranges
 from regard.decoding.trace import Trace, not_finite
 from regard.errors import RequestError, nearest
 from regard.inference import pack
@@ -44,12 +46,6 @@ MOST_STEPS = 100_000
 """Maximum length that can be requested. Without it, the settings of an untrusted model could request an endless search."""
 _LONGEST = 500
 """Largest limit that is computed from the length of a sentence; it cuts targets that would never end."""
-_WIDEST = 1000
-"""Maximum beam size; larger beams cost memory and time without better results."""
-_LARGEST_PENALTY = 10.0
-"""Largest length penalty. Larger values could overflow; with this value, scores already depend almost only on the length."""
-_LARGEST_REWARD = 100.0
-"""Largest useful reward, in nats per symbol; beyond it, hardly any target ends before its limit."""
 _STEPS_AHEAD = 8
 """Number of steps that a GPU computes before the search reads which sentences have finished."""
 
@@ -284,15 +280,10 @@ def check_request(
     Raises:
         RequestError: If a value is out of its range, or the model does not have a site of `record` or `reweight`.
     """
-    if not 1 <= beam_size <= _WIDEST:
-        raise RequestError(f"beam_size is {beam_size}, expected 1 (greedy) to {_WIDEST:,}; 5 is usual")
+    check_ranges(DecodingConfig, beam_size=beam_size, length_penalty=length_penalty, length_reward=length_reward)
     if not 1 <= n_best <= beam_size:
         larger = "; raise beam_size or lower n_best" if n_best > beam_size else ""
         raise RequestError(f"n_best is {n_best}, expected 1 to beam_size, which is {beam_size}{larger}")
-    if not 0 <= length_penalty <= _LARGEST_PENALTY:
-        raise RequestError(f"length_penalty is {length_penalty}, expected 0 (none) to {_LARGEST_PENALTY:g}; 1 is usual")
-    if not 0 <= length_reward <= _LARGEST_REWARD:
-        raise RequestError(f"length_reward is {length_reward}, expected 0 (none) to {_LARGEST_REWARD:g}; less than 1 is usual")
     for site in record:
         if site not in model.sites:
             known = ", ".join(model.sites) or "none"

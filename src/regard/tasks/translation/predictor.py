@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from regard.config import DecodingConfig
 from regard.decoding import Hypothesis, Sampling, force
