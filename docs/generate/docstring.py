@@ -80,9 +80,9 @@ def _finish(paragraph: list[str], described: Described) -> list[str]:
 
 
 def signature(documented: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function, or of a class's constructor."""
+    """Return the parameters of a function, or of a class's constructor, which the class may inherit."""
     if inspect.isclass(documented) and "__init__" not in vars(documented):
-        return []
+        return signature(documented.__mro__[1]) if describe(documented).arguments else []
     name = "__init__" if inspect.isclass(documented) else documented.__name__
     module = inspect.getmodule(documented)
     assert module is not None
@@ -95,9 +95,11 @@ def signature(documented: Callable[..., Any]) -> list[Parameter]:
     [made] = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == name]
     plain = [a for a in made.args.args if a.arg != "self"]
     defaults = [None] * (len(plain) - len(made.args.defaults)) + list(made.args.defaults)
+    passed_on = [] if made.args.kwarg is None else [Parameter(made.args.kwarg.arg, "see MultiHead", None, keyword_only=True)]
     return [
         *(_parameter(a, d, keyword_only=False) for a, d in zip(plain, defaults, strict=True)),
         *(_parameter(a, d, keyword_only=True) for a, d in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True)),
+        *passed_on,
     ]
 
 
@@ -113,6 +115,7 @@ def call(documented: Callable[..., Any]) -> str:
         if parameter.keyword_only and not starred:
             parts.append("*")
             starred = True
-        parts.append(parameter.name + ("" if parameter.default is None else f"={parameter.default}"))
+        stars = "**" if parameter.keyword_only and parameter.kind.startswith("see ") else ""
+        parts.append(stars + parameter.name + ("" if parameter.default is None else f"={parameter.default}"))
     head = f"{documented.__name__}("
     return "\n".join(textwrap.wrap(head + ", ".join(parts) + ")", 110, subsequent_indent=" " * len(head)))

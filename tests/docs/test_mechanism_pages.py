@@ -16,7 +16,7 @@ from docs.generate.results import FOLDER, RESULTS
 from docs.generate.topics import pages, with_table
 
 import regard.attention
-from regard.attention import Additive, AttentionOutput, AttentionPooling, HardMonotonic, MultiHead, SoftMonotonic
+from regard.attention import Additive, AttentionOutput, AttentionPooling, HardMonotonic, MultiHead, SoftMonotonic, attend
 from regard.config import AttentionConfig, PoolingConfig
 
 ROOT = FOLDER.parent.parent
@@ -104,7 +104,10 @@ def test_every_link_and_picture_is_there(written):
 def test_every_page_shows_the_plain_form_and_the_option(written):
     """The form is taken from the module, and the option is one that the configuration of a run knows."""
     for entry in MECHANISMS:
-        text, source = written[f"{entry.slug}.md"], inspect.getsource(inspect.getmodule(entry.kind))
+        text, source = (
+            written[f"{entry.slug}.md"],
+            inspect.getsource(attend if entry.kind is MultiHead else inspect.getmodule(entry.kind)),
+        )
         shown = text.split("## The plain form")[1].split("```python\n")[1].split("```")[0]
         assert re.search(r"^def \w+", shown), entry.name
         for line in shown.splitlines():

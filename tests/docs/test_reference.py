@@ -121,7 +121,7 @@ def test_the_error_index_has_the_messages():
     text = page()
     assert len(collect()) > 300
     assert "already holds a run" in text
-    assert "MultiHead(size=…" in text
+    assert "ALiBi(num_heads=…" in text
 
 
 def test_a_name_links_to_its_mechanism_and_to_pages_that_use_it():

@@ -24,22 +24,14 @@ from regard.attention.linear import LinearConcat
 from regard.attention.linear_attention import LinearAttention
 from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
 from regard.attention.location import LocationSensitive
-from regard.attention.masks import (
-    causal_mask,
-    combine_masks,
-    document_ids,
-    document_mask,
-    document_positions,
-    padding_mask,
-    window_mask,
-    zero_masked,
-)
+from regard.attention.masks import causal_mask, combine_masks, padding_mask, window_mask, zero_masked
 from regard.attention.mocha import MoChA, expected_chunks
 from regard.attention.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
 from regard.attention.monotonic import MonotonicAttention, WeightNormAdditive
 from regard.attention.multihead import MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
 from regard.attention.normalizers import Entmax15, Sigmoid, SoftCap, Softmax, Sparsemax, Temperature, masked_softmax
+from regard.attention.packing import document_ids, document_mask, document_positions
 from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
 from regard.attention.pooling_base import Pooled, Pooling
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions

@@ -121,8 +121,10 @@ def attend(
         weights = softmax(scores, None if plain or scores.dtype.itemsize > 2 else torch.float32)
     else:
         weights = normalizer(scores, mask)
-    weights = weights.to(dtype)
+    if weights.dtype != dtype:
+        weights = weights.to(dtype)
     if change_weights is not None:
         weights = change_weights(weights)
     kept = nn.functional.dropout(weights, dropout) if dropout else weights
-    return head_product(kept.to(value.dtype), value), weights if need_weights else None
+    kept = kept if kept.dtype == value.dtype else kept.to(value.dtype)
+    return head_product(kept, value), weights if need_weights else None

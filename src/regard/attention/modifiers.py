@@ -7,16 +7,14 @@ keys ↦ [k_1 … k_K, b_k, 0]                                        `AddedKeys
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_instance, check_number, check_size, describe_arguments
-from regard.attention.head_memory import HeadMemory
 from regard.errors import ConfigError
 
 
@@ -319,69 +317,17 @@ class AddedKeys(HeadModifier):
         return nn.functional.pad(self.added_key, (0, 0, 0, 1)), nn.functional.pad(self.added_value, (0, 0, 0, 1))
 
 
-class Modifiers(nn.ModuleList):
-    """All modifiers of an attention, applied in the order in which they were given."""
+def check_modifiers(called: str, modifiers: Sequence[HeadModifier], sizes: HeadSizes) -> None:
+    """Raise an error if an object is not a modifier, does not fit the attention, or is the second one of its kind.
 
-    @classmethod
-    def of(cls, modifiers: Sequence[HeadModifier], sizes: HeadSizes) -> "Modifiers":
-        """Check the modifiers, and return them as one module.
-
-        Raises:
-            ConfigError: If an object is not a modifier, does not fit the attention, or is the second one of its kind.
-        """
-        for each in modifiers:
-            check_instance("MultiHead", "modifiers", each, HeadModifier, "[QKNorm(64)]")
-            each.check(sizes)
-            if sum(type(other) is type(each) for other in modifiers) > 1:
-                raise ConfigError(f"MultiHead(modifiers=…): got {type(each).__name__} more than once; give each kind once")
-        return cls(modifiers)
-
-    def __iter__(self) -> Iterator[HeadModifier]:
-        """Iterate over the modifiers."""
-        return cast(Iterator[HeadModifier], super().__iter__())
-
-    @property
-    def changes_weights(self) -> bool:
-        """Whether a modifier changes scores or weights."""
-        return any(each.changes_weights for each in self)
-
-    def query(self, heads: Tensor) -> Tensor:
-        """Return the queries after all modifiers."""
-        for each in self:
-            heads = each.query(heads)
-        return heads
-
-    def key(self, heads: Tensor) -> Tensor:
-        """Return the keys after all modifiers."""
-        for each in self:
-            heads = each.key(heads)
-        return heads
-
-    def scores(self, scores: Tensor) -> Tensor:
-        """Return the scores after all modifiers."""
-        for each in self:
-            scores = each.scores(scores)
-        return scores
-
-    def weights(self, weights: Tensor) -> Tensor:
-        """Return the weights after all modifiers."""
-        for each in self:
-            weights = each.weights(weights)
-        return weights
-
-    def output(self, heads: Tensor, query: Tensor) -> Tensor:
-        """Return the contexts of all heads after all modifiers."""
-        for each in self:
-            heads = each.output(heads, query)
-        return heads
-
-    def join(self, memory: HeadMemory) -> tuple[HeadMemory, int]:
-        """Return the memory with the keys and values that modifiers add at its end, and the number of added keys."""
-        count = memory.key.shape[2]
-        for each in self:
-            further = each.extra()
-            memory = memory if further is None else memory.with_further(*further)
-        return memory, memory.key.shape[2] - count
+    Raises:
+        ConfigError: If a modifier is wrong in one of these ways.
+    """
+    for each in modifiers:
+        check_instance(called, "modifiers", each, HeadModifier, "[QKNorm(64)]")
+        each.check(sizes)
+        if sum(type(other) is type(each) for other in modifiers) > 1:
+            raise ConfigError(f"{called}(modifiers=…): got {type(each).__name__} more than once; give each kind once")
 
 
 def _in_own_type(norm: nn.RMSNorm, heads: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from regard.attention.conversion import build_from_torch, build_torch, rename_fr
 from regard.attention.head_memory import HeadMemory
 from regard.attention.learned import start_linear
 from regard.attention.masks import Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
-from regard.attention.modifiers import HeadModifier, HeadSizes, Modifiers
+from regard.attention.modifiers import HeadModifier, HeadSizes, check_modifiers
 from regard.attention.normalizers import Softmax, build_normalizer, keeps_order
 from regard.attention.positions import RelativePositions
 from regard.errors import RequestError, ShapeError
@@ -103,6 +103,7 @@ class MultiHead(Attention):
         (torch.Size([2, 9, 512]), torch.Size([2, 8, 9, 9]))
     """
 
+    modifiers: Sequence[HeadModifier]
     changes_scores: bool = False
     """Whether a subclass overrides `change_scores`; if True, no fused kernel computes the scores."""
 
@@ -149,7 +150,10 @@ class MultiHead(Attention):
             positions.check(num_heads, self.rotated_size)
         self.normalizer = build_normalizer(called, normalizer)
         rotates = positions is not None and positions.rotates
-        self.modifiers = Modifiers.of(modifiers, HeadSizes(num_heads, groups, self.head_size, size, rotates=rotates))
+        check_modifiers(called, modifiers, HeadSizes(num_heads, groups, self.head_size, size, rotates=rotates))
+        self.modifies = len(modifiers) > 0  # asked instead of the module list, which is slow to read
+        self.changes_weights = self.changes_scores or any(each.changes_weights for each in modifiers)
+        self.modifiers = nn.ModuleList(modifiers)  # type: ignore[assignment]  # a module list is such a sequence
         # The flags depend on the arguments, so the class attributes that `Attention` declares are replaced here.
         self.normalized = (
             type(self).normalized
@@ -194,15 +198,18 @@ class MultiHead(Attention):
             key_positions: Positions of the keys, (K,) or (B,K), for the module `positions` of the constructor; None for
                 consecutive positions.
         """
-        sizes = check_shape("key", key, f"B K {self.key_size}")
-        check_shape("value", key if value is None else value, f"B K {self.value_size}", sizes)
+        read = key if value is None else value
+        if key.shape[2:] != (self.key_size,) or read.shape != (*key.shape[:2], self.value_size):  # `check_shape` is slower
+            sizes = check_shape("key", key, f"B K {self.key_size}")
+            check_shape("value", read, f"B K {self.value_size}", sizes)
         value = None if value is key or value is None else zero_masked(value, key_mask)
         key = zero_masked(key, key_mask)
         heads, values = self.project(key, value)
-        if len(self.modifiers):
-            heads = self.modifiers.key(heads)
+        if self.modifies:
+            for modifier in self.modifiers:
+                heads = modifier.key(heads)
         if key_positions is not None:
-            key_positions = self._positions("key_positions", key_positions, sizes["B"], sizes["K"])
+            key_positions = self._positions("key_positions", key_positions, *key.shape[:2])
         gates = self.build_gates(key)
         if gates is not None and key_mask is not None:
             gates = gates.where(key_mask[:, None, :, None], 0)
@@ -229,22 +236,27 @@ class MultiHead(Attention):
         """
         assert isinstance(memory, HeadMemory)
         self.check_state(state)
-        sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
+        if query.ndim != 3 or query.shape[::2] != (memory.key.shape[0], self.query_size):
+            check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         memory, state = self.join(memory, state)
-        queries, keys, key_mask = sizes["Q"], memory.key.shape[2], memory.key_mask
-        heads, added, modified = self.project_query(query), 0, len(self.modifiers) > 0
-        heads, bias = self.place(self.modifiers.query(heads) if modified else heads, memory, query_positions)
-        if modified:
-            memory, added = self.modifiers.join(memory)
+        batch, queries, keys, key_mask = query.shape[0], query.shape[1], memory.key.shape[2], memory.key_mask
+        heads, changes_weights, added = self.project_query(query), self.changes_weights, 0
+        if self.modifies:
+            for modifier in self.modifiers:
+                heads = modifier.query(heads)
+        heads, bias = self.place(heads, memory, query_positions)
+        if self.modifies:
+            memory = self._with_further(memory)
+            added = memory.key.shape[2] - keys
         given = key_mask is not None or attn_mask is not None or score_bias is not None or bias is not None or added
-        plain = need_weights or reweight is not None or self.changes_scores or (modified and self.modifiers.changes_weights)
+        plain = need_weights or reweight is not None or changes_weights
         # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
         causal = self.causal and self.window is None and queries == keys and not (given or plain)
         masks = resolve_masks(
             key_mask,
             attn_mask,
             score_bias,
-            batch=sizes["B"],
+            batch=batch,
             queries=queries,
             keys=keys,
             heads=self.num_heads,
@@ -255,7 +267,7 @@ class MultiHead(Attention):
             bias = nn.functional.pad(bias, (0, added)) if added else bias
             masks = masks._replace(bias=bias if masks.bias is None else bias + masks.bias)
         change = None
-        if plain and (reweight is not None or modified or masks.empty is not None or self.changes_scores):
+        if reweight is not None or changes_weights or (plain and masks.empty is not None):
             change = partial(self.finish_weights, masks=masks, keys=keys, reweight=reweight)
         context, weights = self.mix(heads, memory, masks, causal=causal, change_weights=change, need_weights=need_weights)
         if masks.empty is not None and masks.empty.ndim == 4 and masks.empty.shape[1] > 1:
@@ -323,7 +335,7 @@ class MultiHead(Attention):
             return heads, None
         queries, keys = heads.shape[2], memory.key.shape[2]
         if positions is not None and memory.positions is not None:
-            positions = self._positions("query_positions", positions, len(heads), queries)
+            positions = self._positions("query_positions", positions, heads.shape[0], queries)
             return self.positions.rotate_at(heads, positions), self.positions.bias_at(positions, memory.positions, heads)
         bias = self.positions.bias(queries, keys, heads)
         return self.positions.rotate(heads, memory.length - queries), None if bias is None else bias[None]
@@ -340,7 +352,7 @@ class MultiHead(Attention):
     ) -> tuple[Float[Tensor, "B Hv Q Ev"], Float[Tensor, "B Hv Q K"] | None]:
         """Return the context of each head, and the weights; the arguments are those of `attend.attend`."""
         change = None
-        if self.changes_scores or (len(self.modifiers) and self.modifiers.changes_weights):
+        if self.changes_weights:
             change = partial(self.change_scores, query=heads, memory=memory, mask=masks.allowed)
         return attend(
             heads,
@@ -366,15 +378,19 @@ class MultiHead(Attention):
         mask: Bool[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
         """Return the changed scores, before bias and mask; a subclass that overrides this method sets `changes_scores`."""
-        return self.modifiers.scores(scores)
+        for modifier in self.modifiers:
+            scores = modifier.scores(scores)
+        return scores
 
     def change_weights(self, weights: Float[Tensor, "B H Q K"], masks: Masks) -> Float[Tensor, "B H Q K"]:
         """Return the changed weights, which are zero in empty rows and where the masks allow no key."""
         weights = zero_rows(weights, masks.empty)
-        if not self.modifiers.changes_weights:
-            return weights
-        weights = self.modifiers.weights(weights)  # mixing heads may give weight to a key that is masked in this head
-        return weights if masks.allowed is None else weights.masked_fill(~masks.allowed, 0)
+        for modifier in self.modifiers:
+            weights = modifier.weights(weights)
+            if modifier.changes_weights and masks.allowed is not None:
+                # Mixing heads may give weight to a key that is masked in this head.
+                weights = weights.masked_fill(~masks.allowed, 0)
+        return weights
 
     def finish_weights(self, weights: Tensor, *, masks: Masks, keys: int, reweight: Reweight | None) -> Tensor:
         """Return the changed weights after `reweight`, which sees the first `keys` keys; modifiers may have added others."""
@@ -390,7 +406,10 @@ class MultiHead(Attention):
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q D"]:
         """Return W_o [head_1; …; head_H] + b_o."""
         joined = join_heads(heads)
-        return self.output_projection(self.modifiers.output(joined, query) if len(self.modifiers) else joined)
+        if self.modifies:
+            for modifier in self.modifiers:
+                joined = modifier.output(joined, query)
+        return self.output_projection(joined)
 
     def join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
         """Return the keys of the state followed by the new keys, all rotated to their positions, and the next state."""
@@ -409,6 +428,13 @@ class MultiHead(Attention):
         if (self.causal and queries > 1) or keys == 0:
             return causal_mask(queries, keys, device=device)
         return None
+
+    def _with_further(self, memory: HeadMemory) -> HeadMemory:
+        """Return the memory with the keys and values that modifiers add at its end."""
+        for modifier in self.modifiers:
+            further = modifier.extra()
+            memory = memory if further is None else memory.with_further(*further)
+        return memory
 
     def check_state(self, state: object) -> None:
         """Raise an error if a state is given to an attention that keeps none.

@@ -16,7 +16,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.arguments import check_instance, check_number, check_size
-from regard.attention.capabilities import Unchanged
 from regard.attention.positions import RelativePositions
 from regard.errors import ConfigError, nearest
 
@@ -212,6 +211,8 @@ def check_factor(scaling: RotaryScaling, factor: float) -> None:
 _LAYOUTS = ("pairs", "half")
 _KEPT_POSITIONS = 128
 """Minimum number of positions whose rotations are computed and cached together."""
+_MOST_KEPT = 1 << 16
+"""Rotations of later positions are not cached, so that an endless stream needs no more memory."""
 
 
 class Rotary(RelativePositions):
@@ -236,9 +237,6 @@ class Rotary(RelativePositions):
         >>> llama = Rotary(500_000.0, layout="half", scaling=Llama3Scaling())
         >>> context, weights = MultiHead(256, 4, positions=llama)(torch.randn(2, 9, 256))
     """
-
-    fixed = Unchanged("frequencies", "magnitude")
-    """False if a subclass overrides `frequencies` or `magnitude`; rotations that may depend on parameters are not cached."""
 
     def __init__(
         self,
@@ -278,7 +276,8 @@ class Rotary(RelativePositions):
     def rotate(self, heads: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
         """Rotate each pair of features by the angle for its position: start, start + 1, …"""
         end = start + heads.shape[2]
-        if torch.compiler.is_compiling() or not self._is_constant() or start < 0:  # start < 0: more queries than keys
+        cached = self._is_constant() and start >= 0 and end <= _MOST_KEPT  # start < 0: more queries than keys
+        if torch.compiler.is_compiling() or not cached:
             return self._turn_by(heads, self._angles(torch.arange(start, end, device=heads.device), heads))
         rotations = self._rotations_before(end, heads)[start:end]
         return self._turn(heads, lambda pairs: _times(pairs, rotations))
@@ -289,8 +288,8 @@ class Rotary(RelativePositions):
         With the layout "pairs", in float32 or float64, the heads are multiplied by cached rotations, without the copies that
         `rotate` makes. If a subclass or an instance replaces `rotate`, its `rotate` is called.
         """
-        plain = type(self).rotate is Rotary.rotate and "rotate" not in vars(self)
-        if plain and self.layout == "pairs" and self._is_constant() and heads.dtype in (torch.float32, torch.float64):
+        cached = self._is_constant() and "rotate" not in vars(self) and position < _MOST_KEPT
+        if cached and self.layout == "pairs" and heads.dtype in (torch.float32, torch.float64):
             rotation = self._rotations_before(position + 1, heads)[position]
             torch.view_as_complex(heads.view(*heads.shape[:-1], heads.shape[-1] // 2, 2)).mul_(rotation)
         else:
@@ -301,8 +300,8 @@ class Rotary(RelativePositions):
         return self._turn_by(heads, self._angles(positions[:, None], heads))
 
     def _is_constant(self) -> bool:
-        """Return whether each call uses the same rotations, so that they can be cached."""
-        return self.fixed and (self.scaling is None or self.scaling.constant)
+        """Return whether each call uses the same rotations, so that they can be cached; those of a subclass may change."""
+        return type(self) is Rotary and (self.scaling is None or self.scaling.constant)
 
     def _angles(self, positions: Tensor, heads: Tensor) -> Float[Tensor, "*any n"]:
         """Return the angle of each pair of features at each position."""

@@ -14,7 +14,6 @@ To use your own mechanism in a configuration, write its config class, and import
 """
 
 from dataclasses import dataclass, field, fields
-from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Le
@@ -64,10 +63,11 @@ class AttentionConfig(Family):
             ConfigError: If the mechanism does not accept these widths.
         """
         import regard.attention
+        from regard.attention.arguments import constructor_parameters
 
         cls = getattr(regard.attention, name)
         arguments: dict[str, Any] = {}
-        if "key_size" in signature(cls).parameters:
+        if "key_size" in (parameter.name for parameter in constructor_parameters(cls)):
             arguments["key_size"] = key_size
         elif query_size != key_size:
             raise ConfigError(

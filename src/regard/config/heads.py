@@ -1,7 +1,7 @@
 """Settings of mechanisms with several heads, of modifiers of heads, and of rotary positions."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Lt
 
@@ -137,29 +137,24 @@ class HeadsConfig(AttentionConfig):
     def within(self, *, num_heads: int, dropout: float) -> Self:
         return replace(self, num_heads=self.num_heads or num_heads)
 
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        return replace(self, num_heads=self.num_heads or 4).construct(self.mechanism, query_size, key_size)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinearAttentionConfig(HeadsConfig):
     """Weights proportional to φ(q)·φ(k), with φ(x) = elu(x) + 1, instead of a softmax (Katharopoulos et al. 2020)."""
 
+    mechanism: ClassVar[str] = "LinearAttention"
     kind: Literal["linear_attention"] = "linear_attention"
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.linear_attention import LinearAttention
-
-        return LinearAttention(query_size, self.num_heads or 4, key_size=key_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatedDeltaNetConfig(HeadsConfig):
     """A memory matrix that decays over time; each key overwrites a part of the value stored for it (Yang et al. 2025)."""
 
+    mechanism: ClassVar[str] = "GatedDeltaNet"
     kind: Literal["gated_delta_net"] = "gated_delta_net"
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.gated_delta import GatedDeltaNet
-
-        return GatedDeltaNet(query_size, self.num_heads or 4, key_size=key_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,72 +173,39 @@ class SoftmaxHeadsConfig(HeadsConfig):
 class DifferentialAttentionConfig(SoftmaxHeadsConfig):
     """Heads whose weights are the difference softmax(s) − λ softmax(s') of two softmaxes (Ye et al. 2024)."""
 
+    mechanism: ClassVar[str] = "DifferentialAttention"
     kind: Literal["differential_attention"] = "differential_attention"
     initial_lambda: Annotated[float, Gt(0), Lt(1)] = 0.8
     """Initial value of λ, the learned factor of the second softmax."""
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.differential import DifferentialAttention
-
-        return DifferentialAttention(
-            query_size,
-            self.num_heads or 4,
-            key_size=key_size,
-            initial_lambda=self.initial_lambda,
-            dropout=self.dropout,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForgettingAttentionConfig(SoftmaxHeadsConfig):
     """A softmax over scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
 
+    mechanism: ClassVar[str] = "ForgettingAttention"
     kind: Literal["forgetting_attention"] = "forgetting_attention"
     initial_gate: float = 5.0
     """Initial bias of the forget gates; the larger it is, the less is forgotten at first."""
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.forgetting import ForgettingAttention
-
-        return ForgettingAttention(
-            query_size, self.num_heads or 4, key_size=key_size, initial_gate=self.initial_gate, dropout=self.dropout
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
     """A softmax with contextual positions, which count the keys that matter to the query (CoPE, Golovneva et al. 2024)."""
 
+    mechanism: ClassVar[str] = "ContextualPositionAttention"
     kind: Literal["contextual_position_attention"] = "contextual_position_attention"
     num_positions: Width = 64
     """Number of positions with a learned vector; all larger positions use the last vector."""
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.contextual import ContextualPositionAttention
-
-        return ContextualPositionAttention(
-            query_size, self.num_heads or 4, key_size=key_size, num_positions=self.num_positions, dropout=self.dropout
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatentAttentionConfig(SoftmaxHeadsConfig):
     """Heads that compute their keys and values from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
 
+    mechanism: ClassVar[str] = "LatentAttention"
     kind: Literal["latent_attention"] = "latent_attention"
     latent_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the short vector of each key; 0 for half the width of the query."""
     query_latent_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of a short vector from which the queries of all heads are computed; 0 to compute them from the query directly."""
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.latent import LatentAttention
-
-        return LatentAttention(
-            query_size,
-            self.num_heads or 4,
-            key_size=key_size,
-            latent_size=self.latent_size or None,
-            query_latent_size=self.query_latent_size or None,
-            dropout=self.dropout,
-        )

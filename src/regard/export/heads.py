@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, HeadMaps
-from regard.attention.capabilities import Reweight, is_unchanged
+from regard.attention.capabilities import Reweight, is_exactly
 from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.attention.rotary import Rotary
@@ -29,7 +29,7 @@ Attended = tuple[Tensor, Tensor]
 def self_maps(attention: Attention) -> HeadMaps | None:
     """Return the linear maps of plain multi-head attention whose positions, if any, are `Rotary`; None for other mechanisms."""
     maps = attention.head_maps()
-    return maps if maps is None or maps.positions is None or is_unchanged(maps.positions, Rotary) else None
+    return maps if maps is None or maps.positions is None or is_exactly(maps.positions, Rotary) else None
 
 
 def join_maps(linears: Sequence[nn.Linear], scales: Sequence[float] = ()) -> nn.Linear:
