@@ -21,13 +21,13 @@ def joined(given: list[HeadMemory]) -> tuple[Tensor, Tensor]:
 def filled(given: list[HeadMemory]) -> KeyValueCache:
     cache = KeyValueCache.begin(given[0])
     for step in given[1:]:
-        cache = cache.append(step)
+        cache = cache.join(step)
     return cache
 
 
 def holds(cache: KeyValueCache, given: list[HeadMemory], rows: Tensor | None = None) -> bool:
     key, value = joined(given) if rows is None else (part[rows] for part in joined(given))
-    return torch.equal(cache.memory.key, key) and torch.equal(cache.memory.value, value)
+    return torch.equal(cache.key, key) and torch.equal(cache.value, value)
 
 
 def test_it_holds_what_was_appended():
@@ -42,10 +42,10 @@ def test_it_holds_what_was_appended():
 def test_a_step_copies_nothing_where_there_is_room():
     given = steps(3)
     one = filled(given[:2])
-    two = one.append(given[2])
+    two = one.join(given[2])
     assert two.pool.storage.data_ptr() == one.pool.storage.data_ptr()
     moved = two.select(torch.tensor([3, 0]))
-    later = moved.append(HeadMemory(given[0].key[:2], given[0].value[:2]))
+    later = moved.join(HeadMemory(given[0].key[:2], given[0].value[:2]))
     assert later.pool.storage.data_ptr() == moved.pool.storage.data_ptr()
 
 
@@ -53,11 +53,11 @@ def test_a_step_copies_nothing_where_there_is_room():
 def test_two_that_go_on_from_one_do_not_disturb_each_other():
     given = steps(4)
     start = filled(given[:2])
-    one, other = start.append(given[2]), start.append(given[3])
+    one, other = start.join(given[2]), start.join(given[3])
     assert holds(one, given[:3])
     assert holds(other, [*given[:2], given[3]])
     assert holds(start, given[:2])
-    assert holds(one.append(given[0]), [*given[:3], given[0]])
+    assert holds(one.join(given[0]), [*given[:3], given[0]])
 
 
 @torch.no_grad()
@@ -66,7 +66,7 @@ def test_select_moves_rows_and_leaves_the_old_cache_alone():
     cache = filled(given)
     moved = cache.select(rows)
     assert holds(moved, given, rows)
-    moved.append(HeadMemory(torch.zeros(4, HEADS, 1, WIDTH), torch.zeros(4, HEADS, 1, WIDTH)))
+    moved.join(HeadMemory(torch.zeros(4, HEADS, 1, WIDTH), torch.zeros(4, HEADS, 1, WIDTH)))
     assert holds(moved, given, rows)
     assert holds(cache, given)
 
@@ -75,7 +75,7 @@ def test_gradients_flow_through_it():
     given = steps(3)
     keys = [step.key.requires_grad_() for step in given]
     cache = filled(given).select(torch.tensor([0, 1]))
-    cache.memory.key.sum().backward()
+    cache.key.sum().backward()
     for key in keys:
         assert key.grad is not None
         assert torch.equal(key.grad, torch.ones_like(key) * (torch.arange(ROWS) < 2)[:, None, None, None])

@@ -5,7 +5,7 @@ by another state, or if gradients are needed. `select` copies keys and values, a
 so that the keys and values of one step are contiguous.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Int
@@ -19,57 +19,55 @@ _SPARE = 8
 
 
 @dataclass(frozen=True)
-class KeyValueCache:
-    """The keys and values of one attention layer, for R hypotheses and t positions."""
+class KeyValueCache(HeadMemory):
+    """The keys and values of R hypotheses and t positions: a state of `MultiHead`, to which a step appends without a copy.
 
-    pool: Pool
-    """Pool (C,R,W) with space for C ≥ t positions of R hypotheses. The last axis concatenates the keys of all heads, and then
-    their values.
+    `key` and `value`, (R,G,t,Da) for G heads of width Da, are views of the pool.
     """
-    heads: tuple[int, int]
-    """Number of heads, and the width of each."""
 
-    @property
-    def length(self) -> int:
-        """The number of positions, t."""
-        return self.pool.length
+    pool: Pool = field(kw_only=True)
+    """Pool (C,R,W) with space for C ≥ t positions. The last axis concatenates the keys of all heads, and then their values."""
 
     @classmethod
     def begin(cls, first: HeadMemory) -> "KeyValueCache":
-        """Build a cache with the keys and values of the first position, (R,G,1,Da) for G heads of width Da."""
+        """Build a cache with the keys and values of the first position, (R,G,1,Da)."""
         rows, heads, _, width = first.key.shape
-        return cls(Pool.empty(first.key.new_empty(0, rows, 2 * heads * width), 0), (heads, width)).append(first)
+        return cls.of(Pool.empty(first.key.new_empty(0, rows, 2 * heads * width), 0), heads).join(first)
 
-    def append(self, new: HeadMemory) -> "KeyValueCache":
-        """Return a cache with one more position, whose keys and values are `new`, (R,G,1,Da); this cache does not change."""
-        row = torch.stack((new.key[:, :, 0], new.value[:, :, 0]), 1).flatten(1)
+    @classmethod
+    def of(cls, pool: Pool, heads: int) -> "KeyValueCache":
+        """Build the cache that a pool holds, for G = `heads`."""
+        key, value = pool.positions.unflatten(-1, (2, heads, -1)).permute(2, 1, 3, 0, 4)
+        return cls(key, value, pool=pool)
+
+    def join(self, later: HeadMemory) -> "KeyValueCache":
+        """Return a cache with one more position, whose keys and values are `later`, (R,G,1,Da); this cache does not change."""
+        row, heads = torch.stack((later.key[:, :, 0], later.value[:, :, 0]), 1).flatten(1), self.key.shape[1]
         if torch.is_grad_enabled() and (row.requires_grad or self.pool.storage.requires_grad):
-            return KeyValueCache(Pool.of(torch.cat((self.pool.positions, row[None])), 0), self.heads)
+            return self.of(Pool.of(torch.cat((self.pool.positions, row[None])), 0), heads)
         pool = self.pool.extended()
-        pool.storage[self.length] = row
-        return KeyValueCache(pool, self.heads)
+        pool.storage[self.pool.length] = row
+        return self.of(pool, heads)
 
-    def select(self, rows: Int[Tensor, " M"]) -> "KeyValueCache":
+    def select(self, index: Int[Tensor, " M"]) -> "KeyValueCache":
         """Return a cache with the given rows (hypotheses) only, in the given order."""
-        kept = self.pool.positions
+        kept, heads = self.pool.positions, self.key.shape[1]
         if torch.is_grad_enabled() and kept.requires_grad:
-            return KeyValueCache(Pool.of(kept.index_select(1, rows), 0), self.heads)
-        storage = kept.new_empty(self.length + _SPARE, len(rows), kept.shape[2])
-        torch.index_select(kept, 1, rows, out=storage[: self.length])
-        return KeyValueCache(Pool(storage, 0, self.length, [self.length]), self.heads)
+            return self.of(Pool.of(kept.index_select(1, index), 0), heads)
+        storage = kept.new_empty(self.pool.length + _SPARE, len(index), kept.shape[2])
+        torch.index_select(kept, 1, index, out=storage[: self.pool.length])
+        return self.of(Pool(storage, 0, self.pool.length, [self.pool.length]), heads)
 
-    @property
-    def memory(self) -> HeadMemory:
-        """The keys and values that attention reads, (R,G,t,Da), as views."""
-        kept = self.pool.positions.unflatten(-1, (2, *self.heads)).permute(2, 1, 3, 0, 4)
-        return HeadMemory(kept[0], kept[1])
+    def last(self, count: int) -> "KeyValueCache":
+        """Return the whole cache: a window masks the keys before it."""
+        return self
 
 
 @dataclass(frozen=True)
 class LayerCaches:
     """The caches of all layers of a decoder, for B sentences with N hypotheses each."""
 
-    layers: tuple[KeyValueCache, ...]
+    layers: tuple[HeadMemory, ...]
     """Each layer's cache, with B·N rows before the last reordering."""
     count: int
     """The number of hypotheses N."""
@@ -93,7 +91,7 @@ class LayerCaches:
         each = rows[:, None] * self.count + torch.arange(self.count, device=rows.device)
         return LayerCaches(self.layers, self.count, self._moved(each.flatten()))
 
-    def read(self) -> tuple[KeyValueCache, ...]:
+    def read(self) -> tuple[HeadMemory, ...]:
         """Return the caches with one row for each hypothesis; one copy applies all earlier calls of `select` and `keep`."""
         return self.layers if self.moves is None else tuple(cache.select(self.moves) for cache in self.layers)
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from regard.attention.base import Memory
 from regard.attention.capabilities import Reweight
+from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
-from regard.layers.cache import KeyValueCache, LayerCaches
+from regard.layers.cache import LayerCaches
 from regard.layers.residual import Residual
 from regard.layers.transformer import DecoderRequest, EncoderLayer, LayerWeights, TransformerEncoder, attend_within
 
@@ -48,11 +49,11 @@ class CausalLayer(EncoderLayer):
     def step(
         self,
         x: Float[Tensor, "B N D"],
-        cache: KeyValueCache | None,
+        cache: HeadMemory | None,
         *,
         reweight: Reweight | None = None,
         need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, HeadMemory]:
         """Run this layer over one new word of each hypothesis; `cache` is None for the first word.
 
         The results are the features, the attention weights (None if not needed), and a cache that also contains the keys and

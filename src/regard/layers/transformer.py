@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight
+from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValueCache, LayerCaches
@@ -221,9 +222,9 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "B N D"],
         memory: Memory,
-        cache: KeyValueCache | None,
+        cache: HeadMemory | None,
         request: LayerRequest = NOTHING,
-    ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, KeyValueCache]:
+    ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, HeadMemory]:
         """Run this layer over one new word of each hypothesis; `cache` is None for the first word.
 
         The results are the features, the weights of self-attention, the weights of attention to the source (None if not
@@ -302,11 +303,11 @@ class TransformerDecoder(nn.Module):
 def attend_within(
     attention: MultiHead,
     read: Float[Tensor, "B N D"],
-    cache: KeyValueCache | None,
+    cache: HeadMemory | None,
     *,
     reweight: Reweight | None = None,
     need_weights: bool,
-) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
+) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, HeadMemory]:
     """Compute causal self-attention in one step: each hypothesis's new word attends to itself and to its earlier words.
 
     Args:
@@ -320,12 +321,13 @@ def attend_within(
         The context, the weights (None if not needed), and a cache that also contains the new words.
     """
     rows = read.flatten(0, 1)[:, None]
-    new = attention.prepare(rows)
-    cache = KeyValueCache.begin(new) if cache is None else cache.append(new)
     change = per_hypothesis(reweight, len(read))
-    out, _ = attention.attend(rows, cache.memory, reweight=change, need_weights=need_weights)
+    out, state = attention.attend(rows, attention.prepare(rows), cache, reweight=change, need_weights=need_weights)
+    assert state is not None
+    if type(attention) is MultiHead and cache is None:  # others may keep gates, or keys and values of different widths
+        state = KeyValueCache.begin(state)
     weights = None if out.weights is None else out.weights[:, :, 0].unflatten(0, read.shape[:2]).transpose(1, 2)
-    return out.context.view(read.shape), weights, cache
+    return out.context.view(read.shape), weights, state
 
 
 def check_width(name: str, *attentions: Attention) -> None:
