@@ -19,11 +19,6 @@ _LARGEST = 1 << 28  # bytes, enough for about a million rows
 Columns = dict[str, list[float | None]]
 
 
-def metrics_path(folder: str | Path) -> Path:
-    """Return the path of the file that a run writes its metrics to."""
-    return Path(folder, "logs", "metrics.csv")
-
-
 def read_metrics(folder: str | Path) -> Columns:
     """Read the metrics of a run, finished or not.
 
@@ -42,7 +37,7 @@ def read_metrics(folder: str | Path) -> Columns:
     folder = Path(folder)
     if not folder.is_dir():
         raise BundleError(f"there is no folder {folder}; expected one that `regard train` made")
-    path = metrics_path(folder)
+    path = folder / "logs" / "metrics.csv"
     if not path.is_file():
         raise DataError(_no_metrics(folder, path))
     try:
