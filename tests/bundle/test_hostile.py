@@ -50,7 +50,7 @@ def test_another_folder(tmp_path):
 
 def test_a_run_without_a_model_yet(tmp_path):
     (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "config.yaml").touch()
+    (tmp_path / "checkpoints" / "run.json").touch()
     refuse(tmp_path, r"holds a run without a model yet: its training has not finished its first validation; .*`regard resume ")
 
 

@@ -9,6 +9,7 @@ from end_to_end.conftest import WORDS, write_pairs
 from regard.cli.main import main
 from regard.cli.train import complete_arguments
 from regard.config.loading import read_config
+from regard.training.folder import RunFolder
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_resume_trains_longer(own, capsys):
     assert "settings changed: training.max_epochs 2 → 3" in err
     assert "trained 3 epochs" in err
     assert f"The model is in {own}" in out
-    assert read_config(own / "checkpoints" / "config.yaml").training.max_epochs == 3
+    assert RunFolder(own).read_start()[0].training.max_epochs == 3
     assert main(["resume", str(own)]) == 0
     assert "has ended; writing its model again" in capsys.readouterr().err
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from regard.config import DataSettings, ModelSettings, RunConfig
+from regard.config.fields import Dropout, Width
 from regard.errors import BundleError, DataError
 from regard.task import (
     Bundle,
@@ -54,9 +55,9 @@ class TaggingDataConfig(DataSettings):
 class TaggingModelConfig(ModelSettings):
     """Embeddings, self-attention, linear."""
 
-    hidden_size: int = 16
-    num_heads: int = 2
-    layer_dropout: float = 0.1
+    hidden_size: Width = 16
+    num_heads: Width = 2
+    layer_dropout: Dropout = 0.1
     """Dropout on the output of the attention."""
     freeze: tuple[str, ...] = ()
 

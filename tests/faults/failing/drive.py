@@ -95,7 +95,7 @@ def _wrong_training(place: Path, code: int) -> str:
 
 
 def _go_on(place: Path) -> int:
-    begun = (place / "run" / "checkpoints" / "config.yaml").exists()
+    begun = (place / "run" / "checkpoints" / "run.json").exists()
     code = _command("resume", place / "run") if begun else _train(place)
     if wrong := "" if code else _other(place / "run", place / "whole") + _drafts(place / "run"):
         print(f"not as in an undisturbed run: {wrong}", file=sys.stderr)
