@@ -13,9 +13,10 @@ from regard.config import AutoConfig, BPEConfig, CharactersConfig, TextDataConfi
 from regard.errors import DataError
 from regard.text import opening as lines_module
 from regard.text.corpora import TextCorpus, cut_blocks
+from regard.text.data_report import TextReport
 from regard.text.mapped import MappedWriter
 from regard.text.plain import prepare_texts, read_texts
-from regard.text.report import ReadingReport, TextReport
+from regard.text.report import ReadingReport
 from regard.text.symbols import END, START, restore_space, show_space
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 

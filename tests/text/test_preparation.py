@@ -9,8 +9,10 @@ import pytest
 from regard.config import AutoConfig, WhitespaceConfig
 from regard.errors import DataError
 from regard.text.corpora import EncodedCorpus
-from regard.text.preparation import DataSchema, EncodedRows, Prepared, Selection, prepare_data
-from regard.text.report import ReadingReport, TextsReport
+from regard.text.data_report import TextsReport
+from regard.text.preparation import prepare_data
+from regard.text.report import ReadingReport
+from regard.text.schema import DataSchema, EncodedRows, Prepared, Selection
 from regard.text.spool import Spool
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from regard.text.report import LabelledReport, Overlap, PairReport, ReadingReport
+from regard.text.data_report import LabelledReport, Overlap, PairReport
+from regard.text.report import ReadingReport
 
 
 def reading() -> ReadingReport:

@@ -15,7 +15,7 @@ _INSIDE = {CERTAIN: 5, USUAL: 4, POSSIBLE: 2}
 """Ranks of names that contain such a name among other words."""
 NEVER = -1
 """Rank of names of other columns: row numbers, dates, authors, another language."""
-_OF_SIDE, _CONTAINS_SIDE, _ANY_LANGUAGE = 8, 6, 5
+_OF_SIDE, _CONTAINS_SIDE, _ANY_LANGUAGE = 8, 6, 6
 """Ranks of names that are the language of a side, contain it, or are any language if the settings name none."""
 _LABEL_NUMBER = 1
 """Rank of names such as `label_id` as the name of a label."""
@@ -66,7 +66,7 @@ LABEL = Names(
     "classification clasificación category categories sentiment target polarity intent topic emotion stance "
     "kategorie catégorie categoría categoria "
     "stimmung sentimiento sentimento тональность категория 分类 情感 カテゴリ 카테고리 감정",
-    "score rating stars star tag tags genre gold output y spam toxic type verdict bewertung nota 评分 星级 評価 평점 sterne "
+    "score rating stars star tag tags genre gold output y verdict bewertung nota 评分 星级 評価 평점 sterne "
     "étoiles estrellas annotations",
 )
 SOURCE = Names("source src quelle origen origine 源文 原文 원문", "input original", "sentence1 question front word graphemes")
@@ -98,16 +98,26 @@ def is_row_number(name: str) -> bool:
     return not _ROW_NUMBERS.isdisjoint(fold(name).split())
 
 
-def is_text(content: Content) -> bool:
-    """Return True if a column can hold texts: words that are not a few values which repeat."""
-    return content.kind == "words" and not (content.count >= 30 and content.distinct * 10 <= content.count)
+def rate_text(content: Content) -> int:
+    """Return how well a column fits texts: 2 for texts of several words, 1 for single words, 0 for other values.
+
+    A few values that repeat often are no texts.
+    """
+    if content.kind != "words" or (content.count >= 30 and content.distinct * 10 <= content.count):
+        return 0
+    return 2 if content.words > 1.5 else 1
 
 
-def is_label(content: Content) -> bool:
-    """Return True if a column can hold labels: short values that repeat, or lists."""
+def rate_label(content: Content) -> int:
+    """Return how well a column fits labels: 2 for lists and values that repeat, 1 for other short values, 0 for all others.
+
+    A constant column repeats too, because it may be the label of a file that is sorted by label.
+    """
     if content.kind in ("dates", "addresses", "licences", "nothing") or content.words > _LONGEST_LABEL_WORDS:
-        return False
-    return content.kind == "lists" or not content.varies
+        return 0
+    if content.kind in ("lists", "one value") or (content.repeats and content.count > 2):
+        return 2
+    return 0 if content.varies else 1
 
 
 class ColumnRules(ABC):
@@ -138,13 +148,17 @@ class ColumnRules(ABC):
     def given(self) -> tuple[str, str]:
         """Return the two columns that the settings name; an empty string for a column that they don't name."""
 
+    def setting(self, side: int) -> str:
+        """Return the setting that names one side; empty if one setting names both."""
+        return self.settings.partition(" and ")[2 * side] if " and " in self.settings else ""
+
     @abstractmethod
     def rank(self, name: str, side: int) -> int:
         """Return the rank of a name as that of the first (0) or the second (1) column; `NEVER` for names of other columns."""
 
     @abstractmethod
-    def fits(self, content: Content, side: int) -> bool:
-        """Return True if the content of a column is of the right kind for a side."""
+    def rate(self, content: Content, side: int) -> int:
+        """Return how well the content of a column fits a side, from 0 to 2."""
 
     @abstractmethod
     def recognises(self, first: Sequence[str]) -> bool:
@@ -181,8 +195,8 @@ class LabelledColumns(ColumnRules):
             return _LABEL_NUMBER if side == 1 and LABEL.rank(name) else NEVER
         return NEVER if other.is_exact(name) else names.rank(name)
 
-    def fits(self, content: Content, side: int) -> bool:
-        return is_label(content) if side else is_text(content)
+    def rate(self, content: Content, side: int) -> int:
+        return rate_label(content) if side else rate_text(content)
 
     def recognises(self, first: Sequence[str]) -> bool:
         """Return True if a cell is a usual name of texts or labels, two cells contain a name of each, or all name metadata."""
@@ -233,8 +247,8 @@ class PairColumns(ColumnRules):
             return NEVER if names.rank(name) <= 0 else names.rank(name)
         return max(names.rank(name), _ANY_LANGUAGE if inside else 0)
 
-    def fits(self, content: Content, side: int) -> bool:
-        return is_text(content)
+    def rate(self, content: Content, side: int) -> int:
+        return rate_text(content)
 
     def recognises(self, first: Sequence[str]) -> bool:
         """Return True if cells name the source and the target, or all are usual names.

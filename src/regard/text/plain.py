@@ -12,11 +12,13 @@ from regard.config import TextDataConfig, TokenizerConfig
 from regard.errors import DataError
 from regard.text.clean import Chunk, clean
 from regard.text.corpora import TextCorpus, cut_blocks
+from regard.text.data_report import TextReport
 from regard.text.mapped import Rows
 from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
-from regard.text.report import EMPTY_LINE, ReadingReport, SkipLimit, TextReport
+from regard.text.preparation import prepare_data
+from regard.text.report import EMPTY_LINE, ReadingReport, SkipLimit
 from regard.text.rows import detect_format, find_table
+from regard.text.schema import DataSchema, EncodedRows, Part, Prepared, Selection
 from regard.text.split import Indices
 from regard.text.spool import Spool, Texts
 from regard.text.strings import quoted

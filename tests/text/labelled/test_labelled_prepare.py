@@ -8,8 +8,9 @@ import pytest
 from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import preparation
+from regard.text.data_report import LabelledReport
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
-from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, LabelledReport
+from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
 
 ROWS = [(f"This {kind} film number {number}.", kind) for number in range(100) for kind in ("good", "bad")]
 

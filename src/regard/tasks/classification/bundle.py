@@ -17,9 +17,9 @@ from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.names import FAITHFULNESS, LABELS
 from regard.tasks.files import TOKENIZER, read_tokenizer
+from regard.text.data_report import LabelledReport
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
-from regard.text.report import LabelledReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _LONGEST_SENTENCE = 2000

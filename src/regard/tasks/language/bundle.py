@@ -11,7 +11,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.files import TOKENIZER, read_tokenizer
 from regard.tasks.language.config import LanguageConfig
-from regard.text.report import TextReport
+from regard.text.data_report import TextReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 

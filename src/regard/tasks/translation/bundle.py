@@ -12,7 +12,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER, read_tokenizer
 from regard.tasks.translation.config import TranslationConfig
-from regard.text.report import PairReport
+from regard.text.data_report import PairReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 

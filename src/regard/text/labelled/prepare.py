@@ -11,13 +11,15 @@ import pyarrow as pa
 from regard.config import LabelledDataConfig, TokenizerConfig
 from regard.text.clean import Chunk
 from regard.text.corpora import LabelledCorpus, cut_rows
+from regard.text.data_report import LabelledReport
 from regard.text.labelled.files import WHAT, find_files
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.selection import LabelledSpool, match_labels, select, spool_labelled
 from regard.text.mapped import Rows
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data, read_json, write_json
-from regard.text.report import LabelledReport, ReadingReport
+from regard.text.preparation import prepare_data, read_json, write_json
+from regard.text.report import ReadingReport
+from regard.text.schema import DataSchema, EncodedRows, Part, Prepared, Selection
 from regard.text.split import Indices
 from regard.text.spool import Texts
 from regard.text.tokenizers.tokenizer import Tokenizer

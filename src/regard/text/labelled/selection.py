@@ -14,8 +14,8 @@ from regard.plurals import counted
 from regard.text.clean import Chunk
 from regard.text.labelled.labels import Labels, show_names, sort_names
 from regard.text.labelled.split import LabelRows, draw_dev, draw_fold, find_groups, take_first
-from regard.text.preparation import Selection
 from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
+from regard.text.schema import Selection
 from regard.text.split import Hashes, first_occurrences, hash_pairs, mark
 from regard.text.spool import Spool, spool_texts
 
@@ -138,13 +138,11 @@ def match_labels(dev: LabelledSpool, labels: Labels, report: ReadingReport) -> L
     if dev.multiple != labels.multiple:
         one, many = ("data.train", "data.dev") if dev.multiple else ("data.dev", "data.train")
         raise DataError(f"texts have several labels in {many} and one in {one}; write the labels of both in the same form")
-    first = {int(number): place for place, number in reversed(list(enumerate(dev.labels.flat.tolist())))}
     owners = dev.labels.owners()
-    renumbered = np.empty(len(dev.names), np.int32)
-    for number, name in enumerate(dev.names):
-        line = dev.lines[owners[first[number]]]
-        renumbered[number] = labels.number(name, f"{' + '.join(report.files)}, line {line}")
-    return replace(dev, names=list(labels.names), labels=LabelRows(renumbered[dev.labels.flat], dev.labels.offsets))
+    for number in np.flatnonzero([name not in labels.names for name in dev.names])[:1].tolist():
+        line = dev.lines[owners[np.flatnonzero(dev.labels.flat == number)[0]]]
+        labels.number(dev.names[number], f"{' + '.join(report.files)}, line {line}")
+    return _renumber(dev, labels)
 
 
 def number_as(texts: LabelledSpool, counts: npt.NDArray[np.int64], known: Labels) -> LabelledSpool:
@@ -169,11 +167,14 @@ def number_as(texts: LabelledSpool, counts: npt.NDArray[np.int64], known: Labels
         )
     if not set(texts.names) <= set(known.names):
         return replace(texts, counts=tuple(counts.tolist()))
+    by_name = dict(zip(texts.names, counts.tolist(), strict=True))
+    return replace(_renumber(texts, known), counts=tuple(by_name.get(name, 0) for name in known.names))
+
+
+def _renumber(texts: LabelledSpool, known: Labels) -> LabelledSpool:
+    """Return texts whose labels have the numbers of known labels."""
     numbers = np.array([known.number(name) for name in texts.names], np.int32)
-    placed = np.zeros(len(known), np.int64)
-    placed[numbers] = counts
-    rows = LabelRows(numbers[texts.labels.flat], texts.labels.offsets)
-    return replace(texts, names=list(known.names), labels=rows, counts=tuple(placed.tolist()))
+    return replace(texts, names=list(known.names), labels=LabelRows(numbers[texts.labels.flat], texts.labels.offsets))
 
 
 def _check_labels(

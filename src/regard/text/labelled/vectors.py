@@ -56,14 +56,14 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
         raise DataError(f"{path}: holds no word vectors; expected lines of a word and its numbers, with spaces between")
     for number, line in head[:1]:
         _take_apart(line, width, path, number)  # check the announced width before allocating memory for it
-    wanted = _spellings(words, any_case)
+    places_of = _spellings(words, any_case)
     matrix = np.zeros((len(words), width), np.float32)
     rank = np.full(len(words), np.iinfo(np.int64).max)
     count = 0
     for number, line in chain(head, lines):
         count += 1
         word, numbers = _take_apart(line, width, path, number)
-        for row, order in wanted.get(word, ()):
+        for row, order in places_of.get(word, ()):
             if order < rank[row]:
                 matrix[row], rank[row] = _parse(numbers, path, number), order
     if declared and count < declared[0]:
@@ -131,9 +131,9 @@ def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
 
 def _spellings(words: Sequence[str], any_case: bool) -> dict[str, list[tuple[int, int]]]:
     """Map each accepted spelling to the (index, rank) of each word that it may stand for; rank 0 is the word as given."""
-    wanted: dict[str, list[tuple[int, int]]] = {}
+    places: dict[str, list[tuple[int, int]]] = {}
     for row, word in enumerate(words):
         forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)
         for order, form in enumerate(dict.fromkeys(forms)):
-            wanted.setdefault(form, []).append((row, order))
-    return wanted
+            places.setdefault(form, []).append((row, order))
+    return places

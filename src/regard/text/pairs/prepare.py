@@ -10,10 +10,12 @@ from regard.config import DataConfig, TokenizersConfig
 from regard.errors import DataError
 from regard.text.clean import Chunk
 from regard.text.corpora import EncodedCorpus
+from regard.text.data_report import Overlap, PairReport
 from regard.text.mapped import Ids, Offsets, Rows
 from regard.text.pairs.readers import read_pairs
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
-from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS, Overlap, PairReport, ReadingReport
+from regard.text.preparation import prepare_data
+from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS, ReadingReport
+from regard.text.schema import DataSchema, EncodedRows, Part, Prepared, Selection
 from regard.text.split import Indices, hash_pairs
 from regard.text.spool import Spool, Texts
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers

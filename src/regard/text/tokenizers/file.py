@@ -114,8 +114,8 @@ def _symbols(library: dict[str, Any], expected: str) -> Symbols:
     if len(model["vocab"]) > _MOST_SYMBOLS:
         raise ValueError(f"{len(model['vocab']):,} symbols; at most {_MOST_SYMBOLS:,} are read")
     if expected == "Unigram":
-        pieces = [(_string(piece), float(score)) for piece, score in model["vocab"]]
-        return Symbols(tuple(piece for piece, _ in pieces), scores=tuple(score for _, score in pieces))
+        tokens = tuple(_string(token) for token, _ in model["vocab"])
+        return Symbols(tokens, scores=tuple(float(score) for _, score in model["vocab"]))
     ids = {token: number for token, number in model["vocab"].items() if type(number) is int}
     if sorted(ids.values()) != list(range(len(model["vocab"]))):
         raise ValueError("its ids are not 0, 1, 2, … without gaps")

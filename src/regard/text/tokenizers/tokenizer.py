@@ -233,11 +233,11 @@ class Tokenizer:
         owner_at: list[int] = []  # word of each character of the text; a space belongs to the next word
         number = 0
         for chunk in "".join(spelled).split(" "):
-            pieces = self.scheme.split(chunk)
-            for position, word in enumerate(pieces):
+            words = self.scheme.split(chunk)
+            for position, word in enumerate(words):
                 owner_at += [number] * (len(word) + (position == 0))
                 number += 1
-            if not pieces:
+            if not words:
                 owner_at.append(number)
         return self._part(*self._assemble(tokens, spelled, owner_at[1:], number), tokens)
 

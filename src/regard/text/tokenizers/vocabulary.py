@@ -29,7 +29,7 @@ from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Control characters. No symbol may contain one: symbols are printed, and a text with control characters is damaged anyway."""
-_LONGEST_PIECE = 64
+_LONGEST_SUBWORD = 64
 """Maximum number of characters of a unigram subword in a file; the trainer makes subwords of up to 16."""
 _SCORE_DIGITS = 6  # the trainer sums in random order, so further digits differ between runs
 
@@ -103,23 +103,23 @@ def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -
         vocab_size=config.size, special_tokens=list(SPECIAL_TOKENS), unk_token=UNKNOWN_TOKEN, show_progress=False
     )
     state = _train(Library(models.Unigram()), trainer, _within(units, alphabet), "unigram", progress)
-    pieces = sorted((score, piece) for piece, score in _settle(state["vocab"]))
-    scores = (0.0,) * len(SPECIAL_TOKENS) + tuple(score for score, _ in reversed(pieces))
-    return Symbols((*SPECIAL_TOKENS, *(piece for _, piece in reversed(pieces))), scores=scores)
+    subwords = sorted((score, subword) for subword, score in _order_characters(state["vocab"]))
+    scores = (0.0,) * len(SPECIAL_TOKENS) + tuple(score for score, _ in reversed(subwords))
+    return Symbols((*SPECIAL_TOKENS, *(subword for _, subword in reversed(subwords))), scores=scores)
 
 
-def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def _order_characters(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """Make trained unigram scores deterministic.
 
     The trainer adds characters that have no symbol yet, with the scores min, min + 1e-4, min + 2e-4, … in the order of a hash
     table, which differs between runs. This function gives these characters the same scores in the order of their code points.
     """
-    scores = {piece: round(score, _SCORE_DIGITS) for piece, score in vocabulary if piece not in SPECIAL_TOKENS}
+    scores = {subword: round(score, _SCORE_DIGITS) for subword, score in vocabulary if subword not in SPECIAL_TOKENS}
     least = min(scores.values())
-    steps = {piece: (score - least) * 1e4 for piece, score in scores.items() if len(piece) == 1}
-    late = [piece for piece, step in steps.items() if step < len(steps) and abs(step - round(step)) < 0.05]
-    for piece, score in zip(sorted(late), sorted((scores[piece] for piece in late), reverse=True), strict=True):
-        scores[piece] = score
+    steps = {subword: (score - least) * 1e4 for subword, score in scores.items() if len(subword) == 1}
+    late = [subword for subword, step in steps.items() if step < len(steps) and abs(step - round(step)) < 0.05]
+    for subword, score in zip(sorted(late), sorted((scores[subword] for subword in late), reverse=True), strict=True):
+        scores[subword] = score
     return list(scores.items())
 
 
@@ -187,8 +187,8 @@ def check_symbols(symbols: Symbols) -> str:
     for left, right in symbols.merges or ():
         if not {left, right, left + right} <= known:
             return f"its merge of {left!r} and {right!r} contains a subword that is not in the vocabulary"
-    if symbols.scores is not None and (longest := max(map(len, tokens))) > _LONGEST_PIECE:
-        return f"a subword has {longest:,} characters, expected at most {_LONGEST_PIECE}, so that encoding a text is fast"
+    if symbols.scores is not None and (longest := max(map(len, tokens))) > _LONGEST_SUBWORD:
+        return f"a subword has {longest:,} characters, expected at most {_LONGEST_SUBWORD}, so that encoding a text is fast"
     if symbols.scores is not None and not all(-1e4 < score <= 0 for score in symbols.scores):
         return "the score of a subword is not a log-probability (a finite number, at most 0)"
     return ""
