@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regard.cli.options import (
     DRAWINGS,
@@ -19,7 +19,7 @@ from regard.cli.options import (
 )
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError, nearest
-from regard.task import Text, TextOperation
+from regard.task import AttentionOperation, Text
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
         check_ending(options.to, PICTURES, "--to")
     model = load_model(options)
 
-    operation: Any = own.create(TextOperation, options, model.config.task)
+    operation: AttentionOperation = own.create(AttentionOperation, options, model.config.task)
     if sites := _heads(model.model.sites, options):
         operation = replace(operation, sites=tuple(dict.fromkeys([*operation.main_sites, *sites])))
     [found] = operation.run(model, [Text(options.sentence)], record=True)

@@ -22,7 +22,7 @@ from regard.cli.options import (
     save_heatmap,
 )
 from regard.errors import RequestError, nearest
-from regard.task import Text, TextOperation, all_tasks
+from regard.task import AttentionOperation, Text, TextOperation, all_tasks
 from regard.terminal import show
 
 
@@ -31,7 +31,7 @@ def find_operations() -> dict[str, tuple[str, type[TextOperation]]]:
     found: dict[str, tuple[str, type[TextOperation]]] = {}
     for task in all_tasks().values():
         for operation in task.operations:
-            if issubclass(operation, TextOperation) and operation.name != "attention":
+            if issubclass(operation, TextOperation) and not issubclass(operation, AttentionOperation):
                 found.setdefault(operation.name, (task.name, operation))
     return found
 

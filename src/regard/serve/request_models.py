@@ -57,8 +57,9 @@ def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[st
     shared: dict[str, Any] = {"min_length": 1, "max_length": limits["texts"]}
     fields: dict[str, Any] = {first.inputs: (list[text], Field(description="The texts.", examples=[[first.example]], **shared))}
     for kind in kinds:
-        for option in kind.options().keys() - kind.command_only - kind.per_text_fields():
-            fields[option] = _field(kind, option, limits)
+        for option in kind.options():
+            if option not in kind.command_only | kind.per_text_fields():
+                fields[option] = _field(kind, option, limits)
         for option, listed in kind.per_text.items():
             if listed:
                 words = f"{kind.options()[option].help} One for each text."

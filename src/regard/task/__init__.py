@@ -7,7 +7,7 @@ tasks; the page "A task of your own" shows another. Nothing in this package impo
 
 from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Counts, Custom, Inventory
 from regard.task.interface import Predictor, Task, TaskWords, all_tasks, find_task, part
-from regard.task.operation import FileOperation, Files, Look, Operation, Result, Text, TextOperation
+from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Operation, Result, Text, TextOperation
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.task.training import (
     Corpus,
@@ -23,6 +23,7 @@ from regard.task.training import (
 )
 
 __all__ = [
+    "AttentionOperation",
     "Bundle",
     "BundleFiles",
     "BundleFormat",

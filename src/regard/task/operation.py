@@ -172,8 +172,6 @@ class TextOperation(Operation):
     """Whether the command reads standard input if no text is given; if not, the text is empty."""
     picture: ClassVar[str] = ""
     """Content of a picture of a result's attention, for help texts; empty if there is none."""
-    main_sites: ClassVar[Sequence[str]] = ()
-    """Attention sites that `regard look` needs besides those that the user names."""
     ensembles: ClassVar[bool] = False
     """Whether several models can be averaged."""
 
@@ -240,6 +238,22 @@ class TextOperation(Operation):
     def cost(self, predictor: Any, text: Text, limits: Mapping[str, int]) -> int:
         """Estimate the maximum work for a text: hypotheses × steps × (characters + steps); without a search, its size."""
         return text.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionOperation(TextOperation):
+    """Return the attention of predictions. `regard look` and `POST /v1/attention` use it; its results are `Look` objects."""
+
+    sites: tuple[str, ...] = ()
+    """Attention sites, such as `cross`; empty for the main one."""
+
+    name: ClassVar[str] = "attention"
+    answers: ClassVar[str] = "records"
+    answer: ClassVar[Any] = dict[str, Any] | None
+    longest: ClassVar[str] = "attention_characters"
+    most_together: ClassVar[int] = 8
+    main_sites: ClassVar[Sequence[str]] = ()
+    """Sites that `regard look` needs besides those that the user names."""
 
 
 @dataclass(frozen=True, kw_only=True)

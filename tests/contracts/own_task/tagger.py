@@ -16,6 +16,7 @@ from regard.config import DataSettings, ModelSettings, RunConfig
 from regard.config.fields import Dropout, Width
 from regard.errors import BundleError, DataError
 from regard.task import (
+    AttentionOperation,
     Bundle,
     BundleFiles,
     BundleFormat,
@@ -384,15 +385,12 @@ class Tag(TextOperation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookAtTags(Tag):
+class LookAtTags(AttentionOperation):
     """Return the attention of tagged sentences."""
 
-    name: ClassVar = "attention"
-    answers: ClassVar = "records"
-
-    def run(self, predictor: Tagger, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Any]:
+    def run(self, predictor: Tagger, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Look]:
         """Tag sentences, with attention."""
-        return [Look(self.render(one, 1), one.attention) for one in super().run(predictor, texts)]
+        return [Look(Tag().render(one, 1), one.attention) for one in predictor.tag([text.text for text in texts])]
 
 
 @dataclass(frozen=True)

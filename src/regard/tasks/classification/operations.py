@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from regard.config.fields import Count, Natural
 from regard.errors import RequestError
 from regard.plurals import counted
-from regard.task.operation import FileOperation, Files, Look, Text, TextOperation
+from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
 from regard.tasks.classification.reading import TEXT_LAYOUT, read_given_texts
 from regard.terminal import show
 
@@ -111,18 +111,10 @@ def _in_line(label: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookAtClassification(TextOperation):
+class LookAtClassification(AttentionOperation):
     """Return the attention of classifications."""
 
-    sites: tuple[str, ...] = ()
-    """Attention sites, such as `pool`; empty for the main one."""
-
-    name: ClassVar = "attention"
-    answers: ClassVar = "records"
-    answer: ClassVar = dict[str, Any] | None
-    longest: ClassVar = "attention_characters"
     main_sites: ClassVar = ("pool",)
-    most_together: ClassVar = 8
 
     def run(self, predictor: Classifier, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Look]:
         """Classify texts, with attention; the probabilities are in the records."""

@@ -12,7 +12,7 @@ from annotated_types import Ge, Le
 
 from regard.config.fields import Count
 from regard.config.language import GenerationConfig
-from regard.task.operation import FileOperation, Files, Look, Text, TextOperation
+from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
 from regard.tasks.arguments import lay_out, split_files, trained_encoding
 from regard.tasks.language.config import LanguageConfig
 from regard.terminal import show
@@ -127,17 +127,8 @@ The same command gives the same texts; another --seed gives others."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookAtText(TextOperation):
+class LookAtText(AttentionOperation):
     """Return the attention of a language model that reads texts."""
-
-    sites: tuple[str, ...] = ()
-    """Attention sites, such as `decoder.0`; empty for the first one."""
-
-    name: ClassVar = "attention"
-    answers: ClassVar = "records"
-    answer: ClassVar = dict[str, Any] | None
-    longest: ClassVar = "attention_characters"
-    most_together: ClassVar = 8
 
     def within(self, predictor: Any, limits: Mapping[str, int]) -> Self:
         """Return the operation for the first site, unless others are named."""

@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le
 from regard.config.fields import Count, Natural, Positive
 from regard.config.training import DecodingConfig
 from regard.errors import RequestError
-from regard.task.operation import FileOperation, Files, Look, Text, TextOperation
+from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
 from regard.tasks.translation.reading import PAIR_LAYOUT, read_all_pairs
 
 if TYPE_CHECKING:
@@ -195,27 +195,20 @@ def _finite(value: float) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookAtTranslation(TextOperation):
+class LookAtTranslation(AttentionOperation):
     """Return the attention of translations, or of given translations."""
 
     target: str | None = None
     """Translation whose attention is shown, instead of the model's own."""
-    sites: tuple[str, ...] = ()
-    """Attention sites, such as `cross`; empty for the main one."""
 
-    name: ClassVar = "attention"
     part: ClassVar = "decoding"
     part_class: ClassVar = DecodingConfig
     chosen: ClassVar = ("beam_size", "max_length")
     flags: ClassVar = _BEAM
-    answers: ClassVar = "records"
-    answer: ClassVar = dict[str, Any] | None
     example: ClassVar = "she kissed him ."
     per_text: ClassVar = {"target": "targets"}
     caps: ClassVar = {"beam_size": "beam", "max_length": "tokens"}
-    longest: ClassVar = "attention_characters"
     main_sites: ClassVar = ("cross",)
-    most_together: ClassVar = 8
 
     def run(self, predictor: Translator, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Look]:
         """Translate texts, or score the given translations, with attention."""
