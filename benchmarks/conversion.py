@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.export.ctranslate2 import describe, lacks, read_parts, unscaled
+from regard.inference.ctranslate2 import describe, lacks, read_parts, unscaled
 from regard.layers.positions import sinusoids
 from regard.models.transformer.translator import TransformerTranslator
 from regard.text.symbols import PAD, SPECIAL_TOKENS, UNKNOWN

@@ -44,7 +44,7 @@ from benchmarks.joeynmt import add_data, add_places, count, counts, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
 from regard.errors import RegardError
-from regard.export.ctranslate2 import check_convertible, read_parts, unscaled, write_ctranslate2
+from regard.inference.ctranslate2 import check_convertible, read_parts, unscaled, write_ctranslate2
 from regard.models.transformer.translator import TransformerTranslator
 from regard.tasks.translation.predictor import Translator
 

@@ -7,7 +7,7 @@ from export.models import build
 
 from regard.config import TransformerConfig
 from regard.errors import RegardError
-from regard.export.ctranslate2 import check_convertible, lacks
+from regard.inference.ctranslate2 import check_convertible, lacks
 
 
 def test_joeynmt_is_refused_what_it_has_not(tmp_path):

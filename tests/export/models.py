@@ -5,7 +5,7 @@ from itertools import product
 import torch
 
 from regard.config import TransformerConfig
-from regard.export.ctranslate2 import SUPPORTED
+from regard.inference.ctranslate2 import SUPPORTED
 from regard.models.build import build_translator
 from regard.text.symbols import END, PAD, START
 

@@ -15,7 +15,8 @@ from regard.attention import ALiBi
 from regard.cli.main import main
 from regard.decoding import beam_search
 from regard.errors import RequestError
-from regard.export.ctranslate2 import check_convertible, export_ctranslate2, read_parts, unscaled, write_ctranslate2
+from regard.export.ctranslate2 import export_ctranslate2
+from regard.inference.ctranslate2 import check_convertible, read_parts, unscaled, write_ctranslate2
 from regard.text.symbols import END, PAD, START
 
 

@@ -28,7 +28,6 @@ def main(arguments: Sequence[str]) -> None:
     from regard.serve.app import build_app
     from regard.serve.models import named_folders
     from regard.serve.server import listen, run
-    from regard.tasks.loading import load
 
     limits, token, page = _limits(options), _token(options), _page(options)
     own = "localhost", socket.gethostname()
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
         set_threads(options.threads, spare=1)  # one core is left for the requests
         app = build_app(
             folders,
-            load=partial(load, device=options.device),
+            load=partial(_load, device=options.device, engine=options.engine),
             limits=limits,
             token=token,
             # A web site can point its own name at this machine, so that a visitor's browser sends requests here and shows the
@@ -47,6 +46,16 @@ def main(arguments: Sequence[str]) -> None:
             home=page,
         )
         run(app, opened, limits)
+
+
+def _load(folder: Path, *, device: str, engine: str) -> Any:
+    """Load a model, which computes with the engine if one is named."""
+    from regard.tasks.loading import load
+
+    predictor = load(folder, device=device)
+    if engine:
+        predictor.use_engine(engine)
+    return predictor
 
 
 def _parser() -> Parser:
@@ -76,6 +85,12 @@ def _parser() -> Parser:
         metavar="NAME",
         help="accepted host name of requests, for example behind a proxy; may be given several times (default: IP addresses, "
         "localhost and this machine's name; any name if there is a token)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=["", "ctranslate2"],
+        default="",
+        help="engine that searches for translations instead of regard; see `regard translate --help` (default: none)",
     )
     parser.add_argument(
         "--page",

@@ -57,6 +57,14 @@ class Predictor(Generic[BundleT]):
         """Return facts about the model that a service lists, such as its labels."""
         return {}
 
+    def use_engine(self, name: str) -> None:
+        """Compute with another engine from now on, such as `ctranslate2`.
+
+        Raises:
+            RequestError: If the model does not support it.
+        """
+        raise RequestError(f"engine is {name!r}, but a {type(self).__name__} has no other engine; leave engine out")
+
     def save(self, folder: str | Path) -> None:
         """Save the model to a folder, from which `regard.load` loads it.
 

@@ -64,6 +64,9 @@ class Translate(TextOperation):
     """Seed of the sampling."""
     minimum_risk: Literal["", "chrf", "bleu"] = ""
     """Of the translations of `sample` or `n_best`, return the one that is most similar to all others by this measure."""
+    engine: Literal["", "ctranslate2"] = ""
+    """Engine that searches instead of regard: `ctranslate2` is faster on a CPU, and has other rules: the score of a translation
+    is log p / length^α, and there is no length reward. For Transformers, with a plain beam or greedy search."""
     alignment: bool = False
     """Whether to return the words and their alignment in Pharaoh format too."""
 
@@ -95,7 +98,7 @@ For each sentence, one line is printed, in order."""
     }
     kept: ClassVar = 2048  # translating a line of more than 65,536 characters as a whole would take minutes
     command_only: ClassVar = frozenset(
-        {"precision", "constraints", "sample", "temperature", "top_k", "top_p", "seed", "minimum_risk"}
+        {"precision", "constraints", "sample", "temperature", "top_k", "top_p", "seed", "minimum_risk", "engine"}
     )
     service_only: ClassVar = frozenset({"alignment"})
     picture: ClassVar = "the attention"
@@ -124,6 +127,7 @@ For each sentence, one line is printed, in order."""
             n_best=self.n_best,
             sampling=self._sampling(texts),
             minimum_risk=self.minimum_risk or None,
+            engine=self.engine or None,
             record=None if record or self.alignment else (),
             progress=progress,
             **options,

@@ -1,9 +1,9 @@
 """Number formats of the matrix products in a search for translations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import torch
 
@@ -11,6 +11,10 @@ from regard.config.training import SearchPrecision
 from regard.errors import RequestError
 from regard.inference import pack
 from regard.models.seq2seq import Seq2Seq
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.decoding.engine import CTranslate2Engine
 
 
 class SearchModel:
@@ -24,6 +28,20 @@ class SearchModel:
         self._model = model
         self._lowered: Seq2Seq | None = None
         """A copy of the model in bfloat16; None until it is first needed."""
+        self._engines: dict[str, CTranslate2Engine] = {}
+
+    def engine(self, precision: SearchPrecision, tokenizers: Sequence[Tokenizer]) -> "CTranslate2Engine":
+        """Return the model as converted to CTranslate2, which is done once for each number format.
+
+        Raises:
+            RequestError: If CTranslate2 does not support the model or the format, or is not installed.
+        """
+        from regard.decoding.engine import CTranslate2Engine
+
+        if precision not in self._engines:
+            source, target = (tokenizer.symbols.tokens for tokenizer in tokenizers)
+            self._engines[precision] = CTranslate2Engine(self._model, source, target, precision)
+        return self._engines[precision]
 
     @contextmanager
     def running(self, precision: SearchPrecision, device: torch.device, sentences: int) -> Iterator[Seq2Seq]:

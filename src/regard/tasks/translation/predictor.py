@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
@@ -53,6 +54,7 @@ class Translator(Predictor[TranslationBundle]):
         self.model: Seq2Seq
         self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
         self._search_model = SearchModel(self.model)
+        self._engine: str | None = None
 
     def __repr__(self) -> str:
         data, sizes = self.config.data, " → ".join(f"{tokenizer.size:,}" for tokenizer in self._tokenizers)
@@ -92,6 +94,7 @@ class Translator(Predictor[TranslationBundle]):
         minimum_risk: Literal["chrf", "bleu"] | None = None,
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] | None = None,
+        engine: Literal["ctranslate2"] | None = None,
         progress: bool = False,
         **settings: Any,
     ) -> list[Translation]:
@@ -113,6 +116,8 @@ class Translator(Predictor[TranslationBundle]):
             reweight: Function that computes new weights for the attention to the source in every layer, or functions by site;
                 see `regard.reweight`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
+            engine: `ctranslate2` to search with CTranslate2, which is faster on a CPU, but has other rules; see
+                `regard.decoding.engine`. None for regard's own search, or the engine of `use_engine`.
             progress: Whether to show a bar on standard error.
             settings: Settings of the search: the fields of `regard.config.DecodingConfig`, such as `beam_size`,
                 `length_penalty`, `max_length` or `no_repeat_ngrams`. Those that are left out or None have the values of the
@@ -147,7 +152,10 @@ class Translator(Predictor[TranslationBundle]):
             sources = [guided(source) if guide.holds(number) else source for number, source in enumerate(sources)]
         changes = reweight_by_site(reweight, "cross")
         request = SearchRequest(decoding, n_best, sorted({*sites, site} if site else sites), guide, sampling, changes)
-        found = self._search(sources, request, progress=progress)
+        used = engine or self._engine
+        if used:
+            self._check_engine(used, prefix=prefix, constraints=constraints, sampling=sampling, reweight=reweight)
+        found = self._search(sources, request, used, progress=progress)
         made = [
             translation_of(
                 source,
@@ -324,18 +332,41 @@ class Translator(Predictor[TranslationBundle]):
                 advance(len(numbers))
         return [(own, found[number]) for number, own in enumerate(ids[0])]
 
-    def _search(self, sources: list[Source], request: SearchRequest, *, progress: bool) -> list[list[Hypothesis]]:
+    def use_engine(self, name: str) -> None:
+        """Search with this engine from now on, if a call names none; convert the model at once.
+
+        Raises:
+            RequestError: If there is no such engine, or it does not support the model.
+        """
+        self._check_engine(name)
+        self._search_model.engine(self.config.decoding.precision, self._tokenizers)
+        self._engine = name
+
+    def _check_engine(self, name: str, **arguments: Any) -> None:
+        if name != "ctranslate2":
+            raise RequestError(f"engine is {name!r}, expected ctranslate2")
+        for argument, value in arguments.items():
+            if value not in (None, ""):
+                raise RequestError(f"engine {name} does not support {argument}; leave it out, or search without the engine")
+
+    def _search(
+        self, sources: list[Source], request: SearchRequest, engine: str | None, *, progress: bool
+    ) -> list[list[Hypothesis]]:
         """Translate the parts of all sources in batches of similar length, and join the results for each source."""
         pieces = [piece for source in sources for piece in source.pieces]
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
         found: list[list[Hypothesis]] = [[]] * len(pieces)
         decoding = request.decoding
         budget = max(1, decoding.batch_tokens // request.width)
-        running = self._search_model.running(decoding.precision, self.device, len(pieces))
+        other = self._search_model.engine(decoding.precision, self._tokenizers) if engine else None
+        running = nullcontext(self.model) if other else self._search_model.running(decoding.precision, self.device, len(pieces))
         with counting_bar("translating", len(pieces), shown=progress) as advance, running as model:
             for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
                 ids, mask = pad([pieces[number] for number in numbers], self.device)
-                batch = request.run(model, ids, mask, [places[number] for number in numbers])
+                if other is None:
+                    batch = request.run(model, ids, mask, [places[number] for number in numbers])
+                else:
+                    batch = other.search(ids, mask, decoding, n_best=request.n_best, record=request.sites)
                 for number, hypotheses in zip(numbers, batch, strict=True):
                     found[number] = hypotheses
                 advance(len(numbers))
