@@ -62,8 +62,21 @@ def measure_faithfulness(
             contains a word, or one of `others` has other labels or splits a text into another number of words.
         DataError: If a label did not occur in training.
     """
-    if not isinstance(classifier, Classifier):
-        raise RequestError(f"faithfulness: got a {type(classifier).__name__}, expected a classifier or a translator")
+    raise RequestError(f"faithfulness: got a {type(classifier).__name__}, expected a classifier or a translator")
+
+
+@measure_faithfulness.register
+def _measure_classifier(
+    classifier: Classifier,
+    texts: Sequence[str],
+    labels: Sequence[str | Collection[str]] = (),
+    *,
+    others: Sequence[Classifier] = (),
+    max_texts: int = 500,
+    permutations: int = 100,
+    seed: int = 1,
+    progress: bool = False,
+) -> Faithfulness:
     if len(texts) != len(labels):
         raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected the same number")
     chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()
