@@ -8,7 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 _LABEL = re.compile(r"(?:^|(?<=\s))(Shapes|Cost|Reference|Differs from the (?:paper|tutorial)|Proof): ")
@@ -42,8 +42,18 @@ def describe(documented: Callable[..., Any]) -> Described:
     """Split the docstrings of a function, or of a class and its constructor, into parts."""
     described = Described()
     _read(inspect.cleandoc(documented.__doc__ or ""), described)
+    if not inspect.isclass(documented):
+        return described
     if "__init__" in vars(documented):
         _read(inspect.cleandoc(vars(documented)["__init__"].__doc__ or ""), described)
+    names = [parameter.name for parameter in signature(documented)]
+    for base in documented.__mro__[1:-1]:  # arguments that only a base class documents
+        if set(names) - described.arguments.keys() and base.__module__.startswith("regard."):
+            above = Described()
+            _read(inspect.cleandoc(base.__doc__ or ""), above)
+            described.arguments = above.arguments | described.arguments
+            described.sections = above.sections | described.sections
+    described.arguments = {name: described.arguments[name] for name in names if name in described.arguments}
     return described
 
 
@@ -53,7 +63,7 @@ def _read(doc: str, described: Described) -> None:
     for line in [*doc.splitlines(), ""]:
         if line.strip() in _SECTIONS:
             section = line.strip()[:-1]
-        elif _LABEL.match(line):
+        elif _LABEL.match(line) or (line and not line.startswith(" ")):
             section = ""
         if line.strip() in _SECTIONS:
             continue
@@ -80,9 +90,13 @@ def _finish(paragraph: list[str], described: Described) -> list[str]:
 
 
 def signature(documented: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function, or of a class's constructor, which the class may inherit."""
-    if inspect.isclass(documented) and "__init__" not in vars(documented):
-        return signature(documented.__mro__[1]) if describe(documented).arguments else []
+    """Return the parameters of a function, or of a class's constructor, which may be that of a base class."""
+    if inspect.isclass(documented):
+        bases = [base for base in documented.__mro__ if base.__module__.startswith("regard.") and "__init__" in vars(base)]
+        bases = [] if is_dataclass(documented) else bases
+        if not bases:
+            return []
+        documented = bases[0]
     name = "__init__" if inspect.isclass(documented) else documented.__name__
     module = inspect.getmodule(documented)
     assert module is not None

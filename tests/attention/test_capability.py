@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import Additive, General, MultiHead, ScoredAttention, Softmax, WeightNormAdditive
+from regard.attention import MultiHead, ScoredAttention, Softmax
 from regard.attention.capabilities import Unchanged, capability, is_unchanged
 from regard.errors import ShapeError
 
@@ -55,15 +55,6 @@ def test_a_method_that_somebody_replaced_and_a_hook():
     assert module.formula() is None
 
 
-@pytest.mark.parametrize("build", [lambda: Additive(4), lambda: General(4), lambda: WeightNormAdditive(4)])
-def test_an_observed_mechanism_answers_nothing(build):
-    attention = build()
-    assert attention.linear_score() is not None
-    with attention.observe(lambda _: None):
-        assert attention.linear_score() is None
-    assert attention.linear_score() is not None
-
-
 def test_the_normalizer_counts():
     class Other(Softmax):
         def forward(self, scores, mask=None):
@@ -72,14 +63,6 @@ def test_the_normalizer_counts():
     assert MultiHead(4, 2).head_maps() is not None
     assert MultiHead(4, 2, normalizer=Other()).head_maps() is None
     assert not is_unchanged(Other(), Softmax)
-
-
-def test_a_score_vector_of_ones_own():
-    class Fixed(Additive):
-        def score_vector(self):
-            return torch.ones_like(self.score_weight)
-
-    assert Fixed(4).linear_score() is None
 
 
 def test_scores_of_another_shape_are_refused(unchecked):

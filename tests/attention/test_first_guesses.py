@@ -341,12 +341,28 @@ CONSTRUCTED = [
 ]
 
 
+def sections_of(documented):
+    """The text of each section of a docstring."""
+    return dict(re.findall(r"^(Args|Raises|Example):\n((?:(?: .*)?\n?)*)", inspect.getdoc(documented) or "", re.M))
+
+
+def arguments_in(sections):
+    return re.findall(r"^    (\w+): \S", sections["Args"], re.M)
+
+
 @pytest.mark.parametrize("documented", CONSTRUCTED, ids=lambda documented: documented.__name__)
 def test_docstrings_of_classes_have_their_sections(documented):
-    """Summary, `Args:` with every parameter, `Raises:` and `Example:`, each on a line of its own."""
-    text = inspect.getdoc(documented)
-    sections = dict(re.findall(r"^(Args|Raises|Example):\n((?:(?: .*)?\n?)*)", text, re.M))
-    assert {"Args", "Raises", "Example"} <= sections.keys(), text
-    told = re.findall(r"^    (\w+): \S", sections["Args"], re.M)
-    assert told == list(inspect.signature(documented).parameters)
+    """Summary, `Args:`, `Raises:` and `Example:`, each on a line of its own; a base class may document some arguments."""
+    sections = sections_of(documented)
+    assert {"Args", "Raises", "Example"} <= sections.keys(), inspect.getdoc(documented)
+    parameters = list(inspect.signature(documented).parameters)
+    told = arguments_in(sections)
+    assert told == [name for name in parameters if name in told]
+    if told != parameters:
+        assert "other arguments are those of `" in inspect.getdoc(documented)
+        above = [sections_of(base) for base in documented.__mro__[1:]]
+        assert set(parameters) <= {
+            *told,
+            *(name for sections in above if "Args" in sections for name in arguments_in(sections)),
+        }
     assert not documented.__init__.__doc__ or documented.__init__.__doc__ == object.__init__.__doc__

@@ -45,7 +45,7 @@ def fused(monkeypatch):
 BUILDS = {
     "additive": (lambda: Additive(5, key_size=7), True),
     "weight_norm": (lambda: WeightNormAdditive(5, key_size=7), True),
-    "local": (lambda: LocalMonotonic(5, key_size=7, window=2, scorer=WeightNormAdditive(5, key_size=7)), True),
+    "local": (lambda: LocalMonotonic(5, key_size=7, window=2, scorer=WeightNormAdditive(5, key_size=7)), False),
     "own_additive": (lambda: OwnAdditive(5, key_size=7), False),
     "own_general": (lambda: OwnGeneral(5, key_size=7), False),
     "dot": (lambda: Dot(7), False),

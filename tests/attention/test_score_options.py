@@ -206,19 +206,6 @@ def test_the_scale_multiplies_the_scores(name):
     torch.testing.assert_close(fast(query, key, need_weights=False).context, fast(query, key).context, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["additive", "concat", "weight_norm", "dot", "scaled_dot", "general"])
-def test_the_parameters_for_other_loops_have_the_scale(name):
-    attention = built(SCORED[name], scale=0.3)
-    query, key = pair(attention)
-    score, memory = attention.linear_score(), attention.prepare(key)
-    projected = query @ score.weight_for(query).T
-    if score.score_weight is None:
-        scores = projected @ memory.key.transpose(1, 2)
-    else:
-        scores = (projected[:, :, None] + memory.key[:, None]).tanh() @ score.score_weight
-    torch.testing.assert_close(attention(query, key).weights, scores.softmax(-1), rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", [*SCORED, *ORDERED, *OVER_OTHERS])
 def test_dropped_weights_are_zero_and_the_others_grow(name):
     """With one-hot values, the context is the dropped weights; several heads are tested beside the formula of `MultiHead`."""
@@ -240,13 +227,6 @@ def test_dropped_weights_are_zero_and_the_others_grow(name):
         assert 0 < dropped.sum() < dropped.numel()
         torch.testing.assert_close(out.context, (2 * weights).masked_fill(dropped, 0), rtol=0, atol=1e-12)
         assert not need_weights or torch.equal(out.weights, weights)
-
-
-def test_loops_that_compute_the_weights_themselves_are_not_taken_while_weights_are_dropped():
-    for name in ("additive", "general", "dot"):
-        attention = SCORED[name](dropout=0.5)
-        assert attention.linear_score() is None
-        assert attention.eval().linear_score() is not None
 
 
 class Own(Attention):

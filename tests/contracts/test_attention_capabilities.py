@@ -8,17 +8,10 @@ from torch import nn
 
 from regard.attention import (
     Additive,
-    Concat,
-    Coverage,
-    Dot,
-    FertilityCoverage,
     General,
     MultiHead,
     ScaledDot,
-    SelfAttention,
     Softmax,
-    Sparsemax,
-    WeightNormAdditive,
 )
 from regard.errors import ShapeError
 
@@ -111,32 +104,7 @@ def test_a_loss_comes_where_it_is_declared(case):
     assert attention.has_loss == (out.loss is not None)
 
 
-SCORES = {
-    "additive": Additive(5, key_size=7, bias=True),
-    "concat": Concat(5, key_size=7, attention_size=3),
-    "weight_norm": WeightNormAdditive(5, key_size=7),
-    "general": General(5, key_size=7),
-    "dot": Dot(5),
-    "scaled_dot": ScaledDot(5),
-}
-
-
-@pytest.mark.parametrize("name", SCORES)
-def test_linear_scores_are_those_of_the_mechanism(name):
-    attention = SCORES[name].double()
-    draw = torch.Generator().manual_seed(0)
-    query = torch.randn(2, 3, attention.query_size, generator=draw, dtype=torch.float64)
-    key = torch.randn(2, 4, attention.key_size, generator=draw, dtype=torch.float64)
-    out, memory, score = attention(query, key), attention.prepare(key), attention.linear_score()
-    projected = query @ score.weight_for(query).T
-    if score.score_weight is None:
-        scores = projected @ memory.key.transpose(1, 2)
-    else:
-        scores = (projected[:, :, None] + memory.key[:, None]).tanh() @ score.score_weight
-    torch.testing.assert_close(out.weights, scores.softmax(-1), rtol=0, atol=1e-12)
-
-
-def test_a_subclass_with_a_formula_of_its_own_has_no_fast_path_of_its_parent():
+def test_a_subclass_takes_no_kernel_of_its_parent():
     class Sharper(General):
         def scores(self, query, memory):
             return 10 * super().scores(query, memory)
@@ -144,26 +112,13 @@ def test_a_subclass_with_a_formula_of_its_own_has_no_fast_path_of_its_parent():
     class Declared(Sharper):
         supports_fused = True
 
-    class Named(General):
-        """The same formula."""
-
-    assert Sharper(5).linear_score() is None
+    assert General.supports_fused
     assert not Sharper.supports_fused
     assert Declared.supports_fused
-    assert Named(5).linear_score() is not None
-    assert Named.supports_fused
     query, key = torch.randn(2, 3, 5), torch.randn(2, 4, 5)
     sharper = Sharper(5)
     with_weights, without = sharper(query, key), sharper(query, key, need_weights=False)
     torch.testing.assert_close(with_weights.context, without.context)
-
-
-def test_mechanisms_without_a_linear_score():
-    assert SelfAttention(5).linear_score() is None
-    assert Coverage(5).linear_score() is None
-    assert FertilityCoverage(5).linear_score() is None
-    assert Additive(5, normalizer=Sparsemax()).linear_score() is None
-    assert MultiHead(6, num_heads=2).linear_score() is None
 
 
 def test_a_softmax_with_a_formula_of_its_own_takes_no_kernel():

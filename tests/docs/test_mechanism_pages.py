@@ -44,7 +44,7 @@ def test_every_mechanism_that_can_be_built_has_a_page_and_a_line_in_the_index(wr
 
 def test_every_function_normalizer_and_position_is_on_a_page(written):
     bases = "Attention|(Scored|History|Monotonic)Attention|(Projected|Recurrent)Heads|HeadModifier|RotaryScaling"
-    internal = re.compile(rf"(Memory|State|Output)$|^({bases}|Pooled|LinearScore|Observation|build_\w+)$")
+    internal = re.compile(rf"(Memory|State|Output)$|^({bases}|Pooled|Observation|build_\w+)$")
     everything, names = "\n".join(written.values()), [name for name in regard.attention.__all__ if not internal.search(name)]
     missing = [name for name in names if not re.search(rf"^(#+ {name}$|- `{name}`: )", everything, re.M)]
     assert not missing, "describe them in docs/generate"
@@ -170,7 +170,8 @@ def test_targets_of_the_tasks():
 
 def test_a_docstring_is_taken_apart():
     described = describe(Additive)
-    assert described.text == ["Additive attention: score(q, k) = v·tanh(W_q q + W_k k)."]
+    assert described.text[0] == "Additive attention: score(q, k) = v·tanh(W_q q + W_k k)."
+    assert list(described.arguments)[:3] == ["query_size", "key_size", "attention_size"]  # described by the base class
     assert described.labelled["Reference"].startswith("Bahdanau, Cho, Bengio 2015")
     assert described.labelled["Cost"].startswith("B·Q·K·Da")
     assert signature(Additive)[1].keyword_only

@@ -68,7 +68,9 @@ def test_every_parameter_is_described(module, name):
     made = public.__init__ if inspect.isclass(public) else public
     if inspect.isclass(public) and ("__init__" not in vars(public) or inspect.isabstract(public)):
         return
-    doc = (inspect.getdoc(public) or "") + "\n" + (inspect.cleandoc(made.__doc__ or "") if made is not public else "")
+    # Arguments that a class shares with its base class are described there.
+    docs = [inspect.cleandoc(each.__doc__ or "") for each in (public.__mro__ if inspect.isclass(public) else [public])]
+    doc = "\n".join(docs) + "\n" + (inspect.cleandoc(made.__doc__ or "") if made is not public else "")
     described = set(re.findall(r"^ {0,4}(\w+)(?: \([^)]*\))?: ", doc, re.M))
     parameters = {
         parameter.name

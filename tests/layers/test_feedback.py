@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.attention import Additive, Sparsemax
+from regard.attention import Additive, Concat, Dot, General, ScaledDot, SumConcat, WeightNormAdditive
 from regard.config import (
     AdditiveConfig,
     BahdanauDecoderConfig,
@@ -13,16 +13,16 @@ from regard.config import (
     DotConfig,
     EncoderConfig,
     GeneralConfig,
-    LinearConfig,
     LuongDecoderConfig,
     RecurrentConfig,
     SumConcatConfig,
 )
 from regard.layers import scoring
-from regard.layers.scoring import AdditiveTape
+from regard.layers.scoring import AdditiveTape, find_loop_score
 from regard.models.build import build_translator
 from regard.models.recurrent.decoder import RecurrentDecoder
 
+CPU = torch.device("cpu")
 HIDDEN, SOURCES, TARGETS = 7, 13, 17
 MASK = torch.arange(6) < torch.tensor([4, 6, 1])[:, None]
 SCORES = {
@@ -65,21 +65,56 @@ def test_equals_the_steps(order: str, cell: str, score: str, kept: bool, monkeyp
     if not kept:
         monkeypatch.setattr(scoring, "KEPT_ELEMENTS", 0)
     model = build(SCORES[score], cell, order)
-    assert model.decoder.attention.linear_score() is not None
+    assert find_loop_score(model.decoder.attention, CPU) is not None
     fast = gradients(model, model.decoder.decode)
     plain = gradients(model, lambda *args, **options: RecurrentDecoder.decode(model.decoder, *args, **options))
     for one, other in zip(fast, plain, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 
-def test_other_mechanisms_take_the_steps() -> None:
-    class Mine(Additive):
-        def scores(self, query, memory):
-            return 2 * super().scores(query, memory)
+LOOPED = {
+    "additive": lambda **more: Additive(5, key_size=7, bias=True, **more),
+    "concat": lambda **more: Concat(5, key_size=7, attention_size=3, **more),
+    "sum_concat": lambda **more: SumConcat(5, **more),
+    "weight_norm": lambda **more: WeightNormAdditive(5, key_size=7, **more),
+    "general": lambda **more: General(5, key_size=7, **more),
+    "dot": lambda **more: Dot(5, **more),
+    "scaled_dot": lambda **more: ScaledDot(5, **more),
+}
 
-    assert Mine(5).linear_score() is None
-    assert Additive(5, normalizer=Sparsemax()).linear_score() is None
-    assert build(LinearConfig(), "gru", "bahdanau").decoder.attention.linear_score() is None
+
+@pytest.mark.parametrize("name", LOOPED)
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_the_score_of_the_loop_is_that_of_the_mechanism(name, scale):
+    torch.manual_seed(0)
+    attention = LOOPED[name](scale=scale).double()
+    query, key = torch.randn(2, 3, 5).double(), torch.randn(2, 4, attention.key_size).double()
+    memory, score = attention.prepare(key), find_loop_score(attention, CPU)
+    projected = query @ score.query_weight.T
+    if score.score_weight is None:
+        scores = projected @ memory.key.mT
+    else:
+        scores = (projected[:, :, None] + memory.key[:, None]).tanh() @ score.score_weight
+    torch.testing.assert_close(attention(query, key).weights, scores.softmax(-1), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_anything_else_takes_the_steps(name):
+    class Named(type(LOOPED[name]())):
+        """The same formula, and a class of its own."""
+
+    assert find_loop_score(LOOPED[name](), CPU) is not None
+    assert find_loop_score(LOOPED[name](normalizer="sparsemax"), CPU) is None
+    assert find_loop_score(LOOPED[name](dropout=0.5), CPU) is None
+    assert find_loop_score(LOOPED[name](dropout=0.5).eval(), CPU) is not None
+    assert find_loop_score(Named(5), CPU) is None
+    attention = LOOPED[name]()
+    with attention.observe(lambda _: None):
+        assert find_loop_score(attention, CPU) is None
+    hooked = getattr(attention, "query_projection", getattr(attention, "projection", None))
+    if hooked is not None:
+        hooked.register_forward_hook(lambda *_: None)
+        assert find_loop_score(attention, CPU) is None
 
 
 @pytest.mark.parametrize("scale", [1.0, 9.0, 19.0, 25.0, 1e4])

@@ -5,8 +5,7 @@ Each mechanism can be used in your own PyTorch model, without the models and tas
 
 from regard.attention.additive import Additive, AdditiveMemory, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Observation
-from regard.attention.chunks import ChunkMemory
+from regard.attention.capabilities import Observation
 from regard.attention.concat import Concat, SumConcat
 from regard.attention.contextual import ContextualPositionAttention
 from regard.attention.cosine import Cosine
@@ -15,7 +14,7 @@ from regard.attention.differential import DifferentialAttention
 from regard.attention.entmax import Entmax
 from regard.attention.forgetting import ForgettingAttention
 from regard.attention.gated_delta import GatedDeltaNet
-from regard.attention.hard_mocha import HardMoChA
+from regard.attention.hard_mocha import ChunkMemory, HardMoChA
 from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState, stopping_points
 from regard.attention.head_memory import HeadMemory
 from regard.attention.history import HistoryAttention, HistoryState
@@ -85,7 +84,6 @@ __all__ = [
     "LinearAttention",
     "LinearConcat",
     "LinearScaling",
-    "LinearScore",
     "Llama3Scaling",
     "LocalMonotonic",
     "LocalPredictive",

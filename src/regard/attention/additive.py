@@ -10,7 +10,6 @@ compare each row of one set with each row of another: in translation, pointer ne
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,11 +17,10 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_size
 from regard.attention.base import AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability, is_plain
 from regard.attention.kernels.additive import fast_additive_scores, is_fast, ready_exponential
 from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
 from regard.attention.masks import combine_masks, zero_masked
-from regard.attention.normalizers import is_softmax, masked_softmax
+from regard.attention.normalizers import masked_softmax
 from regard.attention.scored import ScoredAttention
 from regard.shapes import check_shape
 
@@ -61,6 +59,16 @@ def additive_scores(
     sizes = check_shape("query", query, "B Q H")
     sizes = check_shape("key", key, "B K H", sizes)
     check_shape("score_weight", score_weight, "H", sizes)
+    return fastest_scores(query, key, score_weight, key_exponential)
+
+
+def fastest_scores(
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    score_weight: Float[Tensor, " H"],
+    key_exponential: Float[Tensor, "B K H"] | None = None,
+) -> Float[Tensor, "B Q K"]:
+    """Return `additive_scores` for tensors whose sizes are known to match."""
     if is_fast(query, key, key_exponential):
         return fast_additive_scores(query, key, score_weight, key_exponential)
     return plain_additive_scores(query, key, score_weight)
@@ -102,8 +110,7 @@ def additive_attention(
     if is_fused(query, key, value):
         return _fused(query, key, value, score_weight, key_mask, attn_mask, need_weights)
     mask = combine_masks(key_mask, attn_mask, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
-    scores = additive_scores(query, zero_masked(key, key_mask), score_weight)
-    weights = masked_softmax(scores, mask)
+    weights = masked_softmax(fastest_scores(query, zero_masked(key, key_mask), score_weight), mask)
     context = weights.to(value.dtype) @ zero_masked(value, key_mask)
     return AttentionOutput(context, weights if need_weights else None)
 
@@ -145,31 +152,52 @@ torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.att
 
 
 class AdditiveBase(ScoredAttention):
-    """Base class of the additive mechanisms: score = v · tanh(query part + key part)."""
+    """Base class of the additive mechanisms: score = scale · v·tanh(a(q) + b(k)).
 
-    supports_fused = Unchanged("scores", "normalized_scores", "mix")
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more, the widths differ and the score needs equal ones, the
+            normalizer is unknown, or scale or dropout is out of its range.
+    """
 
     def __init__(
         self,
         query_size: int,
         *,
-        key_size: int | None,
-        attention_size: int | None,
-        normalizer: nn.Module | str | None,
-        scale: float | None,
-        dropout: float,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
-        self.attention_size = query_size if attention_size is None else attention_size
-        check_size(type(self).__name__, "attention_size", self.attention_size)
-        self.score_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
-        nn.init.uniform_(self.score_weight, -(self.attention_size**-0.5), self.attention_size**-0.5)
+        self.attention_size = size = query_size if attention_size is None else attention_size
+        check_size(type(self).__name__, "attention_size", size)
+        self.score_weight = nn.Parameter(torch.empty(size, device=device, dtype=dtype).uniform_(-(size**-0.5), size**-0.5))
+        self.build_parameters(device, dtype)
+
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build the parameters of the projections; a class with further arguments builds them in its constructor."""
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return the query's term in the sum inside the tanh."""
+        """Return a(q)."""
+
+    def score_vector(self) -> Float[Tensor, " Da"]:
+        """Return scale · v; if the scale is 1, return the parameter v itself."""
+        return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
     def prepare(
         self,
@@ -177,51 +205,30 @@ class AdditiveBase(ScoredAttention):
         value: Float[Tensor, "B K Dv"] | None = None,
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> AdditiveMemory:
+    ) -> Memory:
         """Project the keys once, and compute their exponentials if that saves time."""
         memory = super().prepare(key, value, key_mask=key_mask)
         return AdditiveMemory(memory.key, memory.value, key_mask, ready_exponential(memory.key))
 
-    def attend(
+    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """Return scale · v·tanh(a(q) + b(k))."""
+        ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
+        return fastest_scores(self.project_query(query), memory.key, self.score_vector(), ready)
+
+    def fused(
         self,
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
-        state: Any = None,
+        attn_mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
         *,
-        attn_mask: Bool[Tensor, "..."] | None = None,
-        score_bias: Float[Tensor, "..."] | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool = True,
-    ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query; see `Attention.attend`.
-
-        On a GPU, Triton kernels compute scores, weights and context together if `is_fused` allows it, the normalizer is a
-        softmax, and there is no `reweight`, no `score_bias` and no active dropout.
-        """
-        self.refuse_state(state)
-        check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
-        fused = fused and score_bias is None and not self.drops()
-        if fused and is_fused(query, memory.key, memory.value):
-            projected = self.project_query(query)
-            masks = memory.key_mask, attn_mask
-            return _fused(projected, memory.key, memory.value, self.score_vector(), *masks, need_weights), None
-        return super().attend(
-            query, memory, attn_mask=attn_mask, score_bias=score_bias, reweight=reweight, need_weights=need_weights
-        )
-
-    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return scale · v·tanh(query part + key part)."""
-        ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
-        return additive_scores(self.project_query(query), memory.key, self.score_vector(), ready)
-
-    def score_vector(self) -> Float[Tensor, " Da"]:
-        """Return scale · v; if the scale is 1, return the parameter v itself."""
-        return self.score_weight if self.scale == 1 else self.scale * self.score_weight
-
-    def _linear_score(self, linear: nn.Linear) -> LinearScore | None:
-        plain = is_plain(linear) and is_softmax(self.normalizer) and not self.drops()
-        return LinearScore(linear.weight[:, : self.query_size], self.score_vector()) if plain else None
+        need_weights: bool,
+    ) -> AttentionOutput | None:
+        """Return the result of the Triton kernels on a GPU, if the weights are a softmax and there is no bias."""
+        if not is_fused(query, memory.key, memory.value) or not self.is_softmax() or score_bias is not None:
+            return None
+        masks = memory.key_mask, attn_mask
+        return _fused(self.project_query(query), memory.key, memory.value, self.score_vector(), *masks, need_weights)
 
 
 class Additive(AdditiveBase):
@@ -233,16 +240,9 @@ class Additive(AdditiveBase):
     Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
 
     Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         bias: Whether the sum inside the tanh has a bias. The bias belongs to the key projection, which is computed once.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+
+    The other arguments are those of `AdditiveBase`.
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, scale or dropout is out of its
@@ -254,6 +254,8 @@ class Additive(AdditiveBase):
         >>> context.shape, weights.shape
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
+
+    supports_fused = True
 
     def __init__(
         self,
@@ -285,11 +287,6 @@ class Additive(AdditiveBase):
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """Return W_q q."""
         return self.query_projection(query)
-
-    @capability
-    def linear_score(self) -> LinearScore | None:
-        """Return W_q and scale · v; None without a softmax or with active dropout; see `Attention.linear_score`."""
-        return self._linear_score(self.query_projection)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """Return W_k k (+ bias)."""

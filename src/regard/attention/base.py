@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_constructor, check_tensor, describe_arguments, refuse_call
-from regard.attention.capabilities import LinearScore, Observable, Reweight
+from regard.attention.capabilities import Observable, Reweight
 from regard.attention.positions import RelativePositions
 from regard.errors import ArgumentError, RequestError, ShapeError
 
@@ -152,14 +152,6 @@ class Attention(Observable, nn.Module, ABC):
         """Check the names and the number of the arguments before the constructor runs."""
         check_constructor(cls, args, kwargs)
         return super().__new__(cls)
-
-    def linear_score(self) -> LinearScore | None:
-        """Return the parameters of the score, for loops that compute scores and weights themselves.
-
-        Returns:
-            The parameters if `prepare` and `attend` compute exactly the formula of `LinearScore`; otherwise (the default) None.
-        """
-        return None
 
     def context_size(self, value_size: int) -> int:
         """Return the width of the context for values of a given width; both are equal unless the mechanism projects values."""

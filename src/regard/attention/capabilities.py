@@ -1,7 +1,5 @@
 """Optional capabilities of a mechanism, for fast paths and for tools that inspect attention.
 
-    attention.linear_score()              the parameters of its score, for loops that compute the score themselves
-    attention.supports_fused              whether a kernel may compute scores and context at once
     attention.observe(observer)           calls a function after every `attend` inside a `with` block
     attention.attend(…, reweight=…)       replaces the weights before the context is computed
 
@@ -20,7 +18,6 @@ from inspect import isfunction
 from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ShapeError
@@ -162,24 +159,6 @@ def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) 
             f"{tuple(weights.shape)}"
         )
     return found
-
-
-@dataclass(frozen=True)
-class LinearScore:
-    """Parameters of a score v·tanh(W q + k) or k·(W q); k is a key as `prepare` returns it, and weights are a softmax."""
-
-    query_weight: Tensor | None
-    """W (Da,Dq); None for W = scale · I, where I is the identity matrix."""
-    score_weight: Tensor | None = None
-    """v (Da) of an additive score; None for a product."""
-    scale: float = 1.0
-    """Factor of the identity matrix; used only if `query_weight` is None."""
-
-    def weight_for(self, query: Float[Tensor, "*any Dq"]) -> Float[Tensor, "Da Dq"]:
-        """Return W; if `query_weight` is None, build scale · I in float64 on the device of the queries."""
-        if self.query_weight is not None:
-            return self.query_weight
-        return self.scale * torch.eye(query.shape[-1], dtype=torch.float64, device=query.device)
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is 
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.attention.additive import AdditiveBase
-from regard.attention.base import Memory
-from regard.attention.capabilities import LinearScore, Unchanged, capability, is_plain
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import is_plain
 from regard.attention.linear import concatenated_pairs
 
 
@@ -39,7 +39,6 @@ class _ConcatBase(AdditiveBase):
     projection: nn.Linear
     pairs = staticmethod(concatenated_pairs)
     """Function that returns the input of the linear map for each query and key (B,Q,K,D)."""
-    supports_fused = Unchanged("scores", "normalized_scores", "mix", linear="projection")
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return scale · v·tanh(W x), where x is the pair of a query and a key."""
@@ -55,10 +54,19 @@ class _ConcatBase(AdditiveBase):
         """Return W_k k; k itself if the map is not plain."""
         return key_part(key, self.projection.weight) if is_plain(self.projection) else key
 
-    @capability
-    def linear_score(self) -> LinearScore | None:
-        """Return W_q and scale · v; None without a softmax or with active dropout; see `Attention.linear_score`."""
-        return self._linear_score(self.projection)
+    def fused(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        attn_mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
+        *,
+        need_weights: bool,
+    ) -> AttentionOutput | None:
+        """Return the result of the Triton kernels if the map is plain; see `AdditiveBase.fused`."""
+        if not is_plain(self.projection):
+            return None
+        return super().fused(query, memory, attn_mask, score_bias, need_weights=need_weights)
 
 
 class Concat(_ConcatBase):
@@ -69,20 +77,7 @@ class Concat(_ConcatBase):
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
 
-    Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
-            range.
+    The arguments are those of `AdditiveBase`.
 
     Example:
         >>> attention = Concat(256)
@@ -91,29 +86,12 @@ class Concat(_ConcatBase):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            query_size,
-            key_size=key_size,
-            attention_size=attention_size,
-            normalizer=normalizer,
-            scale=scale,
-            dropout=dropout,
-            device=device,
-            dtype=dtype,
-        )
-        self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False, device=device, dtype=dtype)
+    supports_fused = True
+
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build W."""
+        both = self.query_size + self.key_size
+        self.projection = nn.Linear(both, self.attention_size, bias=False, device=device, dtype=dtype)
 
 
 class SumConcat(_ConcatBase):
@@ -123,19 +101,7 @@ class SumConcat(_ConcatBase):
 
     Differs from the paper: the paper's W has separate columns for query and key (`Concat`).
 
-    Args:
-        query_size: Dq = Dk, width of queries and keys, ≥ 1.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of its
-            range.
+    The arguments are those of `AdditiveBase`.
 
     Example:
         >>> attention = SumConcat(256)
@@ -144,27 +110,10 @@ class SumConcat(_ConcatBase):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
+    supports_fused = True
+    equal_widths = True
     pairs = staticmethod(summed_pairs)
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        attention_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            query_size,
-            key_size=None,
-            attention_size=attention_size,
-            normalizer=normalizer,
-            scale=scale,
-            dropout=dropout,
-            device=device,
-            dtype=dtype,
-        )
-        self.projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build W."""
+        self.projection = nn.Linear(self.query_size, self.attention_size, bias=False, device=device, dtype=dtype)

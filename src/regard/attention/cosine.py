@@ -35,18 +35,14 @@ class Cosine(ProductBase):
     Transformer V2", eq. 2 (1/τ is g, learned).
 
     Args:
-        query_size: Dq = Dk, width of queries and keys, ≥ 1.
         scale: Initial value of g, finite and > 0.
         learned: Whether g is trained.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+
+    The other arguments are those of `ProductBase`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, g is not a finite number above zero, `learned` is not a bool,
-            the normalizer is unknown, or dropout is out of its range.
+        ConfigError: If a width is not a whole number of 1 or more, the widths differ, g is not a finite number above zero,
+            `learned` is not a bool, the normalizer is unknown, or dropout is out of its range.
 
     Example:
         >>> attention = Cosine(256)
@@ -55,10 +51,14 @@ class Cosine(ProductBase):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
+    supports_fused = True
+    equal_widths = True
+
     def __init__(
         self,
         query_size: int,
         *,
+        key_size: int | None = None,
         scale: float = 10.0,
         learned: bool = True,
         normalizer: nn.Module | str | None = None,
@@ -66,7 +66,7 @@ class Cosine(ProductBase):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, normalizer=normalizer, dropout=dropout)
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer, dropout=dropout)
         check_number("Cosine", "scale", scale)
         check_flag("Cosine", "learned", learned)
         if not 0 < scale < math.inf:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.additive import additive_scores
+from regard.attention.additive import fastest_scores
 from regard.attention.arguments import check_number
 from regard.attention.base import Memory
 from regard.attention.history import HistoryAttention
@@ -31,7 +31,7 @@ def coverage_scores(
     score_weight: Float[Tensor, " Da"],
 ) -> Float[Tensor, "B Q K"]:
     """Return s_ij = v · tanh(q_i + k_j + w_c c_j), for projected queries and keys."""
-    return additive_scores(query, key + (coverage[..., None] * coverage_weight).to(key.dtype), score_weight)
+    return fastest_scores(query, key + (coverage[..., None] * coverage_weight).to(key.dtype), score_weight)
 
 
 def fertilities(logits: Float[Tensor, "B K"], max_fertility: float) -> Float[Tensor, "B K"]:
@@ -94,16 +94,9 @@ class Coverage(HistoryAttention):
     Differs from the paper: the loss is a mean over all queries of the batch; the paper first takes the mean over each target.
 
     Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         bias: Whether the sum inside the tanh has a bias b.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+
+    The other arguments are those of `Additive`.
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, scale or dropout is out of its
@@ -199,17 +192,10 @@ class FertilityCoverage(Coverage):
     Differs from the paper: a fertility below 2⁻¹⁰ is raised to 2⁻¹⁰, so that no division overflows.
 
     Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         max_fertility: N, the maximum number of queries that a key can serve, finite and > 0 (2 in the paper).
         bias: Whether the sum inside the tanh has a bias (not in the paper).
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+
+    The other arguments are those of `Additive`.
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, `max_fertility` is not a finite number above 0, the

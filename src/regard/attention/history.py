@@ -5,16 +5,15 @@ score_t(q, k) = v · tanh(W_q q + W_k k + extra(history_t) + b),    history_{t+1
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention.arguments import check_flag, check_size
-from regard.attention.base import AttentionOutput, Memory
+from regard.attention.additive import Additive
+from regard.attention.base import Memory
 from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.scored import ScoredAttention
+from regard.attention.scored import ScoredAttention, Weighed
 from regard.shapes import check_shape
 
 
@@ -33,56 +32,26 @@ class HistoryState:
 torch.export.register_dataclass(HistoryState, serialized_type_name="regard.attention.HistoryState")
 
 
-class HistoryAttention(ScoredAttention):
+class HistoryAttention(Additive):
     """score(q, k) = v·tanh(W_q q + W_k k + extra(history) + b), computed for one query after another.
 
     A subclass defines what the history adds inside the tanh (`scores`), and how new weights change the history (`update`). The
-    history is zero before the first query, so the weights of the first query are those of `Additive`.
-
-    Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum inside the tanh has a bias b. The bias belongs to the key projection, which is computed once.
-        normalizer: Module that computes weights from (scores, mask), or its name; None for a softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, scale or dropout is out of its
-            range, or `bias` is not a bool.
+    history is zero before the first query, so the weights of the first query are those of `Additive`, whose arguments this
+    class has.
     """
 
     stateful: bool = True
     sequential: bool = True
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None,
-        attention_size: int | None,
-        bias: bool,
-        normalizer: nn.Module | str | None,
-        scale: float | None,
-        dropout: float,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
-        self.attention_size = query_size if attention_size is None else attention_size
-        check_size(type(self).__name__, "attention_size", self.attention_size)
-        check_flag(type(self).__name__, "bias", bias)
-        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
-        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
-        self.score_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
-        nn.init.uniform_(self.score_weight, -(self.attention_size**-0.5), self.attention_size**-0.5)
-
     @abstractmethod
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the history after a query, from the history before it and the query's weights."""
+
+    @abstractmethod
+    def scores(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
+    ) -> Float[Tensor, "B Q K"]:
+        """Return the scores of queries that share one history; if `history` is None, use the history before the first query."""
 
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
@@ -93,30 +62,26 @@ class HistoryAttention(ScoredAttention):
         """
         return None
 
-    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """Return W_k k (+ b)."""
-        return self.key_projection(key)
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project the keys once; their exponentials are of no use, because the history changes them at each query."""
+        return ScoredAttention.prepare(self, key, value, key_mask=key_mask)
 
-    @abstractmethod
-    def scores(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
-    ) -> Float[Tensor, "B Q K"]:
-        """Return the scores of queries that share one history; if `history` is None, use the history before the first query."""
-
-    def attend(
+    def weigh(
         self,
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
-        state: HistoryState | None = None,
-        *,
-        attn_mask: Bool[Tensor, "..."] | None = None,
-        score_bias: Float[Tensor, "..."] | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool = True,
-    ) -> tuple[AttentionOutput, Any]:
-        """Attend with one query after another; see `Attention.attend`."""
-        self.refuse_open_axis(query)
-        mask = self.check(query, memory, attn_mask, score_bias)
+        state: HistoryState | None,
+        mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
+        reweight: Reweight | None,
+    ) -> Weighed:
+        """Return the weights of one query after another, and the history after the last one."""
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         if mask is not None:
             mask = mask.expand(batch, queries, keys)
@@ -130,12 +95,7 @@ class HistoryAttention(ScoredAttention):
             rows.append(reweighted(self.normalized_scores(scores, allowed, bias), allowed, reweight))
             history = self.update(history, rows[-1][:, 0].to(history.dtype))
         weights = torch.cat(rows, 1) if rows else before[:, None][:, :0].to(memory.value.dtype)
-        output = AttentionOutput(self.mix(weights, memory), weights if need_weights else None, self.loss(weights, before, mask))
-        return output, HistoryState(history)
-
-    def score_vector(self) -> Float[Tensor, " Da"]:
-        """Return scale · v."""
-        return self.score_weight if self.scale == 1 else self.scale * self.score_weight
+        return Weighed(weights, HistoryState(history), self.loss(weights, before, mask))
 
     def begin(self, memory: Memory) -> Float[Tensor, "B K"]:
         """Return the history before the first query: zeros."""

@@ -40,17 +40,13 @@ class LinearConcat(ScoredAttention):
     tutorial can be reproduced.
 
     Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
+    The other arguments are those of `ScoredAttention`.
+
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
+        ConfigError: If a width is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
             its range.
 
     Example:

@@ -20,10 +20,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_size
-from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.base import Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.multiplicative import General
-from regard.attention.scored import ScoredAttention
+from regard.attention.scored import ScoredAttention, Weighed, WeightedAttention
 from regard.errors import ConfigError
 from regard.shapes import check_shape
 
@@ -68,7 +68,7 @@ class LocalState:
 torch.export.register_dataclass(LocalState, serialized_type_name="regard.attention.LocalState")
 
 
-class _LocalAttention(Attention):
+class _LocalAttention(WeightedAttention):
     """Base class of `LocalMonotonic` and `LocalPredictive`, which have a scorer and a window around a position."""
 
     permutation_equivariant: bool = False
@@ -102,9 +102,11 @@ class _LocalAttention(Attention):
                 f"{called}(scorer={type(self.scorer).__name__}): expected a scorer without a state, such as General, Dot or "
                 "Additive"
             )
-        self.query_size = query_size
-        self.key_size = key_size
-        self.window = window
+        self.query_size, self.key_size, self.window, self.dropout = query_size, key_size, window, self.scorer.dropout
+
+    def align(self, query: Tensor, memory: Memory, mask: Tensor, score_bias: Tensor | None) -> Float[Tensor, "B Q K"]:
+        """Return the weights of the scorer for the keys that the mask allows."""
+        return self.scorer.normalized_scores(self.scorer.scores(query, memory), mask, score_bias)
 
     def prepare(
         self,
@@ -164,32 +166,25 @@ class LocalMonotonic(_LocalAttention):
         check_size("LocalMonotonic", "window", window, least=0)
         self.normalized = self.scorer.normalized
 
-    def attend(
+    def weigh(
         self,
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
-        state: LocalState | None = None,
-        *,
-        attn_mask: Bool[Tensor, "..."] | None = None,
-        score_bias: Float[Tensor, "..."] | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool = True,
-    ) -> tuple[AttentionOutput, Any]:
-        """Attend with the scorer, each query within its window; see `Attention.attend`."""
-        mask = self.scorer.check(query, memory, attn_mask, score_bias)
+        state: LocalState | None,
+        mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
+        reweight: Reweight | None,
+    ) -> Weighed:
+        """Return the scorer's weights within the window of each query, and the number of queries so far."""
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         start = torch.zeros(batch, dtype=torch.long, device=query.device) if state is None else state.position
         check_shape("state.position", start, "B", {"B": batch})
         position, count = _positions(memory, keys)
         middle = start[:, None] + torch.arange(queries, device=query.device)
-        middle = torch.minimum(middle, count[:, None] - 1)
-        near = in_window(position, middle, self.window)
-        # The scorer combines this mask with the key_mask, and takes its fastest path.
+        near = in_window(position, torch.minimum(middle, count[:, None] - 1), self.window)
         allowed = near if mask is None else mask & near
-        output, _ = self.scorer.attend(
-            query, memory, attn_mask=allowed, score_bias=score_bias, reweight=reweight, need_weights=need_weights
-        )
-        return output, LocalState(start + queries)
+        weights = reweighted(self.align(query, memory, allowed, score_bias), allowed, reweight)
+        return Weighed(weights, LocalState(start + queries))
 
 
 class LocalPredictive(_LocalAttention):
@@ -250,27 +245,22 @@ class LocalPredictive(_LocalAttention):
         """Return p = S·sigmoid(v_p·tanh(W_p q)), between 0 and the number S of existing keys (`count`)."""
         return predicted_positions(self.position_projection(query).tanh(), self.position_weight, count)
 
-    def attend(
+    def weigh(
         self,
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
-        state: Any = None,
-        *,
-        attn_mask: Bool[Tensor, "..."] | None = None,
-        score_bias: Float[Tensor, "..."] | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool = True,
-    ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query within its window; see `Attention.attend`."""
-        self.refuse_state(state)
-        mask = self.scorer.check(query, memory, attn_mask, score_bias)
+        state: Any,
+        mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
+        reweight: Reweight | None,
+    ) -> Weighed:
+        """Return the scorer's weights within the window of each query, multiplied by the Gaussian."""
         position, count = _positions(memory, memory.value.shape[1])
         middle = self.predict(query, count)
         near = in_window(position, middle, self.window)
         allowed = near if mask is None else near & mask
-        align = self.scorer.normalized_scores(self.scorer.scores(query, memory), allowed, score_bias)
-        weights = reweighted(gaussian_weights(align, position, middle, self.window), allowed, reweight)
-        return AttentionOutput(self.scorer.mix(weights, memory), weights if need_weights else None), None
+        align = self.align(query, memory, allowed, score_bias)
+        return Weighed(reweighted(gaussian_weights(align, position, middle, self.window), allowed, reweight))
 
 
 def _positions(memory: Memory, keys: int) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:

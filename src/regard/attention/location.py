@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.additive import additive_scores
+from regard.attention.additive import fastest_scores
 from regard.attention.arguments import check_size
 from regard.attention.base import Memory
 from regard.attention.history import HistoryAttention
@@ -32,7 +32,7 @@ def location_scores(
     score_weight: Float[Tensor, " Da"],
 ) -> Float[Tensor, "B Q K"]:
     """Return s_ij = v · tanh(q_i + k_j + U f_j) for projected queries and keys; U: `feature_projection`, v: `score_weight`."""
-    return additive_scores(query, key + feature_projection(features), score_weight)
+    return fastest_scores(query, key + feature_projection(features), score_weight)
 
 
 class LocationSensitive(HistoryAttention):
@@ -53,18 +53,11 @@ class LocationSensitive(HistoryAttention):
     its window is an `attn_mask`.
 
     Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         num_filters: C, number of filters, ≥ 1. The default is that of Tacotron 2; the paper uses 10.
         kernel_size: R, width of the filters, odd, ≥ 1. The default is that of Tacotron 2; the paper uses 201, for speech
             frames.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+
+    The other arguments are those of `Additive`, whose bias b is always there.
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, `kernel_size` is even, the normalizer is unknown, or scale or
@@ -122,7 +115,7 @@ class LocationSensitive(HistoryAttention):
         """Return scale · v·tanh(W_q q + W_k k + U f + b), f = F ∗ α; α is `history`, the previous weights (eqs. 8 and 9)."""
         projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
         if not previous.shape[1]:  # a convolution raises an error for an empty input
-            return additive_scores(projected, memory.key, self.score_vector())
+            return fastest_scores(projected, memory.key, self.score_vector())
         features = location_features(previous.to(memory.key.dtype), self.convolution)
         return location_scores(projected, memory.key, features, self.feature_projection, self.score_vector())
 

@@ -12,13 +12,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.base import AttentionOutput, Memory
+from regard.attention.base import Memory
 from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.chunks import ChunkedAttention, ChunkMemory
-from regard.attention.hard_mocha import HardMoChA
+from regard.attention.hard_mocha import ChunkedAttention, ChunkMemory, HardMoChA
 from regard.attention.masks import add_bias
 from regard.attention.normalizers import masked_softmax
-from regard.attention.scored import ScoredAttention
+from regard.attention.scored import ScoredAttention, Weighed
 from regard.attention.soft_monotonic import SoftMonotonic, SoftMonotonicState
 from regard.shapes import check_shape
 
@@ -134,22 +133,18 @@ class MoChA(ChunkedAttention, SoftMonotonic):
         hard.offset = self.offset
         return hard.train(self.training)
 
-    def attend(
+    def weigh(
         self,
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
-        state: SoftMonotonicState | None = None,
-        *,
-        attn_mask: Bool[Tensor, "..."] | None = None,
-        score_bias: Float[Tensor, "..."] | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool = True,
-    ) -> tuple[AttentionOutput, SoftMonotonicState]:
-        """Attend with each query, in order; `score_bias` is added to e and to u. See `Attention.attend`."""
+        state: SoftMonotonicState | None,
+        mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
+        reweight: Reweight | None,
+    ) -> Weighed:
+        """Return β of each query, in order; `score_bias` is added to e and to u."""
         memory = cast(ChunkMemory, memory)
-        mask = self.scorer.check(query, memory, attn_mask, score_bias)
         alignments, state = self.alignments(query, memory.monotonic, state, mask, score_bias)
         scores = add_bias(self.chunk_scorer.scores(query, memory.chunk), score_bias)
         weights = expected_chunks(alignments, scores, self.chunk_size, mask=mask).to(memory.value.dtype)
-        weights = reweighted(weights, mask, reweight)
-        return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
+        return Weighed(reweighted(weights, mask, reweight), state)

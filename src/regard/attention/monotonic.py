@@ -18,12 +18,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.additive import Additive
+from regard.attention.additive import AdditiveBase
 from regard.attention.arguments import check_finite, check_instance, check_size
-from regard.attention.base import Attention, Memory
-from regard.attention.capabilities import LinearScore, capability
+from regard.attention.base import Memory
 from regard.attention.masks import add_bias
-from regard.attention.scored import ScoredAttention
+from regard.attention.scored import ScoredAttention, WeightedAttention
 from regard.errors import ConfigError
 
 
@@ -37,7 +36,7 @@ def scaled_direction(vector: Float[Tensor, " Da"], gain: Float[Tensor, ""]) -> F
     return gain * nn.functional.normalize(vector, dim=0)
 
 
-class MonotonicAttention(Attention):
+class MonotonicAttention(WeightedAttention):
     """Base class of the soft and the hard forms of monotonic attention, with the energies e_ij = scorer(q_i, k_j) + r."""
 
     normalized = False
@@ -49,9 +48,9 @@ class MonotonicAttention(Attention):
         self,
         query_size: int,
         *,
-        key_size: int | None,
-        scorer: ScoredAttention | None,
-        initial_offset: float,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        initial_offset: float = -1.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -78,7 +77,7 @@ class MonotonicAttention(Attention):
         return stopping_energies(add_bias(self.scorer.scores(query, memory), score_bias), self.offset)
 
 
-class WeightNormAdditive(Additive):
+class WeightNormAdditive(AdditiveBase):
     """Additive attention whose scores have a learned scale g: score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), b and v (Da), g a scalar, initially 1/√Da.
@@ -86,20 +85,7 @@ class WeightNormAdditive(Additive):
     Reference: Raffel et al. 2017, appendix G; Chiu & Raffel 2018, eq. 13 (its offset r is a part of `SoftMonotonic` here,
     because a softmax would cancel it).
 
-    Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
-            its range.
+    The arguments are those of `AdditiveBase`.
 
     Example:
         >>> attention = WeightNormAdditive(256)
@@ -108,38 +94,21 @@ class WeightNormAdditive(Additive):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            query_size,
-            key_size=key_size,
-            attention_size=attention_size,
-            bias=True,
-            normalizer=normalizer,
-            scale=scale,
-            dropout=dropout,
-            device=device,
-            dtype=dtype,
-        )
+    supports_fused = True
+
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build W_q, W_k with its bias b, and g."""
+        self.query_projection = nn.Linear(self.query_size, self.attention_size, bias=False, device=device, dtype=dtype)
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, device=device, dtype=dtype)
         self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5, device=device, dtype=dtype))
 
-    @capability
-    def linear_score(self) -> LinearScore | None:
-        """Return W_q and the vector scale · g v/‖v‖; None without a softmax or with active dropout.
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
+        """Return W_q q."""
+        return self.query_projection(query)
 
-        See `Attention.linear_score`.
-        """
-        return self._linear_score(self.query_projection)
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        """Return W_k k + b."""
+        return self.key_projection(key)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
         """Return scale · g v/‖v‖."""

@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_number
-from regard.attention.capabilities import Unchanged
 from regard.attention.entmax import Entmax
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import check_boolean
@@ -78,9 +77,6 @@ class Softmax(nn.Module):
 
     normalized: ClassVar[bool] = True
     """Each row of weights sums to one (to zero if the mask is False for the whole row)."""
-
-    supports_fused = Unchanged("forward")
-    """Whether fused kernels may replace `forward`; False for a subclass that overrides `forward`."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -195,8 +191,8 @@ def keeps_order(normalizer: nn.Module) -> bool:
 
 
 def is_softmax(normalizer: nn.Module) -> bool:
-    """Return whether kernels may compute a softmax instead of calling this normalizer."""
-    return bool(getattr(normalizer, "supports_fused", False))
+    """Return whether kernels may compute a softmax instead of calling this normalizer, which must be exactly a `Softmax`."""
+    return type(normalizer) is Softmax
 
 
 _NAMES: dict[str, type[nn.Module]] = {

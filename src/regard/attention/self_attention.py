@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import Memory
-from regard.attention.capabilities import Unchanged
 from regard.attention.masks import zero_masked
 from regard.attention.multiplicative import ScaledDot, product_scores
 from regard.shapes import check_shape
@@ -51,7 +50,7 @@ class SelfAttention(ScaledDot):
         (torch.Size([2, 9, 256]), torch.Size([2, 9, 9]))
     """
 
-    supports_fused = Unchanged("scores", "normalized_scores", "mix")
+    supports_fused = True
 
     def __init__(
         self,

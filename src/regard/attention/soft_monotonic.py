@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.arguments import check_finite
-from regard.attention.base import AttentionOutput, Memory
+from regard.attention.base import Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.hard_monotonic import HardMonotonic
 from regard.attention.kernels.monotonic import scanned_alignments
 from regard.attention.monotonic import MonotonicAttention
-from regard.attention.scored import ScoredAttention
+from regard.attention.scored import ScoredAttention, Weighed
 from regard.errors import ConfigError
 from regard.shapes import check_shape
 
@@ -161,7 +161,6 @@ class SoftMonotonic(MonotonicAttention):
         score_bias: Tensor | None = None,
     ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
         """Return α of each query in at least float32, and the state after the last query."""
-        self.refuse_open_axis(query)
         energies = self.energies(query, memory, score_bias)
         if self.training and self.noise:
             energies = energies + self.noise * torch.randn_like(energies)
@@ -169,22 +168,18 @@ class SoftMonotonic(MonotonicAttention):
         alignments = expected_alignments(energies, previous, mask=mask)
         return alignments, SoftMonotonicState(alignments[:, -1] if alignments.shape[1] else previous)
 
-    def attend(
+    def weigh(
         self,
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
-        state: SoftMonotonicState | None = None,
-        *,
-        attn_mask: Bool[Tensor, "..."] | None = None,
-        score_bias: Float[Tensor, "..."] | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool = True,
-    ) -> tuple[AttentionOutput, SoftMonotonicState]:
-        """Attend with each query, in order; see `Attention.attend`."""
-        mask = self.scorer.check(query, memory, attn_mask, score_bias)
+        state: SoftMonotonicState | None,
+        mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
+        reweight: Reweight | None,
+    ) -> Weighed:
+        """Return α of each query, in order."""
         alignments, state = self.alignments(query, memory, state, mask, score_bias)
-        weights = reweighted(alignments.to(memory.value.dtype), mask, reweight)
-        return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
+        return Weighed(reweighted(alignments.to(memory.value.dtype), mask, reweight), state)
 
 
 def check_noise(called: str, noise: float) -> float:

@@ -32,18 +32,7 @@ class Trilinear(ProductBase):
     Reference: Seo et al. 2017, "Bidirectional attention flow for machine comprehension", section 2, layer 4 (α there is the
     score).
 
-    Args:
-        query_size: D = Dq = Dk, ≥ 1.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
-            its range.
+    The arguments are those of `ProductBase`.
 
     Example:
         >>> attention = Trilinear(256)
@@ -52,19 +41,13 @@ class Trilinear(ProductBase):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(query_size, normalizer=normalizer, scale=scale, dropout=dropout)
-        self.weight = nn.Parameter(torch.empty(3, query_size, device=device, dtype=dtype))
-        nn.init.uniform_(self.weight, -(query_size**-0.5), query_size**-0.5)
+    supports_fused = True
+    equal_widths = True
+
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build w."""
+        size = self.query_size
+        self.weight = nn.Parameter(torch.empty(3, size, device=device, dtype=dtype).uniform_(-(size**-0.5), size**-0.5))
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q D2"]:
         """Return [w_p∘q; 1; w_q·q]."""

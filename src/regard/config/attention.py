@@ -69,7 +69,7 @@ class AttentionConfig(Family):
         arguments: dict[str, Any] = {}
         if "key_size" in (parameter.name for parameter in constructor_parameters(cls)):
             arguments["key_size"] = key_size
-        elif query_size != key_size:
+        if query_size != key_size and getattr(cls, "equal_widths", False):
             raise ConfigError(
                 f"{name}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this "
                 "score. Make them equal (in a run: model.decoder.hidden_size, and model.encoder.hidden_size times its "

@@ -18,9 +18,19 @@ width 256 and 30 steps, additive scores are 2.1 and bilinear scores 1.8 to 2 tim
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
+
+from regard.attention.additive import Additive
+from regard.attention.base import Attention
+from regard.attention.capabilities import is_plain
+from regard.attention.concat import Concat, SumConcat
+from regard.attention.monotonic import WeightNormAdditive
+from regard.attention.multiplicative import Dot, General, ScaledDot
 
 KEY_LIMIT = 20.0
 """Largest |k| for which e^{2k} is used. Then |q| can be limited to `QUERY_LIMIT` without any effect: beyond that limit, |q + k|
@@ -31,6 +41,37 @@ KEPT_ELEMENTS = 1 << 25
 """Maximum number of values (steps · sentences · keys · width) that are kept for the backward pass: reciprocals, or tanh if it
 is used. If there are more, they are computed again.
 """
+
+
+@dataclass(frozen=True)
+class LoopScore:
+    """Parameters of a score v·tanh(W q + k) or k·(W q); k is a key as `prepare` returns it, and weights are a softmax."""
+
+    query_weight: Float[Tensor, "Da Dq"]
+    """W."""
+    score_weight: Float[Tensor, " Da"] | None
+    """v of an additive score; None for a product."""
+
+
+def find_loop_score(attention: Attention, device: torch.device) -> LoopScore | None:
+    """Return the parameters of the score of a mechanism that a hand-written loop may compute itself, else None.
+
+    The loop serves exactly the classes named here, with a softmax, without active dropout, unobserved, and with linear maps
+    that only multiply by their weights. Any other mechanism is called at each step, so it may compute whatever it wants.
+    """
+    kind, scored = type(attention), cast(Any, attention)
+    if kind not in (Additive, WeightNormAdditive, Concat, SumConcat, Dot, ScaledDot, General) or attention.observed:
+        return None
+    if not scored.is_softmax():
+        return None
+    if kind in (Dot, ScaledDot):
+        return LoopScore(scored.scale * torch.eye(attention.query_size, dtype=torch.float64, device=device), None)
+    linear = scored.query_projection if kind in (Additive, WeightNormAdditive) else scored.projection
+    if not is_plain(linear):
+        return None
+    if kind is General:
+        return LoopScore(linear.weight if scored.scale == 1 else scored.scale * linear.weight, None)
+    return LoopScore(linear.weight[:, : attention.query_size], scored.score_vector())
 
 
 class ScoreTape(ABC):

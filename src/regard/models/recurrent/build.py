@@ -81,7 +81,7 @@ def check_attention(attention: Attention, *, query_size: int, key_size: int) -> 
             argument = "size" if size == "query_size" and size not in arguments else size
             remedy = (
                 f"build it with {argument}={width}"
-                if argument in arguments
+                if argument in arguments and not getattr(attention, "equal_widths", False)
                 else f"{name} cannot have this width; use a mechanism for two widths, such as General, Additive or MultiHead"
             )
             raise ConfigError(f"attention ({name}) has {size}={own}, but the {part}'s states are {width} wide: {remedy}")

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight, is_plain, is_unchanged
+from regard.attention.capabilities import Reweight, is_exactly, is_plain
 from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
+from regard.layers.scoring import LoopScore, find_loop_score
 from regard.reweight import for_steps, per_hypothesis
 
 
@@ -210,17 +211,16 @@ class RecurrentDecoder(nn.Module, ABC):
             return None
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
-    def _loop_scores(self, state: RecurrentState, reweight: Reweight | None) -> LinearScore | None:
+    def _loop_score(self, state: RecurrentState, reweight: Reweight | None) -> LoopScore | None:
         """Return the parameters of the attention's score if the loop of `regard.layers.feedback` can be used, else None.
 
-        The loop can be used for a single layer and a single hypothesis, if no weights are observed or replaced, and if the
-        attention has a `linear_score`.
+        The loop can be used for a single layer and a single hypothesis, if no weights are replaced; see `find_loop_score`.
         """
-        if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None or self.attention.observed:
+        if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None:
             return None
-        return self.attention.linear_score()
+        return find_loop_score(self.attention, state.hidden.device)
 
-    def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: LinearScore) -> FeedbackInputs:
+    def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: LoopScore) -> FeedbackInputs:
         """Return the inputs of the loop of `regard.layers.feedback`."""
         layer = self._layer(0)
         embedding_weight = layer.weight_ih[0, :, : embedded.shape[2]]
@@ -232,7 +232,7 @@ class RecurrentDecoder(nn.Module, ABC):
             bias_hh=layer.bias_hh[0],
             keys=state.memory.key,
             values=values,
-            query_weight=scores.weight_for(state.hidden),
+            query_weight=scores.query_weight,
             score_weight=scores.score_weight,
         )
 
@@ -271,7 +271,7 @@ class BahdanauDecoder(RecurrentDecoder):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        scores = self._loop_scores(state, reweight)
+        scores = self._loop_score(state, reweight)
         if scores is None:
             return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
         memory = state.memory
@@ -372,12 +372,12 @@ class InputFeedingDecoder(RecurrentDecoder):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        readout, scores = self.readout, self._loop_scores(state, reweight)
+        readout, scores = self.readout, self._loop_score(state, reweight)
         if (
             scores is None
             or state.feed is not None
             or not isinstance(readout, AttentionalReadout)
-            or not is_unchanged(readout, AttentionalReadout)
+            or not is_exactly(readout, AttentionalReadout)
             or not (is_plain(readout.context_map) and is_plain(readout.output_map))  # the loop reads their weights
         ):
             return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
