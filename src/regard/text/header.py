@@ -176,6 +176,8 @@ def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     if 20 * _count_wider(data, limit, extras=extras).total() > len(data):
         further = f", or further columns; to read them, give two columns by number with {rules.settings}" if extras else ""
         advice = f"Lines with too many columns have unquoted separators in the text{further}."
+    elif names is None and rules.header == "auto" and not above and _could_name_columns(first):
+        advice = "Line 1 is read as an example. If it names the columns, set data.header to yes."
     return Layout(places, shown, above, least, limit, extras, tuple(first) if names is not None else (), advice)
 
 
@@ -297,6 +299,11 @@ def is_header(first: Sequence[str], rest: Rows, rules: ColumnRules) -> bool:
         or any(map(_is_identifier, named))
         or (len(others) == len(rest) and _differs(named))
     )
+
+
+def _could_name_columns(first: Sequence[str]) -> bool:
+    """Return True if the first row consists of single words, as in a list of words or in a header without known names."""
+    return all(cell.isalpha() or _IDENTIFIER.fullmatch(cell) for cell in first)
 
 
 def _could_be_name(cell: str) -> bool:

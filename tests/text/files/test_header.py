@@ -345,3 +345,14 @@ def test_invisible_characters_do_not_make_a_second_label(tmp_path, name):
         lines = [("," if name == "x.csv" else "\t").join(row) for row in [("text", "label"), *rows]]
     (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
     assert {label for _, label in labelled(tmp_path / name)[0]} == {"good"}
+
+
+def test_a_first_line_of_words_that_may_be_a_header(tmp_path):
+    words = [f"l{'aeiou'[i % 5] * (i + 1)}k" for i in range(12)]
+    path = write(tmp_path, "singular,plural", words, [f"{word}s" for word in words], name="x.tsv")
+    found, report = pairs(path)
+    assert found[0] == ("singular", "plural")
+    assert "Line 1 is read as an example. If it names the columns, set data.header to yes." in report.render()
+    found, report = pairs(path, header="yes")
+    assert found[0] == (words[0], f"{words[0]}s")
+    assert not report.advice
