@@ -128,10 +128,10 @@ def test_bad_input(teller, stories, tmp_path, capsys):
     fails(capsys, "--target is for translators, and .* holds a language model", "look", teller, "the cat", "--target=a")
     fails(capsys, "holds a language model, expected a translator; `regard generate` uses it", "translate", teller, "a")
     fails(capsys, "'warm', expected a finite number", "generate", teller, "--temperature=warm")
-    fails(capsys, "top_p is 2, expected more than 0 and at most 1", "generate", teller, "--top-p=2")
+    fails(capsys, "--top-p: 2, expected more than 0 and at most 1", "generate", teller, "--top-p=2")
     fails(capsys, "at temperature 0 all 2 samples would be the same", "generate", teller, "--temperature=0", "--samples=2")
     fails(capsys, "prompts and --input are both given", "generate", teller, "a", "--input", stories)
-    fails(capsys, "cannot read .*nowhere.txt", "generate", teller, "--input", tmp_path / "nowhere.txt")
+    fails(capsys, "nowhere.txt: cannot be read", "generate", teller, "--input", tmp_path / "nowhere.txt")
     fails(capsys, "expected two models of one kind, translators or classifiers", "compare", teller, teller, stories)
 
 

@@ -23,8 +23,7 @@ from regard.tasks.classification.reading import TEXT_LAYOUT, read_given_texts
 from regard.terminal import show
 
 if TYPE_CHECKING:
-    from regard.analysis.faithfulness.report import Faithfulness
-    from regard.analysis.faithfulness.translation import TranslationFaithfulness
+    from regard.analysis.faithfulness.report import Report
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.translation.predictor import Translator
 
@@ -80,7 +79,7 @@ def _measure_translator(options: argparse.Namespace, translator: "Translator") -
     _draw(found, options)
 
 
-def _draw(found: "Faithfulness | TranslationFaithfulness", options: argparse.Namespace) -> None:
+def _draw(found: "Report", options: argparse.Namespace) -> None:
     if options.picture:
         found.draw(options.picture, caption=options.caption)
 

@@ -1,4 +1,4 @@
-"""Actions before, between and after the updates of a run. `Callback` is the base class for your own."""
+"""Actions of regard's own before, between and after the updates of a run; `run.Callback` is their base class."""
 
 import csv
 import math
@@ -14,46 +14,13 @@ from regard.processes.signals import AgreedSignals, Signals
 from regard.task import Scores, Validator
 from regard.training.folder import write_error
 from regard.training.progress import Reporter
-from regard.training.run import Row, Run
+from regard.training.run import Callback, Row, Run
 from regard.training.updater import Updater, not_finite, weights_of
 
 LOGGED_EVERY = 50
 """Number of updates between two rows of the logs, in addition to those at validations."""
 _COLUMNS = ("step", "epoch", "learning_rate")
 """First columns of the logs of every run."""
-
-
-class Callback:
-    """Base class of actions during a run, for `fit(…, callbacks=[…])`. Each method does nothing by default.
-
-    A run has its `config`, `model`, `task`, `progress` (numbers so far), `history` (rows of the logs), `learning_rate(step)`,
-    and `say(text)`, which prints. `run.stop()` ends it early. Losses in `progress` may lag behind by some updates on a GPU.
-
-    Example:
-        class Patience(regard.training.Callback):
-            def after_validation(self, run, scores):
-                if run.progress.bad_validations > 3:
-                    run.stop()
-    """
-
-    def start(self, run: Run) -> None:
-        """Act before the first update, also after a resume."""
-
-    def after_update(self, run: Run) -> None:
-        """Act after an update, and after the validation that may follow it."""
-
-    def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
-        """Act after a validation; `scores` has the names of the task's scores, and is empty without dev examples."""
-
-    def end(self, run: Run) -> None:
-        """Act after the last update, once the final model is saved."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return numbers, texts and tensors that a resumed run needs; they are stored in each checkpoint."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, before `start`."""
 
 
 class ValidationStopped(Exception):

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 
@@ -18,9 +18,6 @@ from regard.training.folder import RunFolder
 from regard.training.loss_scale import LossScale
 from regard.training.optimizer import MovingAverage, build_optimizer
 from regard.training.schedule import Change, Plateau, learning_rate_factor, planned_steps
-
-if TYPE_CHECKING:
-    from regard.training.callbacks import Callback
 
 Row = dict[str, float | int]
 """A row of the logs, by the names of its columns."""
@@ -90,6 +87,39 @@ class Clock:
         self._last = now
 
 
+class Callback:
+    """Base class of actions during a run, for `fit(…, callbacks=[…])`. Each method does nothing by default.
+
+    A run has its `config`, `model`, `task`, `progress` (numbers so far), `history` (rows of the logs), `learning_rate(step)`,
+    and `say(text)`, which prints. `run.stop()` ends it early. Losses in `progress` may lag behind by some updates on a GPU.
+
+    Example:
+        class Patience(regard.training.Callback):
+            def after_validation(self, run, scores):
+                if run.progress.bad_validations > 3:
+                    run.stop()
+    """
+
+    def start(self, run: "Run") -> None:
+        """Act before the first update, also after a resume."""
+
+    def after_update(self, run: "Run") -> None:
+        """Act after an update, and after the validation that may follow it."""
+
+    def after_validation(self, run: "Run", scores: dict[str, Any]) -> None:
+        """Act after a validation; `scores` has the names of the task's scores, and is empty without dev examples."""
+
+    def end(self, run: "Run") -> None:
+        """Act after the last update, once the final model is saved."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return numbers, texts and tensors that a resumed run needs; they are stored in each checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned, before `start`."""
+
+
 class Run:
     """A run's task, optimizer and progress."""
 
@@ -100,7 +130,7 @@ class Run:
         folder: RunFolder,
         machine: Machine,
         sampler: BucketBatchSampler,
-        callbacks: "Sequence[Callback]" = (),
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """Build a run at its beginning.
 

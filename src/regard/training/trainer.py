@@ -21,7 +21,7 @@ from regard.processes.rendezvous import joined
 from regard.processes.signals import AgreedSignals, Signals
 from regard.processes.team import Team
 from regard.task import Trainable, Validator, find_task
-from regard.training.callbacks import Callback, Checkpointing, Display, EarlyStopping, Logging, Validation
+from regard.training.callbacks import Checkpointing, Display, EarlyStopping, Logging, Validation
 from regard.training.changing import change_config, check_goes_on, describe_change, make_change
 from regard.training.data import UpdateLoader
 from regard.training.facts import collect_facts, symbols_of
@@ -30,7 +30,7 @@ from regard.training.freezing import freeze, unfreeze
 from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
-from regard.training.run import Run
+from regard.training.run import Callback, Run
 from regard.training.schedule import Change
 from regard.training.scoring import score_by_folds
 from regard.training.starting import check_start, with_start

@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -13,15 +12,12 @@ from jaxtyping import Float
 from regard.analysis.faithfulness.controls import divergence, kendall_tau, permuted_distance
 from regard.analysis.faithfulness.erasure import erase, leave_one_out, rank
 from regard.analysis.faithfulness.probe import Probe, WordedText
-from regard.analysis.faithfulness.report import Erasure, Faithfulness, Seeds, Spread, Uniform
+from regard.analysis.faithfulness.report import Erasure, Faithfulness, Report, Seeds, Spread, Uniform
 from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
 from regard.reweight import flatten
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.translation.predictor import Translator
-
-if TYPE_CHECKING:
-    from regard.analysis.faithfulness.translation import TranslationFaithfulness
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
@@ -42,7 +38,7 @@ def measure_faithfulness(
     permutations: int = 100,
     seed: int = 1,
     progress: bool = False,
-) -> "Faithfulness | TranslationFaithfulness":
+) -> Report:
     """Measure how well a classifier's attention shows which words its predictions depend on.
 
     For a translator, this function calls `measure_translation_faithfulness`, which needs no labels.

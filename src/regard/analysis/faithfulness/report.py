@@ -116,6 +116,10 @@ class Report(ABC):
     def _tables(self) -> tuple[str, str]:
         """Return the losses and the other measures as tables."""
 
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the measures and `sentence` as plain data for JSON."""
+
     def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
         """Draw the loss of probability as bars, with `sentence` below them; see `regard.viz.losses.draw`."""
         names = ("most attention", "random", "best tried")
