@@ -169,5 +169,10 @@ def test_a_copy_is_found_under_another_name_and_docstring():
 
 def test_child_processes_do_not_import_from_the_working_directory():
     """With -m or -c, Python imports modules from the working directory first, which may be the folder of a stranger's model."""
-    started = [found for path in PACKAGE.rglob("*.py") for found in re.findall(r"sys\.executable, *([^,)]*)", path.read_text())]
+
+    def starts(text):
+        return re.findall(r"sys\.executable, *([^,)]*)", text)
+
+    assert starts('run([sys.executable, "-m", "regard"])') == ['"-m"']
+    started = [found for path in PACKAGE.rglob("*.py") for found in starts(path.read_text())]
     assert set(started) <= {'"-P"', '"-I"'}

@@ -1,58 +1,40 @@
-"""Which modules answer for the formula of their class, and which have changed it."""
+"""Modules that fast paths serve, and modules whose formula may be another one."""
 
 import pytest
 import torch
-from torch import nn
 
 from regard.attention import MultiHead, ScoredAttention, Softmax
-from regard.attention.capabilities import Unchanged, capability, is_unchanged
+from regard.attention.capabilities import is_exactly
 from regard.errors import ShapeError
+from regard.layers.recurrent import RecurrentLayer
 
 
-class Parent(nn.Module):
-    changes_nothing = Unchanged("scale")
-
-    def forward(self, x):
-        return self.scale() * x
-
-    def scale(self):
-        return 2
-
-    @capability
-    def formula(self):
-        return "2 x"
-
-
-class Child(Parent):
+class Child(Softmax):
     """The same."""
 
 
-class Changed(Parent):
-    def scale(self):
-        return 3
-
-
-class Declared(Changed):
-    changes_nothing = True
-
-    @capability
-    def formula(self):
-        return "3 x"
-
-
-def test_a_subclass_that_overrides_a_method_loses_the_capability():
-    assert [cls().formula() for cls in (Parent, Child, Changed, Declared)] == ["2 x", "2 x", None, "3 x"]
-    assert [cls.changes_nothing for cls in (Parent, Child, Changed, Declared)] == [True, True, False, True]
+def test_a_subclass_runs_the_plain_form():
+    assert is_exactly(Softmax(), Softmax)
+    assert not is_exactly(Child(), Softmax)
+    assert MultiHead(4, 2, normalizer=Child()).head_maps() is None
 
 
 def test_a_method_that_somebody_replaced_and_a_hook():
-    module = Parent()
+    module = Softmax()
     handle = module.register_forward_hook(lambda *_: None)
-    assert module.formula() is None
+    assert not is_exactly(module, Softmax)
     handle.remove()
-    assert module.formula() == "2 x"
-    module.scale = lambda: 5
-    assert module.formula() is None
+    assert is_exactly(module, Softmax)
+    module.forward = lambda scores, mask=None: scores
+    assert not is_exactly(module, Softmax)
+
+
+@pytest.mark.parametrize("name", ["step", "states"])
+def test_a_replaced_method_of_a_layer(name):
+    layer = RecurrentLayer(4, hidden_size=4, cell="gru")
+    assert is_exactly(layer, RecurrentLayer)
+    setattr(layer, name, getattr(layer, name))
+    assert not is_exactly(layer, RecurrentLayer)
 
 
 def test_the_normalizer_counts():
@@ -62,7 +44,7 @@ def test_the_normalizer_counts():
 
     assert MultiHead(4, 2).head_maps() is not None
     assert MultiHead(4, 2, normalizer=Other()).head_maps() is None
-    assert not is_unchanged(Other(), Softmax)
+    assert not is_exactly(Other(), Softmax)
 
 
 def test_scores_of_another_shape_are_refused(unchecked):

@@ -233,4 +233,4 @@ def test_a_packed_step_of_one_sentence_runs_fewer_operations(dtype, texts):
                 one.step(torch.full((1, 5), 5), state.select(torch.zeros(1, 5, dtype=torch.int64)))
             counts.append(counter.count)
     plain, packed = counts
-    assert packed <= plain
+    assert packed < plain

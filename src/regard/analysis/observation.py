@@ -94,7 +94,7 @@ class Observer:
                 self.named[name] = None
 
         def leave(part: nn.Module, *_: Any) -> None:
-            if self.sees(part) and self.running and self.running[-1][1] is part:  # it may have begun before the capture
+            if self.sees(part) and self.running and self.running[-1][1] is part:  # its call may have started before the capture
                 self.running.pop()
 
         with ExitStack() as stack:

@@ -114,6 +114,15 @@ def constructor_parameters(made: type) -> list[inspect.Parameter]:
     return parameters[:-1] + [p for p in constructor_parameters(made.__mro__[1]) if p.name in names]
 
 
+class ConstructorSignature:
+    """Attribute `__signature__` of a class, for `inspect.signature` and `help`: the parameters of `constructor_parameters`."""
+
+    def __get__(self, module: nn.Module | None, made: type) -> inspect.Signature:
+        if module is not None:
+            raise AttributeError("__signature__ describes the constructor of a class, not the call of a module")
+        return inspect.Signature(constructor_parameters(made))
+
+
 def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
     """Raise an error for arguments that a mechanism or a pooling does not accept when it is called.
 

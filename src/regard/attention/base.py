@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_constructor, check_tensor, describe_arguments, refuse_call
+from regard.attention.arguments import ConstructorSignature, check_constructor, check_tensor, describe_arguments, refuse_call
 from regard.attention.capabilities import Observable, Reweight
 from regard.attention.positions import RelativePositions
 from regard.errors import ArgumentError, RequestError, ShapeError
@@ -139,6 +139,8 @@ class Attention(Observable, nn.Module, ABC):
     """Dq, width of the queries."""
     key_size: int
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
+
+    __signature__: ClassVar[Any] = ConstructorSignature()
 
     known_arguments: ClassVar[frozenset[str]] = frozenset()
     """Names of the arguments of `prepare` and `attend`."""

@@ -3,19 +3,16 @@
     attention.observe(observer)           calls a function after every `attend` inside a `with` block
     attention.attend(…, reweight=…)       replaces the weights before the context is computed
 
-Fast paths ask for these capabilities instead of checking the class of a mechanism, so that your own mechanism can have them
-too. A fast path computes a formula from a module's parameters without calling the module, so it must not be used if a call of
-the module would compute something else. `capability` and `Unchanged` ensure that: a subclass that overrides a method of the
-formula loses the capabilities of its parent, unless it declares its own. `is_plain` answers the same question for a linear
-map, which may have an adapter, hooks or quantised weights.
+A fast path computes a formula from a module's parameters without calling the module, so it must not be used if a call of the
+module would compute something else. `is_exactly` ensures that: a fast path serves the class that it was written for, and a
+subclass runs the plain form. `is_plain` answers the same question for a linear map, which may have an adapter, hooks or
+quantised weights.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
-from inspect import isfunction
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,86 +25,8 @@ weights that are used and reported instead.
 """
 
 
-_REPLACEABLE = frozenset(("forward", "prepare", "attend"))
-"""Methods that an instance may have replaced, as an observed mechanism does."""
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def capability(method: _Method) -> _Method:
-    """Decorate a method that describes a module's formula, so that it returns None if the module has another formula.
-
-    A module has another formula if it overrides a method of the class that defines the decorated method, or has hooks around
-    `forward`; see `is_unchanged`.
-
-    Example:
-        >>> class Doubled(nn.Module):
-        ...     def forward(self, x):
-        ...         return 2 * x
-        ...     @capability
-        ...     def factor(self):
-        ...         return 2
-        >>> class Tripled(Doubled):
-        ...     def forward(self, x):
-        ...         return 3 * x
-        >>> Doubled().factor(), Tripled().factor()
-        (2, None)
-    """
-    return cast(_Method, _Capability(method))
-
-
-class _Capability:
-    """Descriptor that `capability` returns; it knows the class that defines the method."""
-
-    owner: type[nn.Module]
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = method
-
-    def __set_name__(self, owner: type[nn.Module], name: str) -> None:
-        self.owner = owner
-
-    def __get__(self, module: nn.Module | None, cls: type | None = None) -> Any:
-        if module is None:
-            return self.method
-        return self.method.__get__(module) if is_unchanged(module, self.owner) else _nothing
-
-
-def _nothing() -> None:
-    """Return None; this function replaces the method of a module that changed the formula."""
-
-
-class Unchanged:
-    """Class attribute that is True if a class has not overridden certain methods of the class that declares the attribute.
-
-    Args:
-        methods: Names of the methods.
-        linear: Name of a linear map; if the map is not plain, the attribute of an instance is False. Empty for none.
-    """
-
-    owner: type
-
-    def __init__(self, *methods: str, linear: str = "") -> None:
-        self.methods, self.linear = methods, linear
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.owner = owner
-
-    def __get__(self, module: object, cls: type) -> bool:
-        plain = module is None or not self.linear or is_plain(getattr(module, self.linear))
-        return plain and all(getattr(cls, name) is getattr(self.owner, name) for name in self.methods)
-
-
-def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
-    """Return whether a module runs all methods of a class unchanged, without hooks around `forward`.
-
-    Args:
-        module: The module.
-        cls: Class whose formula the caller knows.
-    """
-    methods = _methods(cls)  # type: ignore[arg-type]  # mypy mistakes the hash of modules for that of their classes
-    same = all(getattr(type(module), name, None) is method for name, method in methods.items())
-    return same and vars(module).keys().isdisjoint(methods) and not _has_hooks(module)
+_REPLACEABLE = frozenset(("forward", "prepare", "attend", "step", "states", "before", "after"))
+"""Methods of a formula that an instance may have replaced, as an observed mechanism does."""
 
 
 def is_exactly(module: nn.Module, cls: type[nn.Module]) -> bool:
@@ -131,17 +50,6 @@ def is_plain(linear: nn.Module) -> bool:
 def _has_hooks(module: nn.Module) -> bool:
     backward = module._backward_hooks or module._backward_pre_hooks
     return bool(module._forward_hooks or module._forward_pre_hooks or backward)
-
-
-@cache
-def _methods(cls: type[nn.Module]) -> dict[str, Any]:
-    """Return the methods of a class and of its parents.
-
-    The methods of `nn.Module`, capabilities, and special methods such as `__init__` are left out.
-    """
-    above = [parent for parent in cls.__mro__ if not issubclass(nn.Module, parent)]
-    names = {name for parent in above for name, method in vars(parent).items() if isfunction(method)}
-    return {name: getattr(cls, name) for name in names if not name.startswith("__")}
 
 
 def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) -> Tensor:

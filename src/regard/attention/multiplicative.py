@@ -60,7 +60,7 @@ class ProductBase(ScoredAttention):
         self.build_parameters(device, dtype)
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build the parameters of the projections; by default, there are none."""
+        """Build the parameters of the projections. The default builds nothing."""
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:

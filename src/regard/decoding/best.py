@@ -5,6 +5,7 @@ part of the beam, and a penalty for words that earlier groups chose at the same 
 """
 
 from collections.abc import Collection
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -56,21 +57,8 @@ def search(
     )
 
 
-def greedy(
-    model: Seq2Seq,
-    source: Int[Tensor, "B S"],
-    source_mask: Bool[Tensor, "B S"],
-    *,
-    length_penalty: float = 1.0,
-    length_reward: float = 0.0,
-    max_length: int = 0,
-    guidance: Guidance | None = None,
-    restrictions: Restrictions = NO_RESTRICTIONS,
-    record: Collection[str] = (),
-    reweight: ReweightBySite | None = None,
-    follow: Follow | None = None,
-) -> list[Hypothesis]:
-    """Take the most probable word at each step: a `beam_search` with a beam of one, whose arguments these are.
+def greedy(model: Seq2Seq, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], **settings: Any) -> list[Hypothesis]:
+    """Take the most probable word at each step: a `beam_search` with a beam of one, whose other arguments are `settings`.
 
     Before the limit, the length reward is subtracted from the log probability of the end symbol. The length penalty only
     affects the reported score.
@@ -78,21 +66,7 @@ def greedy(
     Returns:
         A hypothesis for each sentence; it is unfinished if it reached the length limit.
     """
-    found = beam_search(
-        model,
-        source,
-        source_mask,
-        beam_size=1,
-        length_penalty=length_penalty,
-        length_reward=length_reward,
-        max_length=max_length,
-        guidance=guidance,
-        restrictions=restrictions,
-        record=record,
-        reweight=reweight,
-        follow=follow,
-    )
-    return [hypothesis for [hypothesis] in found]
+    return [hypothesis for [hypothesis] in beam_search(model, source, source_mask, beam_size=1, **settings)]
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.base import Attention
-from regard.attention.capabilities import is_unchanged
+from regard.attention.capabilities import is_exactly
 from regard.inference.linear import QuantizedLinear, pack_linear
 from regard.inference.transformer import pack_decoder
 from regard.layers.cells import gru_cell, lstm_cell
@@ -54,7 +54,7 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
             return module
         made.weight, made.bias = module.weight, module.bias  # for code that reads them
         return made
-    if int8 and type(module) is RecurrentLayer and is_unchanged(module, RecurrentLayer) and not module.weight_ih.is_cuda:
+    if int8 and isinstance(module, RecurrentLayer) and is_exactly(module, RecurrentLayer) and not module.weight_ih.is_cuda:
         return QuantizedLayer(module)
     if (decoder := pack_decoder(module, sentences, int8)) is not None:
         return decoder

@@ -14,6 +14,7 @@ words, H heads, E width of a head, S source.
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
@@ -21,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
-from regard.attention.capabilities import is_unchanged
+from regard.attention.capabilities import is_exactly
 from regard.attention.head_memory import HeadMemory
 from regard.errors import RequestError
 from regard.inference.linear import PackedMap, pack_linear
@@ -100,10 +101,17 @@ class PooledCache:
             wider[..., :places, :] = words.storage
             words = Pool(wider, words.axis, words.length, [words.length])
             bias, places = nn.functional.pad(bias, (0, count - places), value=-torch.inf), count
-        own = bias.new_full((count, places), -torch.inf).fill_diagonal_(0)[:, None].expand(len(bias), -1, -1, -1)
+        own = _own_words(count, places, bias.dtype).expand(len(bias), -1, -1, -1)
         words = words.extended()
-        words.storage[:, :, :, :, words.length - 1, count:] = 0  # no hypothesis writes there, and undefined values could be NaN
+        if count < places:  # no hypothesis writes there, and undefined values could be NaN
+            words.storage[:, :, :, :, words.length - 1, count:] = 0
         return replace(self, words=words, bias=torch.cat([bias, own], 2))
+
+
+@lru_cache(64)
+def _own_words(count: int, places: int, dtype: torch.dtype) -> Float[Tensor, "N 1 M"]:
+    """Return the bias of new words, which is equal in all steps: 0 at a hypothesis's own word, −∞ at those of the others."""
+    return torch.full((count, places), -torch.inf, dtype=dtype).fill_diagonal_(0)[:, None]
 
 
 class PackedDecoder(nn.Module):
@@ -239,7 +247,7 @@ def pack_decoder(decoder: nn.Module, rows: int, int8: bool = False) -> PackedDec
         The packed decoder. None if the module is no Transformer decoder, is not on a CPU, or has a part whose formula is not
         known here: an adapter, a hook, a subclass, another mechanism, or layers with different numbers of heads.
     """
-    if not (_is(decoder, TransformerDecoder) or _is(decoder, CausalDecoder)):
+    if not (is_exactly(decoder, TransformerDecoder) or is_exactly(decoder, CausalDecoder)):
         return None
     made = cast(Decoder, decoder)
     weight = next(made.parameters())
@@ -251,20 +259,15 @@ def pack_decoder(decoder: nn.Module, rows: int, int8: bool = False) -> PackedDec
     return PackedDecoder(made, known, heads.pop(), dtype) if len(known) == len(layers) and len(heads) == 1 else None
 
 
-def _is(module: nn.Module, cls: type[nn.Module]) -> bool:
-    """Return whether a module is of this class, not of a subclass, without hooks and replaced methods."""
-    return type(module) is cls and is_unchanged(module, cls)
-
-
 def _pack_layer(layer: nn.Module, rows: int, int8: bool, dtype: torch.dtype) -> _Layer | None:
     """Return the packed parts of a layer; None if the formula of a part is not known here."""
     across = None
-    if isinstance(layer, DecoderLayer) and _is(layer, DecoderLayer):
+    if isinstance(layer, DecoderLayer) and is_exactly(layer, DecoderLayer):
         own = _pack_heads(layer.self_attention, layer.self_residual, rows, int8, dtype)
         across = _pack_heads(layer.cross_attention, layer.cross_residual, rows, int8, dtype, within=False)
         if across is None:
             return None
-    elif isinstance(layer, CausalLayer) and _is(layer, CausalLayer):
+    elif isinstance(layer, CausalLayer) and is_exactly(layer, CausalLayer):
         own = _pack_heads(layer.attention, layer.attention_residual, rows, int8, dtype)
     else:
         return None
@@ -294,13 +297,13 @@ def _pack_residual(residual: Residual, dtype: torch.dtype) -> tuple[Before, Afte
     With one sentence, calling a module takes as long as computing the norm.
     """
     residual = _in_dtype(residual, dtype)
-    if _is(residual, PreNorm) and _is(residual.dropout, Dropout):
+    if is_exactly(residual, PreNorm) and is_exactly(residual.dropout, Dropout):
         return _pack_norm(residual.norm), torch.add
     return residual.before, residual.after
 
 
 def _pack_norm(norm: nn.Module) -> Before:
-    if not isinstance(norm, nn.LayerNorm) or not _is(norm, nn.LayerNorm):
+    if not isinstance(norm, nn.LayerNorm) or not is_exactly(norm, nn.LayerNorm):
         return norm
     shape, weight, bias, eps = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
     return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
@@ -308,15 +311,15 @@ def _pack_norm(norm: nn.Module) -> Before:
 
 def _pack_feed_forward(part: nn.Module, rows: int, int8: bool) -> Callable[[Tensor], Tensor] | None:
     """Return outer(activation(inner(x))), or with a gate outer(activation(gate(x)) ⊙ inner(x)); None for other formulas."""
-    gated = isinstance(part, GatedFeedForward) and _is(part, GatedFeedForward)
-    if not (gated or _is(part, FeedForward)) or not _is(cast(nn.Module, part.dropout), Dropout):
+    gated = isinstance(part, GatedFeedForward) and is_exactly(part, GatedFeedForward)
+    if not (gated or is_exactly(part, FeedForward)) or not is_exactly(cast(nn.Module, part.dropout), Dropout):
         return None
     linears = [part.inner, part.outer, *([part.gate] if gated else [])]
     maps = [pack_linear([linear], rows, int8) for linear in cast(list[nn.Linear], linears)]
     if any(each is None for each in maps):
         return None
     inner, outer, *rest = cast(list[PackedMap], maps)
-    activation = cast(Before, torch.relu if _is(cast(nn.Module, part.activation), nn.ReLU) else part.activation)
+    activation = cast(Before, torch.relu if is_exactly(cast(nn.Module, part.activation), nn.ReLU) else part.activation)
     if not rest:
         return lambda x: outer(activation(inner(x)))
     [gate] = rest
