@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.options import (
@@ -20,12 +20,26 @@ from regard.rendering import PICTURES
 from regard.task import find_task
 from regard.tasks.arguments import add_layout_options, given_files, positive_number
 from regard.tasks.classification.reading import TEXT_LAYOUT, read_given_texts
+from regard.tasks.translation.reading import read_all_pairs
 from regard.terminal import show
 
 if TYPE_CHECKING:
-    from regard.analysis.faithfulness.report import Report
+    from regard.task import Predictor
     from regard.tasks.classification.predictor import Classifier
-    from regard.tasks.translation.predictor import Translator
+
+_DESCRIPTION = (
+    "Measure whether the words that a classifier or a translator attends to are those that its predictions depend on.\n"
+    "A table and a few sentences on its meaning for this model are printed. For a classifier, both are also saved in its\n"
+    "folder as faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
+    "For a translator, each source token is deleted, or the attention to it is erased, to measure how much probability\n"
+    "the next token of the model's own translation loses. For a classifier:\n"
+    "comprehensiveness   how much probability the predicted label loses when the most attended words are deleted\n"
+    "sufficiency         how much probability it loses when only these words are left\n"
+    "                    both are means over 1, 5, 10, 20 and 50% of the words; the same is shown for random words and\n"
+    "                    for the best order tried, which begins with the words whose deletion alone costs most\n"
+    "Kendall τ           similarity of the orders by attention and by leave-one-out or gradient × input, from −1 to 1\n"
+    "permuted, uniform   change of the predictions when the weights are permuted, or all equal"
+)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -36,68 +50,43 @@ def main(arguments: Sequence[str]) -> None:
     elif not options.caption:
         raise RequestError("faithfulness: --no-caption is for pictures: add --picture FILE")
     model = load_model(options)
-    if find_task(model.config.task).text_operation("translate"):
-        _measure_translator(options, model)
-        return
-    if not find_task(model.config.task).text_operation("classify"):
+    is_classifier = _reads(model, "classify")
+    if not is_classifier and not _reads(model, "translate"):
         raise RequestError(f"faithfulness: {options.dir} holds {kind_of(model)}, expected a classifier or a translator")
-    classifier, others = model, _load_others(options)
+    if options.seeds and not is_classifier:
+        raise RequestError(f"faithfulness: --seeds is for classifiers, and {options.dir} holds a translator; leave it out")
+    others = _load_others(options)
 
     from regard.analysis.faithfulness import measure_faithfulness
     from regard.bundle.bundle import WEIGHTS
     from regard.tasks.classification.bundle import save_faithfulness
 
-    texts, labels, report = read_given_texts(given_files(options), classifier)
-    show(report.render(), file=sys.stderr)
-    found = measure_faithfulness(
-        classifier,
-        texts,
-        labels,
-        others=others,
-        max_texts=options.texts,
-        permutations=options.permutations,
-        progress=True,
-    )
+    texts: Sequence[str]
+    labels: Sequence[str | Collection[str]] = ()
+    if is_classifier:
+        texts, labels, report = read_given_texts(given_files(options), model)
+        show(report.render(), file=sys.stderr)
+    else:
+        texts, _ = read_all_pairs(given_files(options), model.config)
+    settings = {"max_texts": options.texts, "permutations": options.permutations, "progress": True}
+    measured = measure_faithfulness(model, texts, labels, others=others, **settings)
     # Print first, because saving fails if the model's folder is read-only.
-    print_result(found, as_json=options.json)
-    _draw(found, options)
-    save_faithfulness(options.dir, found.to_dict(), weights=classifier.bundle.signature["files"][WEIGHTS])
-
-
-def _measure_translator(options: argparse.Namespace, translator: "Translator") -> None:
-    if options.seeds:
-        raise RequestError(f"faithfulness: --seeds is for classifiers, and {options.dir} holds a translator; leave it out")
-
-    from regard.analysis.faithfulness.translation import measure_translation_faithfulness
-    from regard.tasks.translation.reading import read_all_pairs
-
-    sources, _ = read_all_pairs(given_files(options), translator.config)
-    found = measure_translation_faithfulness(
-        translator, sources, max_texts=options.texts, permutations=options.permutations, progress=True
-    )
-    print_result(found, as_json=options.json)
-    _draw(found, options)
-
-
-def _draw(found: "Report", options: argparse.Namespace) -> None:
+    print_result(measured, as_json=options.json)
     if options.picture:
-        found.draw(options.picture, caption=options.caption)
+        measured.draw(options.picture, caption=options.caption)
+    if is_classifier:
+        save_faithfulness(options.dir, measured.to_dict(), weights=model.bundle.signature["files"][WEIGHTS])
+
+
+def _reads(model: "Predictor", operation: str) -> bool:
+    """Return whether the task of a model has this operation on texts."""
+    return find_task(model.config.task).text_operation(operation) is not None
 
 
 def _parser() -> Parser:
     parser = Parser(
         "faithfulness",
-        "Measure whether the words that a classifier or a translator attends to are those that its predictions depend on.\n"
-        "A table and a few sentences on its meaning for this model are printed. For a classifier, both are also saved in its\n"
-        "folder as faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
-        "For a translator, each source token is deleted, or the attention to it is erased, to measure how much probability\n"
-        "the next token of the model's own translation loses. For a classifier:\n"
-        "comprehensiveness   how much probability the predicted label loses when the most attended words are deleted\n"
-        "sufficiency         how much probability it loses when only these words are left\n"
-        "                    both are means over 1, 5, 10, 20 and 50% of the words; the same is shown for random words and\n"
-        "                    for the best order tried, which begins with the words whose deletion alone costs most\n"
-        "Kendall τ           similarity of the orders by attention and by leave-one-out or gradient × input, from −1 to 1\n"
-        "permuted, uniform   change of the predictions when the weights are permuted, or all equal",
+        _DESCRIPTION,
         "  regard faithfulness runs/reviews test.tsv\n  regard faithfulness runs/deu test.tsv --texts 100 --picture bars.png\n"
         "  regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 runs/reviews-3",
     )
@@ -145,7 +134,7 @@ def _load_others(options: argparse.Namespace) -> "list[Classifier]":
     others = []
     for folder in options.seeds:
         other = load(folder, device=options.device)
-        if not find_task(other.config.task).text_operation("classify"):
+        if not _reads(other, "classify"):
             raise RequestError(f"faithfulness: {folder} holds {kind_of(other)}, expected a classifier like {options.dir}")
         others.append(other)
     return others
