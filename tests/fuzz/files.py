@@ -120,7 +120,7 @@ def _record(name: str) -> Callable[[Path], Callable[[bytes], object]]:
                 assert matrix.shape == tuple(map(len, loaded.words(site)))
                 assert np.isfinite(matrix).all()
                 loaded.pharaoh(site)
-                loaded.trimmed_mass(site)
+                loaded.view(site)
 
         return run
 

@@ -12,6 +12,11 @@ from regard.errors import DataError, RequestError, ShapeError
 from regard.records import AttentionRecord, record
 
 
+def trimmed_mass(made):
+    view = made.view()
+    return view.hidden * view.totals
+
+
 def subwords(**changes):
     """`un|believ|able story </s>` → `die Ge|schichte </s>`, with weights by hand."""
     fields = {
@@ -32,7 +37,7 @@ def test_matrix_sums_source_columns_averages_output_rows_and_trims():
     made = subwords()
     expected = [[0.6, 0.4], [0.15, 0.65]]
     np.testing.assert_allclose(made.matrix(), expected, atol=1e-7)
-    np.testing.assert_allclose(made.trimmed_mass(), [0.0, 0.2], atol=1e-7)
+    np.testing.assert_allclose(trimmed_mass(made), [0.0, 0.2], atol=1e-7)
     assert made.weights["cross"].shape == (4, 5)
     assert made.matrix().dtype == np.float32
 
@@ -67,7 +72,7 @@ def records(draw):
 @given(records())
 def test_merging_loses_no_weight(made):
     present = np.isin(range(4), made.target_word_of)
-    rows = made.matrix().sum(1) + made.trimmed_mass()
+    rows = made.matrix().sum(1) + trimmed_mass(made)
     np.testing.assert_allclose(rows[present], 1.0, atol=1e-5)
     assert not made.matrix()[~present].any()
 
@@ -147,10 +152,10 @@ def test_a_step_reads_the_word_before_the_one_it_writes():
         weights=weights,
     )
     np.testing.assert_array_equal(made.matrix(), [[0, 0], [0.75, 0]])
-    np.testing.assert_array_equal(made.trimmed_mass(), [1, 0.25])
+    np.testing.assert_array_equal(trimmed_mass(made), [1, 0.25])
     read = replace(made, target_tokens=("<s>", "x", "y"), target_word_of=(-1, 0, 1), target_is_read=True)
     np.testing.assert_array_equal(read.matrix(), [[0.75, 0], [0.125, 0.375]])
-    np.testing.assert_array_equal(read.trimmed_mass(), [0.25, 0.5])
+    np.testing.assert_array_equal(trimmed_mass(read), [0.25, 0.5])
     assert record({"decoder": np.zeros((0, 0)), "cross": np.zeros((0, 1))}, ["a"], []).matrix("decoder").shape == (0, 0)
     with pytest.raises(DataError, match="target_is_read must be true or false, got 1"):
         replace(made, target_is_read=1)
@@ -183,7 +188,6 @@ def test_text_is_the_words_unless_given():
         ({"target_word_of": [0, 1, -2, -1]}, DataError, r"target_word_of\[2\] is -2, .* or -1 for a special symbol"),
         ({"score": float("inf")}, DataError, "score must be finite or None, got inf"),
         ({"source_words": "unbelievable story"}, DataError, "source_words must be a list of strings, got 'unbelievable story'"),
-        ({"format_version": 5}, DataError, "format_version is 5, expected a whole number from 1 to 4; if a newer"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name_and_size(changes, error, message):

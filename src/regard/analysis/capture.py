@@ -10,24 +10,21 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.analysis.function_calls import Watch
-from regard.analysis.observation import Call, Observer
-from regard.analysis.selection import Selection
-from regard.analysis.torch_modules import ModuleWatch, inside_encoders
+from regard.analysis.observation import Call, Observer, Selection
 from regard.attention.base import Attention
 from regard.attention.capabilities import Observation
 from regard.errors import RegardError, RequestError, nearest
 from regard.private_torch import is_compiled
 from regard.records import AttentionRecord
-from regard.records.builders import record_of_tokens, shows_causal
+from regard.records.builders import TokenOptions, record_of_tokens, shows_causal
 from regard.records.data import NOTE
-from regard.records.subwords import Scheme
-from regard.rendering import Units
 
 
 class Captured(Mapping[str, Tensor]):
@@ -72,12 +69,8 @@ class Captured(Mapping[str, Tensor]):
         *,
         batch: int = 0,
         families: Mapping[str, str] | None = None,
-        subwords: Scheme = "auto",
-        units: Units = "auto",
-        special: Collection[str] | None = None,
-        source_text: str = "",
-        target_text: str = "",
-        note: str = NOTE,
+        target_is_read: bool = True,
+        **options: Unpack[TokenOptions],
     ) -> AttentionRecord:
         """Make a record of one run of the module.
 
@@ -92,31 +85,20 @@ class Captured(Mapping[str, Tensor]):
 
         Args:
             tokens: The S source tokens, including special tokens and padding; for a language model, the tokens that it read.
-            target_tokens: The T target tokens, if the module reads a target: those that it reads, including the start symbol.
+            target_tokens: The T target tokens, if the module reads a target.
             batch: Index of the sentence in the batch, from 0.
             families: Mapping of module names to `encoder`, `decoder` or `cross`, for modules that the rules above get wrong.
-            subwords: How tokens mark the beginning of a word; see `regard.join_subwords`.
-            units: Units of pictures and alignments; see `AttentionRecord.in_units`.
-            special: Tokens that belong to no word; see `regard.join_subwords`.
-            source_text: The original source text; by default its words joined by spaces.
-            target_text: The original target text; by default its words joined by spaces.
-            note: Last sentence of captions, on what the weights prove and what they do not prove.
+            target_is_read: Whether `target_tokens` are the tokens that the decoder reads, including the start symbol, not those
+                that it predicts.
+            options: `subwords`, `units`, `special`, `source_text`, `target_text` and `note`, as for `regard.from_huggingface`.
 
         Raises:
-            RequestError: If nothing was captured, sentences and heads cannot be told apart, the
-                batch has no sentence with this index, `families` names a module whose
-                attention was not captured or a family other than these three, a module attends to another sequence and no
-                target tokens are given, a module attends to source and target together, or there is no such scheme of subwords.
+            RequestError: If sentences and heads cannot be told apart, the batch has no such sentence, `families` names a module
+                whose attention was not captured or another family, a module attends to another sequence and no target tokens
+                are given, or a module attends to source and target together.
             DataError: If a weight is not a finite number.
             ShapeError: If the numbers of weights and tokens differ, for example because the module ran more than once.
         """
-        if not self.calls:
-            raise RequestError(
-                "to_record: nothing was captured: run the module inside `with capture(module)`, which captures calls of "
-                "nn.MultiheadAttention, of scaled_dot_product_attention and of regard's own attention, and a softmax that is "
-                "multiplied by values"
-            )
-        _check_families(families or {}, list(self))
         num_tokens = len(tokens), None if target_tokens is None else len(target_tokens)
         weights = self.weights_by_site(batch=batch, num_tokens=num_tokens, families=families or {})
         for call, (site, matrix) in zip(self.calls, weights.items(), strict=True):
@@ -126,19 +108,9 @@ class Captured(Mapping[str, Tensor]):
                     f"to_record: {call.name!r} counts as cross attention ({queries} queries, {keys} keys), and no target "
                     "tokens were given: give the tokens of the queries as target_tokens, or the module's family in families"
                 )
-        if target_tokens is None and all(site.startswith("decoder") for site in weights):
-            tokens, target_tokens, source_text, target_text = (), tokens, "", target_text or source_text
+        options["note"] = self.note(options.get("note", NOTE))
         return record_of_tokens(
-            tokens,
-            target_tokens,
-            weights,
-            subwords=subwords,
-            units=units,
-            special=special,
-            source_text=source_text,
-            target_text=target_text,
-            target_is_read=target_tokens is not None,
-            note=self.note(note),
+            tokens, target_tokens, weights, target_is_read=target_is_read and target_tokens is not None, **options
         )
 
     def weights_by_site(
@@ -151,6 +123,12 @@ class Captured(Mapping[str, Tensor]):
             num_tokens: Numbers of source and target tokens, S and T; T is None without a target.
             families: As for `to_record`.
         """
+        for name, family in families.items():
+            if name not in self:
+                meant = nearest(name, list(self))
+                raise RequestError(f"to_record: families names {name!r}, but no attention of such a module was captured{meant}")
+            if family not in ("encoder", "decoder", "cross"):
+                raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
         for call in self.calls:
             _check_sentences(call, batch)
         causal = {name: self._is_causal(name) for name in self}
@@ -204,12 +182,15 @@ def capture(
     own mechanisms. If the module contains none of regard's mechanisms, it also captures the result of each softmax, or of each
     division by a sum over an axis, if this axis is then summed over in a product with another tensor, such as the values.
 
-    The module's results stay bit-identical: an observation that fails raises nothing inside the module, and a warning follows
-    when the context ends. Weights are recorded before dropout, under the name of the innermost module that computed them. The
-    weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time; the weights of
-    `nn.MultiheadAttention` come from a second call. PyTorch's encoders run twice if they take their fused path, which computes
-    no weights. When the context ends, even by an exception, the module is restored. Compiled and scripted parts are not
+    Weights are recorded before dropout, under the name of the innermost module that computed them. The weights of
+    `scaled_dot_product_attention` are computed again from its arguments, some rows at a time; the weights of
+    `nn.MultiheadAttention` come from a second call. An observation that fails raises nothing inside the module, and a warning
+    follows when the context ends. Then, even after an exception, the module is restored. Compiled and scripted parts are not
     captured, nor are kernels such as FlexAttention; `Captured.unseen` and the note of a record name such modules.
+
+    The module's results stay bit-identical, with one exception: in evaluation mode, `nn.MultiheadAttention` and PyTorch's
+    encoders don't take their fused path, which computes no weights. Their results can then differ by rounding, and an encoder
+    with a padding mask does not set its outputs at the padding to zero.
 
     Args:
         module: Any PyTorch module.
@@ -222,9 +203,8 @@ def capture(
         The weights captured so far.
 
     Raises:
-        RequestError: If the module is compiled or scripted, no module matches one of `names`, a
-            module has too few heads for `heads`, or, with `names=None`, the
-            module contains no attention and computed none.
+        RequestError: If the module is compiled or scripted, no module matches one of `names`, a module has too few heads for
+            `heads`, or no attention was captured.
         ConfigError: If `names`, `heads` or `top_k` has the wrong type or is out of range.
     """
     if is_compiled(module):
@@ -233,9 +213,7 @@ def capture(
             "which it was made, such as model._orig_mod, and run that one"
         )
     observer = Observer(module, Selection(names, heads, top_k, device))
-    observer.selection.check_names([name for each in observer.names.values() for name in each])
     ours = [part for part in observer.names if isinstance(part, Attention)]
-    known = bool(ours) or any(isinstance(part, nn.MultiheadAttention) for part in observer.names)
     caught, watch = Captured(observer), Watch(observer, products=not ours)
     with ExitStack() as stack:
         stack.callback(observer.names.clear)  # the weights may be kept for longer than the module
@@ -245,22 +223,10 @@ def capture(
                 observer.take(observer.name_of(part), observation.weights, observation.within)
 
             stack.enter_context(part.observe(take))
-        stack.enter_context(ModuleWatch(observer))
-        stack.enter_context(observer.hooks(inside_encoders(module)))
+        stack.enter_context(observer.hooks())
         stack.enter_context(watch)
         yield caught
     watch.close()
-    _report_errors(observer)
-    if not caught.calls and names is None and not known:
-        raise RequestError(
-            f"capture: this {type(module).__name__} contains no nn.MultiheadAttention and no mechanism of regard, and no call "
-            "of scaled_dot_product_attention and no product of a softmax and values was recognised; a model of transformers "
-            f"needs attn_implementation='sdpa' or 'eager'. {caught.note('')}".strip()
-        )
-
-
-def _report_errors(observer: Observer) -> None:
-    """Raise the first mistake in the arguments of `capture`, or warn about the first observation that failed."""
     for error in observer.errors:
         if isinstance(error, RegardError):
             raise error
@@ -269,7 +235,13 @@ def _report_errors(observer: Observer) -> None:
         warnings.warn(
             f"capture: the attention of {', '.join(observer.missed)} was not captured, because of an error: "
             f"{type(error).__name__}: {error}",
-            stacklevel=4,
+            stacklevel=3,
+        )
+    if not caught.calls:
+        raise RequestError(
+            f"capture: no attention was captured in this {type(module).__name__}: run it inside `with capture(module)`. "
+            "Captured are nn.MultiheadAttention, regard's mechanisms, scaled_dot_product_attention, and products of a softmax "
+            f"and values; a model of transformers needs attn_implementation='sdpa' or 'eager'. {caught.note('')}".strip()
         )
 
 
@@ -293,12 +265,3 @@ def _check_sentences(call: Call, batch: int) -> None:
         )
     if not 0 <= batch < shape[0]:
         raise RequestError(f"to_record: batch is {batch}, and there are {shape[0]} sentences")
-
-
-def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:
-    for name, family in families.items():
-        if name not in names:
-            meant = nearest(name, names)
-            raise RequestError(f"to_record: families names {name!r}, but no attention of such a module was captured{meant}")
-        if family not in ("encoder", "decoder", "cross"):
-            raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")

@@ -93,8 +93,10 @@ class Watch(TorchFunctionMode):
             bound = _MULTI_HEAD.bind(*args, **kwargs)
             bound.arguments.update(need_weights=True, average_attn_weights=False, dropout_p=0.0, training=False)
             weights: Any = func(*bound.args, **bound.kwargs)[1]
-            same = bound.arguments["query"] is bound.arguments["key"]
-            self.observer.take(name, weights if weights.ndim == 4 else weights[None], True if same else None)
+            # `nn.MultiheadAttention` may give the function two transposed views of one input.
+            sequences = (bound.arguments["query"], bound.arguments["key"])
+            query, key = ((each.data_ptr(), each.shape, each.stride()) for each in sequences)
+            self.observer.take(name, weights if weights.ndim == 4 else weights[None], query == key)
         elif any(part in getattr(func, "__name__", "").lower() for part in ("attention", "attn")):
             self.observer.miss(name)
         elif self.products:
@@ -178,7 +180,10 @@ class Watch(TorchFunctionMode):
         if len({shape[-1] for _, shape in mark.source.reported}) > 1:  # the keys were split into parts
             self.observer.miss(name)
         fold = self.observer.fold(weights)
-        weights = self.observer.unfolded(weights, fold)
+        if weights.ndim == 2:
+            weights = weights[None]
+        elif fold and fold[0]:
+            weights = weights.unflatten(0, fold)
         self._take(name, self.observer.selection.keep(weights, name), fold, context)
 
 

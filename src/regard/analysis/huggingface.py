@@ -18,7 +18,6 @@ from regard.analysis.capture import capture
 from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.records import from_huggingface as from_output
-from regard.records.builders import record_of_tokens
 from regard.records.data import NOTE
 from regard.records.subwords import Scheme
 from regard.rendering import Units
@@ -55,8 +54,8 @@ def record_of_model(
     *,
     generation: Mapping[str, Any] | None = None,
     subwords: Scheme = "auto",
-    units: Units = "auto",
     special: Collection[str] | None = None,
+    units: Units = "auto",
     note: str = NOTE,
 ) -> AttentionRecord:
     """Run a model on a text and return the record of its attention.
@@ -75,9 +74,9 @@ def record_of_model(
         generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. If they are given, a decoder first continues the
             text.
         subwords: How tokens mark the beginning of a word; see `regard.join_subwords`. `auto` asks the tokenizer.
-        units: Units of pictures and alignments; see `AttentionRecord.in_units`.
         special: Tokens that belong to no word and are left out of pictures; None for the tokenizer's special tokens, `()` to
             keep them as words.
+        units: Units of pictures and alignments; see `AttentionRecord.in_units`.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Raises:
@@ -98,30 +97,30 @@ def record_of_model(
     if not inputs["input_ids"].numel():
         raise RequestError("from_huggingface: the text has no tokens, expected at least one")
     with _evaluation(model):
-        source, written = inputs["input_ids"][0], None
-        if pair:
-            read, written = _target(model, tokenizer, inputs, target, generation)
-            inputs["decoder_input_ids"] = read
+        written = None
+        if pair and target is None:
+            sequence = _generate(model, inputs, generation or {})
+            inputs["decoder_input_ids"], written = sequence[:, :-1], sequence[0, 1:]
+        elif pair:
+            labels = _encode(tokenizer, target, "text_target")["input_ids"].to(device)
+            ask: Any = model.prepare_decoder_input_ids_from_labels
+            inputs["decoder_input_ids"], written = ask(labels=labels), labels[0]
         elif generation is not None:
             inputs = {"input_ids": _generate(model, inputs, generation)}
-            source = inputs["input_ids"][0]
         with capture(model) as caught:
             model(**inputs, use_cache=False) if pair or hasattr(model, "generate") else model(**inputs)
-    num_tokens = len(source), None if written is None else len(written)
-    weights = caught.weights_by_site(batch=0, num_tokens=num_tokens, families={})
-    # A model with only a decoder has no source: the text that it reads is the target.
-    decoder = not pair and all(site.startswith("decoder") for site in weights)
-    return record_of_tokens(
-        [] if decoder else _tokens(tokenizer, source),
-        _tokens(tokenizer, source) if decoder else None if written is None else _tokens(tokenizer, written),
-        weights,
+    ids = [inputs["input_ids"][0], *([] if written is None else [written])]
+    tokens = [list(tokenizer.convert_ids_to_tokens(each.tolist())) for each in ids]
+    texts = [str(tokenizer.decode(each, skip_special_tokens=True)) for each in ids]
+    return caught.to_record(
+        *tokens,
+        target_is_read=False,
         subwords=scheme_of(tokenizer) if subwords == "auto" else subwords,
         units=units,
         special=tokenizer.all_special_tokens if special is None else special,
-        source_text="" if decoder else text if isinstance(text, str) else _text(tokenizer, source),
-        target_text=_text(tokenizer, source) if decoder else _text(tokenizer, written),
-        target_is_read=decoder,
-        note=caught.note(note),
+        source_text=text if isinstance(text, str) and (pair or generation is None) else texts[0],
+        target_text="" if written is None else texts[1],
+        note=note,
     )
 
 
@@ -134,17 +133,6 @@ def scheme_of(tokenizer: Any) -> Scheme:
     decoder = json.dumps(described.get("decoder"), ensure_ascii=False)
     marks: dict[str, Scheme] = {'"ByteLevel"': "bytes", "▁": "sentencepiece", '"WordPiece"': "wordpiece", '"BPEDecoder"': "end"}
     return next((scheme for mark, scheme in marks.items() if mark in decoder), "auto")
-
-
-def _target(
-    model: Any, tokenizer: Any, inputs: dict[str, Tensor], target: str | None, generation: Mapping[str, Any] | None
-) -> tuple[Tensor, Tensor]:
-    """Return the ids that the decoder reads (1,T), and the ids that it predicts (T,)."""
-    if target is None:
-        ids = _generate(model, inputs, generation or {})
-        return ids[:, :-1], ids[0, 1:]
-    labels = _encode(tokenizer, target, "text_target")["input_ids"].to(inputs["input_ids"].device)
-    return model.prepare_decoder_input_ids_from_labels(labels=labels), labels[0]
 
 
 def _encode(tokenizer: Any, text: Any, side: str = "text") -> dict[str, Tensor]:
@@ -185,14 +173,6 @@ def _generate(model: Any, inputs: dict[str, Tensor], generation: Mapping[str, An
         )
     sequences: Tensor = model.generate(**inputs, **generation)
     return sequences[:1]
-
-
-def _tokens(tokenizer: Any, ids: Tensor) -> list[str]:
-    return list(tokenizer.convert_ids_to_tokens(ids.tolist()))
-
-
-def _text(tokenizer: Any, ids: Tensor | None) -> str:
-    return "" if ids is None else str(tokenizer.decode(ids, skip_special_tokens=True))
 
 
 @contextmanager

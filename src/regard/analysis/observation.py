@@ -1,21 +1,113 @@
-"""Observe the modules that run inside a module, without an effect on their results."""
+"""Observe the modules that run inside a module, and keep a part of the attention weights that they compute."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from threading import get_ident
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.analysis.selection import Selection, TopWeights
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError, RequestError, nearest
 from regard.private_torch import in_backward, is_compiled
 
+_CHUNK = 1 << 24
+"""Maximum number of weights that are computed at a time (but at least one row), to limit memory beyond the kept weights."""
 _ACROSS = ("cross", "encoder_attn", "encdec")
 """Substrings of the names of modules that attend to another sequence."""
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The weights of a call that are kept: all of them, or the k largest of each query."""
+
+    values: Tensor
+    """Weights (…,Q,K), or (…,Q,k) with the largest first."""
+    indices: Tensor | None = None
+    """Indices (…,Q,k) of the keys that the k largest weights belong to; None if all weights are kept."""
+    num_keys: int = 0
+    """Number of keys K."""
+
+    def dense(self) -> Tensor:
+        """Return the weights (…,Q,K) with zeros in place of those that were not kept."""
+        if self.indices is None:
+            return self.values
+        whole = self.values.new_zeros(*self.values.shape[:-1], self.num_keys)
+        return whole.scatter_(-1, self.indices.long(), self.values)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The weights that a capture keeps; the arguments are those of `regard.capture`.
+
+    Raises:
+        ConfigError: If an argument has the wrong type or is out of range.
+    """
+
+    names: Collection[str] | None = None
+    heads: Sequence[int] | None = None
+    top_k: int | None = None
+    device: torch.device | str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str):
+            raise ConfigError(f"capture: names is the string {self.names!r}, expected a list of names: [{self.names!r}]")
+        if self.heads is not None and not all(isinstance(head, int) and head >= 0 for head in self.heads):
+            raise ConfigError(f"capture: heads is {self.heads!r}, expected a list of whole numbers of 0 or more")
+        if self.top_k is not None and self.top_k < 1:
+            raise ConfigError(
+                f"capture: top_k is {self.top_k!r}, expected a whole number of 1 or more, or None for all weights"
+            )
+
+    def includes(self, name: str) -> bool:
+        """Return whether weights of this module are kept."""
+        return self.names is None or any(fnmatchcase(name, pattern) for pattern in self.names)
+
+    def heads_of(self, count: int, name: str) -> list[int]:
+        """Return the indices of the heads to keep, for the module `name` with `count` heads.
+
+        Raises:
+            RequestError: If the module has too few heads.
+        """
+        chosen = list(range(count)) if self.heads is None else list(self.heads)
+        if chosen and max(chosen) >= count:
+            raise RequestError(
+                f"capture: heads contains {max(chosen)}, but {name!r} has {count} heads: choose from 0 to {count - 1}"
+            )
+        return chosen
+
+    def keep(self, weights: Tensor, name: str) -> Kept:
+        """Return the part of the weights (B,H,Q,K), or (B,Q,K) without heads, that is kept."""
+        if self.heads is not None and weights.ndim == 4:
+            weights = weights[:, self.heads_of(weights.shape[1], name)]
+        weights = weights.detach()
+        return self.collect(weights.shape, lambda rows: weights[..., rows, :])
+
+    def collect(self, shape: Sequence[int], rows_of: Callable[[slice], Tensor]) -> Kept:
+        """Compute the weights of the selected heads some queries at a time, and return the part that is kept.
+
+        Args:
+            shape: Shape of the weights of the selected heads, (…,Q,K).
+            rows_of: Function that computes the weights of a slice of the queries.
+        """
+        *rest, queries, keys = shape
+        step = max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys))
+        ranges = [slice(start, min(start + step, queries)) for start in range(0, max(queries, 1), step)]
+        if self.top_k is not None and self.top_k < keys:
+            tops = [rows_of(rows).topk(self.top_k, -1) for rows in ranges]
+            values = torch.cat([top.values.to(self.device) for top in tops], -2)
+            return Kept(values, torch.cat([top.indices.int().to(self.device) for top in tops], -2), keys)
+        first = rows_of(ranges[0])
+        if len(ranges) == 1:
+            return Kept(first.to(self.device), None, keys)
+        whole = first.new_empty(*rest, queries, keys, device=self.device or first.device)
+        whole[..., ranges[0], :] = first
+        for rows in ranges[1:]:
+            whole[..., rows, :] = rows_of(rows)
+        return Kept(whole, None, keys)
 
 
 @dataclass(frozen=True)
@@ -24,7 +116,7 @@ class Call:
 
     name: str
     """Name of the called module in `named_modules`; empty for the module given to `capture`."""
-    kept: Tensor | TopWeights
+    kept: Kept
     """The kept part of the weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
     within: bool | None
     """Whether queries and keys came from the same sequence; None if that is not known."""
@@ -36,7 +128,7 @@ class Call:
     @property
     def weights(self) -> Tensor:
         """Return the weights as one tensor, with zeros in place of those that `top_k` left out."""
-        return self.kept.dense() if isinstance(self.kept, TopWeights) else self.kept
+        return self.kept.dense()
 
 
 class Observer:
@@ -45,6 +137,9 @@ class Observer:
     Args:
         module: The module to observe. Compiled and scripted parts of it are not observed.
         selection: The weights to keep.
+
+    Raises:
+        RequestError: If no module has one of the names of the selection.
     """
 
     def __init__(self, module: nn.Module, selection: Selection) -> None:
@@ -53,8 +148,8 @@ class Observer:
         self.running: list[tuple[str, nn.Module]] = []
         self.missed: dict[str, None] = {}
         self.errors: list[Exception] = []
-        self.named: dict[str, None] = {}
         self.names: dict[nn.Module, list[str]] = {}
+        self._named: dict[str, None] = {}
         self._batch: int | None = None
         self._thread = get_ident()
         compiled: list[str] = []
@@ -64,10 +159,10 @@ class Observer:
                 self.miss(name)
             elif not any(name.startswith(f"{outer}.") for outer in compiled):
                 self.names.setdefault(part, []).append(name)
-
-    def sees(self, part: nn.Module) -> bool:
-        """Return whether a module that runs is observed: other threads may run the same module, and their calls are not."""
-        return part in self.names and get_ident() == self._thread
+        known = [name for names in self.names.values() for name in names]
+        for pattern in selection.names or ():
+            if not any(fnmatchcase(name, pattern) for name in known):
+                raise RequestError(f"capture: no module has the name {pattern!r}{nearest(pattern, known)}")
 
     def name_of(self, part: nn.Module) -> str:
         """Return the name of a module; if it is used in several places, the name of the place that runs now."""
@@ -79,11 +174,14 @@ class Observer:
         return names[0]
 
     @contextmanager
-    def hooks(self, without: set[nn.Module]) -> Iterator[None]:
-        """Keep `running` up to date while the context is open, except for the modules `without`."""
+    def hooks(self) -> Iterator[None]:
+        """Keep `running` up to date while the context is open."""
+
+        def sees(part: nn.Module) -> bool:  # other threads may run the same modules
+            return part in self.names and get_ident() == self._thread
 
         def enter(part: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            if not self.sees(part):
+            if not sees(part):
                 return
             name = self.name_of(part)
             if not self.running:
@@ -91,14 +189,14 @@ class Observer:
                 self._batch = len(inputs[0]) if inputs else None
             self.running.append((name, part))
             if "attention" in type(part).__name__.lower():
-                self.named[name] = None
+                self._named[name] = None
 
         def leave(part: nn.Module, *_: Any) -> None:
-            if self.sees(part) and self.running and self.running[-1][1] is part:  # its call may have started before the capture
+            if sees(part) and self.running and self.running[-1][1] is part:  # its call may have started before the capture
                 self.running.pop()
 
         with ExitStack() as stack:
-            for part in self.names.keys() - without:
+            for part in self.names:
                 stack.callback(part.register_forward_pre_hook(enter, prepend=True, with_kwargs=True).remove)
                 stack.callback(part.register_forward_hook(leave, always_call=True).remove)
             yield
@@ -126,22 +224,21 @@ class Observer:
         """Add a call of a module, if it is selected; `within` says whether queries and keys came from the same sequence."""
         self.observe(name, lambda: self._add(name, self.selection.keep(weights, name), within))
 
-    def take_kept(self, name: str, kept: Tensor | TopWeights, *, is_checked: bool = True) -> int:
+    def take_kept(self, name: str, kept: Kept, *, is_checked: bool = True) -> int:
         """Add a call of attention that a module computes in its own code, and return its index.
 
         The module attends to another sequence if its name contains `cross`, `encoder_attn` or `encdec`, or if the numbers of
         queries and keys differ. Otherwise it is not known where the keys come from.
         """
-        queries, keys = (kept.values.shape[-2], kept.num_keys) if isinstance(kept, TopWeights) else kept.shape[-2:]
-        across = any(part in name.lower() for part in _ACROSS) or queries != keys
+        across = any(part in name.lower() for part in _ACROSS) or kept.values.shape[-2] != kept.num_keys
         return self._add(name, kept, False if across else None, is_checked=is_checked)
 
     def confirm(self, number: int, is_checked: bool) -> None:
         """Record whether sentences and heads in a call were found to be in the assumed order."""
         self.calls[number] = replace(self.calls[number], is_checked=is_checked)
 
-    def _add(self, name: str, kept: Tensor | TopWeights, within: bool | None, *, is_checked: bool = True) -> int:
-        values = kept.values if isinstance(kept, TopWeights) else kept
+    def _add(self, name: str, kept: Kept, within: bool | None, *, is_checked: bool = True) -> int:
+        values = kept.values
         if type(values) is not Tensor or values.is_meta or values.is_nested:
             raise TypeError(f"the weights are a {type(values).__name__} on {values.device}, expected a tensor with values")
         part = next((part for each, part in reversed(self.running) if each == name), None)
@@ -166,12 +263,6 @@ class Observer:
         heads = self._heads()
         return (size // heads, heads) if heads and size % heads == 0 else None if batch is None else (0, 0)
 
-    def unfolded(self, tensor: Tensor, fold: tuple[int, int] | None) -> Tensor:
-        """Return the weights with separate axes for sentences and heads, (B,H,Q,K)."""
-        if tensor.ndim == 2:
-            return tensor[None]
-        return tensor.unflatten(0, fold) if fold and fold[0] else tensor
-
     def _heads(self) -> int | None:
         for _, part in reversed(self.running):
             for owner in (part, getattr(part, "config", None)):
@@ -182,16 +273,15 @@ class Observer:
 
     def unseen(self) -> list[str]:
         """Return the names of the modules that seem to compute attention, but whose attention was not captured."""
-        captured = {call.name for call in self.calls}
         names: list[str] = []
-        for name in (*self.missed, *filter(self.selection.includes, self.named)):
-            if name not in names and (name in self.missed or not any(_related(name, other) for other in (*captured, *names))):
+        for name in (*self.missed, *filter(self.selection.includes, self._named)):
+            others = {call.name for call in self.calls}.union(names)
+            if name not in names and (name in self.missed or not any(_related(name, other) for other in others)):
                 names.append(name)
         return names
 
 
 def _related(one: str, other: str) -> bool:
     """Return whether one of two modules is inside the other, or both are the same."""
-    return (
-        one == other or f"{one}.".startswith(f"{other}." if other else "") or f"{other}.".startswith(f"{one}." if one else "")
-    )
+    shorter, longer = sorted((one, other), key=len)
+    return not shorter or f"{longer}.".startswith(f"{shorter}.")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
-from regard.analysis.selection import Selection, TopWeights
+from regard.analysis.observation import Kept, Selection
 
 _NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
@@ -53,7 +53,7 @@ def selected_weights(
     name: str,
     selection: Selection,
     fold: tuple[int, int] | None = None,
-) -> Tensor | TopWeights:
+) -> Kept:
     """Return the selected weights of one call of `scaled_dot_product_attention`, computed some rows at a time.
 
     Args:
@@ -74,10 +74,8 @@ def selected_weights(
     if fold and fold[0]:
         query, key = query.unflatten(0, fold), key.unflatten(0, fold)
         mask = mask.unflatten(0, fold) if mask is not None and mask.ndim == 3 and len(mask) > 1 else mask
-    shared, heads = (
-        getattr(module, "num_key_value_groups", 1),
-        getattr(getattr(module, "config", None), "num_attention_heads", 0),
-    )
+    shared = getattr(module, "num_key_value_groups", 1)
+    heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
     if shared > 1 and query.ndim > 3 and query.shape[-3] * shared == heads:
         # For a single query, `transformers` passes the heads that share keys as several queries; make them heads again.
         query = query.flatten(-3, -2).unsqueeze(-2)
@@ -96,4 +94,4 @@ def selected_weights(
         return scaled_dot_product_weights(query[..., rows, :], key, part, first=rows.start, **options)
 
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3]) if query.ndim > 3 else ()
-    return selection.collect(torch.Size((*batch, *query.shape[len(batch) : -1], key.shape[-2])), rows_of)
+    return selection.collect((*batch, *query.shape[len(batch) : -1], key.shape[-2]), rows_of)

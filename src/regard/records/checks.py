@@ -15,7 +15,7 @@ limits their size.
 
 
 def fields(data: object, where: str, *, newest: int, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
-    """Check the fields of a record from a file that is not trusted.
+    """Check the fields of a record from a file that is not trusted, and return them without the version.
 
     Args:
         data: Content of the file.
@@ -29,23 +29,24 @@ def fields(data: object, where: str, *, newest: int, known: Collection[str], nee
     """
     if not isinstance(data, dict):
         raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
-    version = data.get("format_version")
+    content = dict(data)
+    version = content.pop("format_version", None)
     if type(version) is not int or not 1 <= version <= newest:
         raise DataError(
             f"{where}: format_version is {version!r}, expected 1 to {newest}: either this is not a record, or a newer version "
             "of regard wrote it; then install that version"
         )
-    for name in data.keys() - set(known):
+    for name in content.keys() - set(known):
         raise DataError(f"{where}: a record has no field {name!r}{nearest(name, known)}")
-    if missing := sorted(set(needed) - data.keys()):
+    if missing := sorted(set(needed) - content.keys()):
         raise DataError(f"{where}: the record lacks {', '.join(missing)}")
-    for name in ("source_text", "target_text", "note", "reference"):
-        if not isinstance(data.get(name, ""), str) and not (name == "reference" and data[name] is None):
-            raise DataError(f"{where}: {name} must be text, got {type(data[name]).__name__}")
-    for name in ("source_words", "target_words", "source_tokens", "target_tokens", "probabilities"):
-        if isinstance(data.get(name), list | dict) and len(data[name]) > MAX_WORDS:
-            raise DataError(f"{where}: {name} has {len(data[name])} entries, expected at most {MAX_WORDS}")
-    return data
+    for name, value in content.items():
+        if name in ("source_text", "target_text", "note", "reference") and not isinstance(value, str):
+            if name != "reference" or value is not None:
+                raise DataError(f"{where}: {name} must be text, got {type(value).__name__}")
+        elif name != "weights" and isinstance(value, list | dict) and len(value) > MAX_WORDS:
+            raise DataError(f"{where}: {name} has {len(value)} entries, expected at most {MAX_WORDS}")
+    return content
 
 
 def to_float32(name: str, array: Any) -> np.ndarray:
@@ -80,12 +81,15 @@ def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.nd
     rows, columns = sides(site)
     expected = (num_tokens[rows], num_tokens[columns])
     if result.ndim not in (2, 3) or result.shape[-2:] != expected or result.shape[0] == 0 < expected[0]:
-        letters = {"source": "S", "target": "T"}
-        axes = f"({letters[rows]}, {letters[columns]})"
+        hint = ""
+        if result.ndim == 4:
+            hint = "; this looks like a batch: give one sentence of it, as in weights[0]"
+        elif result.shape[-2:] == expected[::-1]:
+            hint = "; rows and columns seem to be exchanged: give the transpose"
+        axes = f"{rows[0]}, {columns[0]}".upper()
         raise ShapeError(
-            f"{name} has shape {result.shape}, expected {axes} = {expected}, or with heads in front (H, …): one row for "
-            f"each of the {expected[0]} {rows} tokens, one column for each of the {expected[1]} {columns} tokens"
-            + _hint(result.shape, expected)
+            f"{name} has shape {result.shape}, expected ({axes}) = {expected}, or with heads in front (H, …): one row for "
+            f"each of the {expected[0]} {rows} tokens, one column for each of the {expected[1]} {columns} tokens{hint}"
         )
     if not np.isfinite(result).all():
         bad = int((~np.isfinite(result)).sum())
@@ -93,21 +97,11 @@ def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.nd
     return result
 
 
-def _hint(shape: tuple[int, ...], expected: tuple[int, int]) -> str:
-    """Return a likely reason why the weights have another shape than expected; empty if unknown."""
-    if shape[-2:] == expected[::-1] and len(shape) in (2, 3):
-        return "; rows and columns seem to be exchanged: give the transpose"
-    if len(shape) == 4:
-        return "; this looks like a batch: give one sentence of it, as in weights[0]"
-    return ""
-
-
 def strings(name: str, values: object) -> tuple[str, ...]:
     """Return the values as a tuple of strings; raise an error for any other input, such as a single string."""
     items = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if isinstance(values, str) or not all(isinstance(x, str) for x in items):
-        shown = repr(values)
-        raise DataError(f"{name} must be a list of strings, got {shown if len(shown) < 80 else shown[:77] + '…'}")
+        raise DataError(f"{name} must be a list of strings, got {_short(values)}")
     return tuple(map(str, items))
 
 
@@ -117,7 +111,7 @@ def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[in
     try:
         result = tuple(int(x) for x in values)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{name} must be a list of whole numbers, got {values!r}") from error
+        raise DataError(f"{name} must be a list of whole numbers, got {_short(values)}") from error
     if len(result) != num_tokens:
         raise ShapeError(f"{name} has {len(result)} entries, expected {num_tokens}: one for each of the {side}_tokens")
     for token, word in enumerate(result):
@@ -128,8 +122,10 @@ def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[in
     return result
 
 
-def number(name: str, value: Any) -> float:
-    """Return the value as a finite number, or raise an error."""
+def number(name: str, value: Any) -> float | None:
+    """Return the value as a finite number, or None if it is None; otherwise raise an error."""
+    if value is None:
+        return None
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -142,11 +138,13 @@ def number(name: str, value: Any) -> float:
 def probabilities(values: object) -> dict[str, float]:
     """Check and return the probability of each label. Values from 1 to 1.0001, which rounding can cause, become 1."""
     if not isinstance(values, Mapping) or not all(isinstance(label, str) for label in values):
-        shown = repr(values)
-        raise DataError(f"probabilities must map labels to numbers, got {shown if len(shown) < 80 else shown[:77] + '…'}")
-    result = {}
+        raise DataError(f"probabilities must map labels to numbers, got {_short(values)}")
     for label, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1.0001:
             raise DataError(f"probabilities[{label[:40]!r}] is {value!r}, expected a number from 0 to 1")
-        result[label] = min(float(value), 1.0)
-    return result
+    return {label: min(float(value), 1.0) for label, value in values.items()}
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) < 80 else shown[:77] + "…"

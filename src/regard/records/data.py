@@ -36,13 +36,6 @@ FORMAT_VERSION = 4
 
 _SCHEMES = ("", "characters", "tokens", *SPELLED_IN_BYTES)
 NOTE = "Attention weights do not prove which words the model's output depends on."
-_FORMER_NOTES = (  # replaced by NOTE: in older files, a note may be about another kind of model
-    "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it.",
-    "Attention weights show which words the model read most when it chose the label. They do not prove that those words caused "
-    "it.",
-    "Attention weights show what the model read at each word (down), among the words up to it (across), to predict the next. "
-    "They do not prove that those words caused it.",
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -99,8 +92,6 @@ class AttentionRecord:
     """The same for the target."""
     note: str = NOTE
     """Last sentence of captions (`viz.caption`), on what the weights prove and what they do not prove."""
-    format_version: int = 1
-    """The lowest version of the format that can store this record."""
 
     def __post_init__(self) -> None:
         """Convert the fields to tuples and arrays, and check them."""
@@ -113,20 +104,10 @@ class AttentionRecord:
             if (scheme := getattr(self, f"{side}_scheme")) not in _SCHEMES:
                 raise DataError(f"{side}_scheme is {scheme!r}, expected one of {', '.join(map(repr, _SCHEMES))}")
         for name in ("score", "log_probability"):
-            value = getattr(self, name)
-            self._set(name, None if value is None else checks.number(name, value))
+            self._set(name, checks.number(name, getattr(self, name)))
         if not isinstance(self.target_is_read, bool):
             raise DataError(f"target_is_read must be true or false, got {self.target_is_read!r}")
         self._set("probabilities", checks.probabilities(self.probabilities))
-        if self.note in _FORMER_NOTES:
-            self._set("note", NOTE)
-        if self.format_version not in range(1, FORMAT_VERSION + 1):
-            raise DataError(
-                f"AttentionRecord: format_version is {self.format_version!r}, expected a whole number from 1 to "
-                f"{FORMAT_VERSION}; if a newer version of regard wrote the record, install that version"
-            )
-        optional = (self.probabilities, self.target_is_read, self.source_scheme or self.target_scheme)
-        self._set("format_version", max([1, *(version for version, used in enumerate(optional, 2) if used)]))
         if not isinstance(self.weights, Mapping) or not self.weights:
             raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
         num_tokens = {"source": len(self.source_tokens), "target": len(self.target_tokens)}
@@ -236,7 +217,7 @@ class AttentionRecord:
         if heads is None or not 0 <= head < heads:
             have = "no heads: leave head out" if heads is None else f"{heads} heads: choose one of 0 to {heads - 1}"
             raise RequestError(f"head {head} was requested at site {site!r}, which has {have}")
-        return array[head] if heads is not None else array
+        return array[head]
 
     def matrix(
         self, site: str | None = None, head: int | None = None, *, step: Step = "produce", units: Units = "auto"
@@ -252,8 +233,8 @@ class AttentionRecord:
             units: As for `in_units`.
 
         Returns:
-            A float32 matrix. A row sums to one minus the weight on special tokens (see `trimmed_mass`). Words without tokens
-            have zeros. With `consume`, the last token also has zeros if the record does not include the end symbol.
+            A float32 matrix. A row sums to one minus the weight on special tokens. Words without tokens have zeros. With
+            `consume`, the last token also has zeros if the record does not include the end symbol.
 
         Raises:
             RequestError: If there is no such site or head, or `consume` is not possible for the site.
@@ -285,13 +266,6 @@ class AttentionRecord:
         """
         matrix = self.matrix(site, head)
         return (matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))).astype(np.float32)
-
-    def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
-        """Return for each output word the weight on special tokens, which `matrix` leaves out."""
-        site = self.site(site)
-        rows, columns = self._axes(site)
-        special = tuple(0 if index < 0 else -1 for index in columns.word_of)
-        return views.merge(self._raw(site, head), rows.word_of, special, (len(rows.words), 1))[:, 0]
 
     def view(self, site: str | None = None, head: int | None = None, *, special: bool = False) -> views.WordView:
         """Return the weights over words, or other units, as pictures show them, with the share of weight that is not shown.
@@ -394,9 +368,12 @@ class AttentionRecord:
 
     def _plain_fields(self) -> dict[str, Any]:
         """Return the fields as files store them: the version first, and without unused fields that version 1 lacks."""
-        names = ["format_version", *(each.name for each in fields(self) if each.name not in ("format_version", "weights"))]
         optional = ("probabilities", "target_is_read", "source_scheme", "target_scheme")
-        return {name: getattr(self, name) for name in (*names, "weights") if name not in optional or getattr(self, name)}
+        used = [bool(getattr(self, name)) for name in optional]
+        version = max(number for number, is_used in ((1, True), *zip((2, 3, 4, 4), used, strict=True)) if is_used)
+        names = (*(each.name for each in fields(self) if each.name != "weights"), "weights")
+        plain = {name: getattr(self, name) for name in names if name not in optional or getattr(self, name)}
+        return {"format_version": version, **plain}
 
     def save(
         self,
