@@ -146,6 +146,7 @@ def watch(patch, before) -> None:
         patch.setattr(owner, name, lambda *args, _real=real, **options: (before(), _real(*args, **options))[1])
 
 
+@pytest.mark.slow
 def test_a_machine_that_stops_anywhere_leaves_the_old_or_the_new(bundle, tmp_path, monkeypatch):
     """Stopped before each change in turn, without the clean-up that a dying process cannot do."""
     old, new = bundle(seed=0), bundle(seed=1)

@@ -19,6 +19,7 @@ def shapes(*, open_queries: bool) -> dict[str, dict[int, object]]:
     return {"query": query} | {name: {0: batch, 1: keys} for name in ("key", "value", "key_mask")}
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("case", quick(BY_NAME, FIRST.__contains__))
 def test_open_axes(case: Case, unchecked):

@@ -124,6 +124,7 @@ def test_it_starts_from_a_trained_model_and_overwrites_one(settings, tmp_path):
     assert not (tmp_path / "run" / "lexicon.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("updates", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_killed_and_resumed_it_ends_with_the_same_bytes(settings, packages, tmp_path, updates):
     config = load_config(settings, {"training": {"checkpoint_every": 1, "max_epochs": 2}})

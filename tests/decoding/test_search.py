@@ -72,7 +72,7 @@ def plain_beam(model, source, mask, *, beam_size, reward, limit):
     return sorted(ended, key=lambda one: -one[0])
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 @pytest.mark.parametrize("vocabulary_size", [9, 900])
 @pytest.mark.parametrize("reward", [0.0, 0.4, 2.5])
 def test_a_reward_counts_where_hypotheses_compete_for_a_place(tiny, sources, seed, vocabulary_size, reward):

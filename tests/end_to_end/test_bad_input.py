@@ -213,6 +213,7 @@ def test_a_disk_that_is_full_at_the_start(pairs, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_a_checkpoint(run, pairs, tmp_path):
     out = tmp_path / "run"
     done = limited(["train", "translation", f"--data.train={pairs}", f"--out={out}", *SMALL], bytes_a_file=20_000)
@@ -231,6 +232,7 @@ def test_a_disk_that_is_full_while_drawing(run, tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [pytest.param(signal.SIGINT, 130, id="Ctrl-C"), pytest.param(signal.SIGTERM, 143, id="SIGTERM", marks=pytest.mark.slow)],

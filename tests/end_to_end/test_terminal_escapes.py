@@ -192,6 +192,7 @@ def test_training_on_hostile_data(made):
     assert any(bar in shown for shown, _ in found for bar in ("\x1b[2K",)), "the terminal was taken for none: no bars"
 
 
+@pytest.mark.slow
 def test_every_command_with_hostile_data_labels_and_file_names(made):
     folder, *files, _ = made
     commands = commands_for(folder, *files)

@@ -215,6 +215,7 @@ def test_the_example_gives_each_of_several_labels_its_own_probability(tmp_path):
     assert {label: float(shown[label]) for label in "ab"} == pytest.approx(one.probabilities, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_language_models(tmp_path):
     (tmp_path / "texts.txt").write_text("".join(f"a dog sees {number} cats .\n" for number in range(60)))
     settings = {"data.train": [str(tmp_path / "texts.txt")], "out": str(tmp_path / "run"), "training.max_steps": 2}
@@ -253,6 +254,7 @@ def test_language_models(tmp_path):
         export_onnx(trained, tmp_path / "other", check="texts.txt")
 
 
+@pytest.mark.slow
 def test_weights_of_8_bits_report_what_they_cost(reviews, tmp_path, capsys):
     settings = {"data.train": [str(reviews)], "out": str(tmp_path / "run"), "training.max_steps": 2}
     regard.fit(regard.load_preset("bilstm", settings), progress=False)

@@ -4,7 +4,7 @@ import axe
 import pytest
 from export.test_page_in_a_browser import settle, show
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 OTHER_WINDOWS = [(390, False), (1280, True), (1920, False), (1920, True)]
 
 

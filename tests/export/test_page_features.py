@@ -13,7 +13,7 @@ import regard
 from regard.decoding import greedy
 from regard.reweight import StepReweight
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def choose_search(browser, width):

@@ -29,7 +29,7 @@ def type_text(browser, text):
     settle(browser)
 
 
-@pytest.mark.parametrize("name", ["recurrent", "subwords"])
+@pytest.mark.parametrize("name", ["recurrent", pytest.param("subwords", marks=pytest.mark.slow)])
 def test_a_translator_opens_with_an_example_and_translates_what_is_typed(browser, made, name):
     translator = made.load(name)
     show(browser, made.page(name))
@@ -127,6 +127,7 @@ def test_hostile_text_stays_inert(browser, made, tmp_path):
     assert browser.requests() == []
 
 
+@pytest.mark.slow
 def test_hostile_words_of_the_vocabulary_stay_inert(browser, tmp_path):
     words = ["</script><script>alert(1)</script>", "<img/src=x/onerror=alert(1)>"]
     words += ["__proto__", "{{DATA}}", "<!--<script>", "&lt;"]

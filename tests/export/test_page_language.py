@@ -10,7 +10,7 @@ from export.test_page_in_a_browser import settle, share, show, type_text
 
 from regard.decoding import Guidance, greedy
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def test_a_language_model_goes_on_with_what_is_typed(browser, made):

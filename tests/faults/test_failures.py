@@ -116,6 +116,7 @@ def check(failure):
     return code
 
 
+@pytest.mark.faults
 def test_some_writes_fail(drive):
     for work, every in (("translate", 2), ("save", 19)):
         assert {check(failure) for failure in drive(work, "writes", "--every", every)[1]} >= {2}

@@ -39,6 +39,7 @@ def check_kills(drive, work):  # noqa: F811
         assert (failure["code"], failure["wrong"], failure["again"]) == (-9, "", 0), failure
 
 
+@pytest.mark.faults
 def test_a_translation_killed_at_a_write(drive):  # noqa: F811
     for failure in drive("translate", "writes", "--kill", "--every", 3)[1]:
         assert (failure["code"], failure["wrong"], failure["again"]) == (-9, "", 0), failure

@@ -10,8 +10,8 @@ from fuzz.targets import SLOW, find_target, target_names
 
 from regard.errors import DataError
 
-INPUTS = 30
-SECONDS = 1.0
+INPUTS = 10
+SECONDS = 0.3
 """At most, for the new inputs of one target."""
 
 

@@ -30,6 +30,7 @@ def run(commands, expected=0, **environment):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment or None)
 
 
+@pytest.mark.slow
 def test_the_guard_sees_a_connection(tmp_path):
     done = run([["translate", "hf://user/deu", "a"]], 2)
     assert "CONNECTION socket." in done.stderr

@@ -170,6 +170,7 @@ def small(runs):
         yield found
 
 
+@pytest.mark.slow
 def test_a_full_queue_says_when_to_try_again(small):
     def ask(number):
         return small.post("/v1/translate", texts=["she kissed him ."] * number, **SLOW)
@@ -281,6 +282,7 @@ def test_a_request_that_needs_too_much_work_is_refused_at_once(service):
     assert refused(answer, 413, "expected at most 500,000,000 (limits.work)", "beam_size")["code"] == "too_much_work"
 
 
+@pytest.mark.slow
 def test_the_attention_of_a_long_text_is_refused(runs):
     with serving(runs / "deu", "--limits.attention_weights=10") as found:
         refused(found.post("/v1/attention", texts=["she kissed him . " * 5]), 413, "weights, expected at most 10")
@@ -300,12 +302,14 @@ def test_a_token_is_needed(runs, tmp_path):
     assert "secret-token" not in "".join(found.log)
 
 
+@pytest.mark.slow
 def test_the_token_of_the_environment(runs):
     with serving(runs / "deu", environment={"REGARD_TOKEN": "from-outside"}) as found:
         refused(found.client.get("/v1/models"), 401)
         assert found.client.get("/v1/models", headers={"Authorization": "Bearer from-outside"}).status_code == 200
 
 
+@pytest.mark.slow
 def test_the_log_has_no_text(runs):
     secret = "unspeakable"
     with serving(runs / "deu") as found:

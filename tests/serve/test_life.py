@@ -31,6 +31,7 @@ from regard.serve.responses import new_part
 SENTENCES = ["she kissed him .", "a cat sleeps on the mat .", "she sleeps .", "a mat .", "him , she kissed on the mat ."]
 
 
+@pytest.mark.slow
 def test_requests_that_arrive_together_share_a_batch(runs):
     own = {text: regard.load(runs / "deu", device="cpu").translate([text])[0].text for text in SENTENCES}
     with serving(runs / "deu", "--limits.window_ms=200", "--limits.batch=16") as found:
@@ -79,6 +80,7 @@ def test_a_stop_loses_no_accepted_request(runs):
         httpx.get(service.url)
 
 
+@pytest.mark.slow
 def test_a_stop_answers_connections_that_nobody_has_accepted_yet(runs):
     """The process sleeps while clients connect and send, and SIGTERM is the first that it sees when it wakes."""
     service = Service(runs / "deu")
@@ -100,6 +102,7 @@ def test_a_stop_answers_connections_that_nobody_has_accepted_yet(runs):
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_stop_finishes_what_is_slow_and_is_not_ready_meanwhile(runs, tmp_path):
     page = tmp_path / "page.html"
     page.write_text("<!doctype html><title>küsste</title>", encoding="utf-8")
@@ -122,6 +125,7 @@ def test_a_stop_finishes_what_is_slow_and_is_not_ready_meanwhile(runs, tmp_path)
     assert answers[0].headers["connection"] == "close"
 
 
+@pytest.mark.slow
 def test_a_newer_model_takes_over_without_a_lost_request(tmp_path):
     folder = tmp_path / "deu"
     save_bundle(folder, make_translator(seed=0))

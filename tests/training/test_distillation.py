@@ -187,6 +187,7 @@ def test_a_teacher_of_ones_own_is_refused(student, teachers, tmp_path) -> None:
         fit(taught, progress=False)
 
 
+@pytest.mark.slow
 def test_a_language_model_learns_from_another(tmp_path) -> None:
     path = tmp_path / "song.txt"
     path.write_text("".join(f"{line} .\n" for line in 25 * ["one two three", "three two one", "two two one three"]))

@@ -58,6 +58,7 @@ def gradients(monkeypatch):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "accumulate", "tokens"), [(2, 1, 8), (2, 3, 60), (3, 2, 60)])
 def test_gradient_is_that_of_one_process(config, change, gradients, size, accumulate, tokens):
     """Batches of one pair leave a process without a part; three batches in two processes are shared by rows."""

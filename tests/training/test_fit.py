@@ -219,7 +219,7 @@ def scores_in_turn(monkeypatch, *scores):
     monkeypatch.setattr("regard.tasks.translation.validation.TranslationScores.monitored", lambda self, name: next(found))
 
 
-@pytest.mark.parametrize("average_last", [0, 1, 2])
+@pytest.mark.parametrize("average_last", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_the_best_is_kept_if_patience_ends_the_run(config, change, monkeypatch, capsys, average_last, interrupted):
     scores_in_turn(monkeypatch, 1.0, 3.0, 2.0, 2.5, 2.9)

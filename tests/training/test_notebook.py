@@ -87,6 +87,7 @@ model = fit(load_config(parse_layer({settings!r}, "cell")))
 """
 
 
+@pytest.mark.slow
 def test_in_a_real_kernel(config, change, tmp_path):
     """Standard error stays empty, and the display is updated."""
     pytest.importorskip("ipykernel")

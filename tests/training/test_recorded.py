@@ -97,7 +97,14 @@ def test_texts_of_a_language_model():
     assert padded.index.tolist() == [7, 8]
 
 
-@pytest.mark.parametrize("settings", [{}, {"accumulate": 3}, {"optimizer": "muon"}], ids=["plain", "accumulated", "muon"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"accumulate": 3}, marks=pytest.mark.slow),
+        {"accumulate": 3, "optimizer": "muon"},
+    ],
+)
 def test_a_recorded_run_ends_as_one_that_is_not(pairs, tmp_path, settings, record_on_a_cpu, monkeypatch):
     def run(name):
         config = regard.load_preset(

@@ -111,7 +111,7 @@ def test_feeding_own_words_waits_for_nothing(preset, meta) -> None:
     objective(model, batch, use_gold=use_gold)[0].backward()
 
 
-@pytest.mark.parametrize("preset", ["luong", "bahdanau"])
+@pytest.mark.parametrize("preset", ["luong", pytest.param("bahdanau", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_attention_waits_or_uses_another_device(kind, preset, meta) -> None:
     settings = {"model.decoder.attention": {"kind": kind}, "model.encoder.hidden_size": 128}  # queries and keys of one width

@@ -10,7 +10,11 @@ from viz.test_page_in_a_browser import CHROMIUM, FLAGS
 
 from regard.records import AttentionRecord, record
 
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed"),
+]
 
 
 def matrix(words, *, long=False):

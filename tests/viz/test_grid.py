@@ -49,7 +49,9 @@ def test_a_mean_of_layers_is_not_among_them(tmp_path):
     assert not [text for text in texts(tmp_path / "h.svg") if "· head" in text]
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (40, 38), (3, 40), (60, 2)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 1), (3, 20), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((40, 38), (60, 2)))]
+)
 def test_words_are_large_enough_to_read_do_not_overlap_and_are_not_cut_off(rows, columns):
     figure = grid.draw(made(rows, columns), family="cross")
     renderer = FigureCanvasAgg(figure).get_renderer()
@@ -118,12 +120,14 @@ def test_refusals(tmp_path):
         made().plot(site="cros")
 
 
+@pytest.mark.slow
 def test_words_are_written_at_120_words():
     figure = grid.draw(made(120, 120, 1, 2), family="cross", dpi=60)
     assert {"out119", "source119"} <= {text.get_text() for text in drawn(figure)}
     assert max(figure.get_size_inches()) < 22
 
 
+@pytest.mark.slow
 def test_many_heads_of_a_long_sentence_do_not_make_a_huge_picture(tmp_path):
     it = made(100, 100, 12, 12)
     figure = grid.draw(it, family="cross", dpi=10)

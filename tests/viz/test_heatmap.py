@@ -168,7 +168,7 @@ def test_columns_run_from_right_to_left_where_their_words_do():
 @pytest.mark.parametrize(
     "word", ["word", "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunter", "المكتبة", "בספרייה", "图书馆"]
 )
-@pytest.mark.parametrize("size", [1, 8, 40, 120])
+@pytest.mark.parametrize("size", [1, 8, *(pytest.param(size, marks=pytest.mark.slow) for size in (40, 120))])
 def test_every_length_and_script_keeps_its_text_inside_and_apart_from_the_caption(word, size, monkeypatch):
     monkeypatch.setattr(fonts, "families", lambda words: ([fonts.MAIN], ""))
     weights = np.random.default_rng(0).dirichlet(np.ones(size), size)

@@ -160,6 +160,7 @@ def test_tables_and_sentences_run_as_their_words_do():
     assert '<div class="scroll" dir="ltr"><table class=""' in page.render(heads())
 
 
+@pytest.mark.slow
 def test_a_long_source_is_cut_in_the_heading_and_whole_below():
     words = [f"word{number}" for number in range(120)]
     text = page.render(record(np.eye(120), words, words))

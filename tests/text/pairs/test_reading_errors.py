@@ -123,6 +123,7 @@ def test_json_lines_that_are_none(tmp_path):
     assert "line 1: JSON nested too deeply" in fail(write(tmp_path, "[" * 100_000, "x.jsonl"))
 
 
+@pytest.mark.slow
 def test_csv_quotes(tmp_path):
     message = fail(write(tmp_path, 'source,target\na,b\n"open,c\nd,e\n', "x.csv"))
     assert "x.csv, line 3: a quote is opened and not closed" in message
