@@ -43,13 +43,13 @@ test-slow: $(DEVELOP)
 	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and slow" || [ $$? -eq 5 ]
 
 test-faults: $(DEVELOP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/robustness/faults
 
 test-gpu: $(DEVELOP)
 	$(BIN)/python -m pytest -n 4 --dist worksteal tests/gpu tests/attention/test_additive_triton.py -m gpu
 
 fuzz: $(DEVELOP)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py $(FUZZ)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/robustness/fuzz/run.py $(FUZZ)
 
 audit: $(DEVELOP)
 	$(BIN)/python tools/audit.py $(if $(ADVISORIES),--advisories '$(ADVISORIES)')

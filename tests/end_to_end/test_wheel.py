@@ -53,8 +53,10 @@ def test_the_source_distribution_builds_the_same_wheel(wheel, sdist, tmp_path):
 def test_the_source_distribution_has_the_tests_and_no_fuzz_corpus(sdist):
     with tarfile.open(sdist) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
-    assert {"src/regard/__init__.py", "tests/fuzz/run.py", "docs/index.md", "CHANGELOG.md", "CITATION.cff"} <= set(names)
-    assert not any(name.startswith(("tests/fuzz/corpus", "docs/_build", "runs", ".venv")) for name in names)
+    assert {"src/regard/__init__.py", "tests/robustness/fuzz/run.py", "docs/index.md", "CHANGELOG.md", "CITATION.cff"} <= set(
+        names
+    )
+    assert not any(name.startswith(("tests/robustness/fuzz/corpus", "docs/_build", "runs", ".venv")) for name in names)
     assert sdist.stat().st_size < 10_000_000  # 3.8 MB for onnxruntime, 1.9 MB for the built-in corpora
 
 

@@ -1,10 +1,10 @@
 """Feeds every reader and loader with generated inputs: `make fuzz`.
 
-    python tests/fuzz/run.py [--inputs 100000] [--seed 0] [--only NAME …] [--keep] [--out build/fuzz]
+    python tests/robustness/fuzz/run.py [--inputs 100000] [--seed 0] [--only NAME …] [--keep] [--out build/fuzz]
 
 Each target runs in a process of its own under a limit on its memory, so that one that crashes is a failure like any other. A
 row of the table is printed as soon as its target is done, and kept in `OUT/results.jsonl`; a failing input is kept in OUT.
-With --keep, inputs that reached new lines are kept in `tests/fuzz/corpus`. Exits with 1 if anything failed.
+With --keep, inputs that reached new lines are kept in `tests/robustness/fuzz/corpus`. Exits with 1 if anything failed.
 """
 
 import argparse
