@@ -145,7 +145,7 @@ def test_attention_of_a_transformer_to_the_source(kind, tmp_path):
     decode_and_draw(model, tmp_path / "attention.png")
 
 
-@pytest.mark.parametrize("kind", filter(stateful, ATTENTION))
+@pytest.mark.parametrize("kind", list(filter(stateful, ATTENTION)))
 def test_a_transformer_says_which_kinds_it_cannot_take(kind):
     config = TransformerConfig(hidden_size=8, num_heads=2, cross_attention=ATTENTION[kind]())
     with pytest.raises(ConfigError, match=r"remembers earlier queries, .* such as MultiHead, Additive or LocalPredictive"):
