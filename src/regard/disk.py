@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TextIO
 
 from regard.errors import DataError
@@ -210,6 +211,34 @@ def exchange(new: Path, old: Path) -> None:
             raise
         os.replace(aside, new)
     flush(old.absolute().parent)
+
+
+@contextmanager
+def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Yield an empty folder that gets the name `path` at the end, in a single step; after an error, nothing has changed.
+
+    Args:
+        path: Name of the folder. A link is followed, and missing folders above it are made.
+        replace: If True, a folder that already has the name is deleted. If False, it stays, because another process has made
+            the same, and the new one is deleted.
+
+    Raises:
+        OSError: If the folder cannot be made.
+    """
+    path = Path(os.path.realpath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=path.parent, prefix=".unfinished-") as temporary:
+        made = Path(temporary, "made")
+        made.mkdir()
+        yield made
+        if replace and path.exists():
+            exchange(made, path)  # the old folder is deleted with the temporary one
+            return
+        try:
+            rename(made, path)
+        except OSError:
+            if replace or not path.is_dir():
+                raise
 
 
 def keep_as(path: Path, name: Path) -> None:

@@ -21,7 +21,6 @@ from regard.attention import (
     document_positions,
 )
 from regard.errors import ArgumentError, ConfigError, RequestError, ShapeError
-from regard.export.heads import Turn
 
 DYNAMIC_LENGTH = 2 * 128  # at twice the original length, the dynamic method with factor s is the fixed one with s + 1
 SCALINGS = {
@@ -83,14 +82,6 @@ def test_the_half_layout_rotates_as_transformers_does(scaling):
     torch.testing.assert_close(rotary.rotate(heads, 11), wanted, rtol=0, atol=1e-12)
     given = rotary.rotate_at(heads, (11 + torch.arange(7)).expand(2, 7))
     torch.testing.assert_close(given, wanted, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("layout", ["pairs", "half"])
-@pytest.mark.parametrize("scaling", [None, YaRNScaling(4.0, original_length=64)])
-def test_exported_graphs_rotate_likewise(layout, scaling):
-    rotary = Rotary(layout=layout, scaling=scaling)
-    heads = torch.randn(2, 3, 7, 8, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(Turn(rotary, 8)(heads, 5), rotary.rotate(heads, 5), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", [None, *SCALINGS])

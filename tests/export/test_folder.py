@@ -11,7 +11,6 @@ from regard.export.folder import check_folder, writing
 
 class Predictor:
     def save(self, folder):
-        folder.mkdir()
         (folder / "config.yaml").write_text("new")
 
 

@@ -58,7 +58,7 @@ def test_examples(runs):
         ({"source": "de"}, False),
         ({"train": ("a/train.en", "a/train.de")}, True),
         ({"train": ("a/train.de", "a/train.en")}, False),
-        ({"train": ("pairs.tsv",)}, True),  # by the vocabulary
+        ({"train": ("pairs.tsv",)}, False),
     ],
 )
 def test_english_is_recognised_for_the_examples(runs, settings, english):
@@ -66,16 +66,6 @@ def test_english_is_recognised_for_the_examples(runs, settings, english):
     data = replace(translator.config.data, **{"source": "source", "target": "target", "train": (), **settings})
     bundle = replace(translator.bundle, config=replace(translator.config, data=data))
     assert (TUTORIAL in choose_examples([regard.Translator(bundle)])) == english
-
-
-def test_a_vocabulary_of_both_languages_does_not_tell_which_is_read(runs):
-    translator = regard.load(runs / "recurrent", device="cpu")
-    data = replace(translator.config.data, source="source", target="target", train=())
-    bundle = replace(translator.bundle, config=replace(translator.config, data=data))
-    shared = replace(bundle, target_tokenizer=bundle.source_tokenizer)
-    assert choose_examples([regard.Translator(shared)]) == []
-    german = replace(bundle, source_tokenizer=bundle.target_tokenizer, target_tokenizer=bundle.source_tokenizer)
-    assert choose_examples([regard.Translator(german)]) == []
 
 
 def test_the_runtime_is_the_one_that_is_described():

@@ -5,10 +5,8 @@ An existing folder is replaced only if it is an export, and only on request.
 
 import contextlib
 import json
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -84,23 +82,16 @@ def check_packages(*names: str, extra: str) -> None:
 @contextlib.contextmanager
 def writing(predictor: Any, folder: Path) -> Iterator[Path]:
     """Yield a temporary folder with the model's tokenizers, labels, settings and card; without errors, it becomes `folder`."""
-    folder = Path(os.path.realpath(folder))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as temporary:
-        made = Path(temporary) / "export"
+    with disk.whole_folder(folder, replace=True) as made:
         predictor.save(made)
         for path in made.iterdir():
             if path.name not in _COPIED and not path.name.startswith("tokenizer"):
                 path.unlink() if path.is_file() else shutil.rmtree(path)
         yield made
-        if folder.exists():
-            disk.exchange(made, folder)  # the old export is deleted with the temporary folder
-        else:
-            disk.rename(made, folder)
 
 
 def add_example(made: Path, name: str) -> None:
-    """Copy a program that uses the export, as `example.py`."""
+    """Copy a program that uses the export, as `example.py`; `name` is that of the format."""
     example = Path(__file__).with_name("examples") / f"{name}.py"
     disk.save(made / "example.py", example.read_text(encoding="utf-8"))
 

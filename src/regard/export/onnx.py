@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import fields
-from functools import singledispatch
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,6 +10,7 @@ from torch import nn
 from regard import disk
 from regard.errors import RequestError
 from regard.export.classifiers import classifier_graphs
+from regard.export.decoders import Decoding, decoder_graphs
 from regard.export.folder import (
     Exported,
     add_example,
@@ -22,24 +22,16 @@ from regard.export.folder import (
     writing,
 )
 from regard.export.graphs import OPSET, Graph, write_graph
-from regard.export.hierarchical import hierarchical_graphs
 from regard.export.quantization import Quality, measure_quality, quantize
 from regard.export.runtime import NEXT
-from regard.export.transformers import language_graphs, transformer_graphs
-from regard.export.translators import recurrent_graphs
 from regard.export.verification import verify
-from regard.models.classifiers.hierarchical import HierarchicalClassifier
-from regard.models.language.transformer import TransformerLanguageModel
-from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.text_classifier import TextClassifier
-from regard.models.transformer.translator import TransformerTranslator
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 MANIFEST = "onnx.json"
 Precision = Literal["float32", "int8"]
 
 
-@singledispatch
 def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
     """Return the graphs of a model.
 
@@ -50,14 +42,11 @@ def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
     Raises:
         RequestError: If this class of model cannot be exported, or ONNX cannot express a part of it.
     """
+    if isinstance(model, Decoding):
+        return decoder_graphs(model, overridable=overridable)
+    if isinstance(model, TextClassifier):
+        return classifier_graphs(model, overridable=overridable)
     raise RequestError(f"a {type(model).__name__} cannot be exported to ONNX; export supports the models that regard builds")
-
-
-graphs_of.register(RecurrentTranslator, recurrent_graphs)
-graphs_of.register(TransformerTranslator, transformer_graphs)
-graphs_of.register(TransformerLanguageModel, language_graphs)
-graphs_of.register(TextClassifier, classifier_graphs)
-graphs_of.register(HierarchicalClassifier, hierarchical_graphs)
 
 
 def export_onnx(
@@ -120,7 +109,7 @@ def export_onnx(
             quality = measure_quality(predictor, made, check, **sizes)
             _add_to_card(made / "README.md", quality)
         add_manifest(made, MANIFEST, predictor, worst, _describe(graphs, precision))
-        add_example(made, bundle.config.task)
+        add_example(made, "onnx")
     return report(folder, worst, quality)
 
 

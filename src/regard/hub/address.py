@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from regard.errors import BundleError, RequestError
 
 PREFIX = "hf://"
 _NAME = re.compile(r"(?=.{1,96}$)[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9_])?")
+_UNREACHABLE = ("TransportError", "ConnectionError")
+"""Names of the errors of connections in the HTTP libraries of huggingface_hub: httpx and requests."""
 _REVISION = re.compile(r"(?!/)[\w./-]{1,200}")
 
 
@@ -69,12 +70,6 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
     """
     from huggingface_hub import errors
 
-    # A download that cannot reach the hub raises LocalEntryNotFoundError.
-    unreachable: tuple[type[Exception], ...] = (
-        errors.OfflineModeIsEnabled,
-        errors.LocalEntryNotFoundError,
-        *_transport_errors(),
-    )
     try:
         yield
     except errors.RevisionNotFoundError as error:
@@ -86,7 +81,7 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
             f"{address}: {endpoint} has no such model, or you may not read it; check the name, "
             "or log in with `hf auth login` if it is private"
         ) from error
-    except unreachable as error:
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:  # the latter: a download without a network
         raise ConnectionError(str(error)) from error
     except errors.EntryNotFoundError as error:
         raise BundleError(f"{address} is not a trained model of regard, or is incomplete: a file is missing") from error
@@ -94,12 +89,7 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
         status = error.response.status_code
         advice = "log in with `hf auth login`" if status in (401, 403) else "try again later"
         raise BundleError(f"{address}: {endpoint} answered with status {status}; {advice}") from error
-
-
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """Return the connection errors of the HTTP libraries that huggingface_hub may have imported."""
-    found: list[type[Exception]] = []
-    for name, error in (("httpx2", "TransportError"), ("httpx", "TransportError"), ("requests", "ConnectionError")):
-        if (module := sys.modules.get(name)) is not None:
-            found.append(getattr(module, error))
-    return tuple(found)
+    except Exception as error:
+        if any(kind.__name__ in _UNREACHABLE for kind in type(error).__mro__):
+            raise ConnectionError(str(error)) from error
+        raise

@@ -8,9 +8,9 @@ The cache contains for each model:
 
 import hashlib
 import re
-import tempfile
 import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -88,18 +88,14 @@ def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
         BundleError: If the model is damaged, or a file is missing or too large.
     """
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as temporary:
-        loaded, made = Path(temporary, "files"), Path(temporary, "model")
-        made.mkdir()
+    with disk.whole_folder(folder) as made, TemporaryDirectory(dir=made.parent) as loaded:
 
         def take(name: str) -> bytes:
             if name not in sizes:
                 raise BundleError(f"{address} is not a trained model of regard, or is incomplete: it has no {name}")
             if name != WEIGHTS and sizes[name] > _LARGEST_TEXT:
                 raise BundleError(f"{address}: {name} has {sizes[name]:,} bytes, expected at most {_LARGEST_TEXT:,}")
-            got = api.hf_hub_download(address.repository, name, revision=info.sha, local_dir=loaded)
-            content = Path(got).read_bytes()
+            content = Path(api.hf_hub_download(address.repository, name, revision=info.sha, local_dir=loaded)).read_bytes()
             disk.write(made / name, content)
             return content
 
@@ -109,8 +105,3 @@ def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
                 raise BundleError(
                     f"{address}: {name} is damaged: its content does not match the checksum in {SIGNATURE}; nothing was kept"
                 )
-        try:
-            disk.rename(made, folder)
-        except OSError:
-            if not folder.is_dir():  # if the folder exists, another process has downloaded the model
-                raise

@@ -321,7 +321,7 @@ def attend_within(
         The context, the weights (None if not needed), and a cache that also contains the new words.
     """
     rows = read.flatten(0, 1)[:, None]
-    change = per_hypothesis(reweight, len(read))
+    change = per_hypothesis(reweight, read.shape[0])
     out, state = attention.attend(rows, attention.prepare(rows), cache, reweight=change, need_weights=need_weights)
     assert state is not None
     if type(attention) is MultiHead and cache is None:  # others may keep gates, or keys and values of different widths

@@ -105,7 +105,7 @@ class TransformerLanguageModel(TransformerModel):
         self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
     ) -> DecoderRequest:
         own = {int(site.partition(".")[2]) for site in record}
-        return decoder_request(own, (), reweight, len(self.decoder.layers), range(first_step, first_step + num_steps))
+        return decoder_request(own, (), reweight, len(self.decoder.layers), first_step, num_steps)
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.positions(self.embedding(tokens) * self.scale, start))

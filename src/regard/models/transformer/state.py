@@ -60,7 +60,12 @@ class TransformerState:
 
 
 def decoder_request(
-    own: Collection[int], across: Collection[int], reweight: ReweightBySite | None, num_layers: int, steps: range
+    own: Collection[int],
+    across: Collection[int],
+    reweight: ReweightBySite | None,
+    num_layers: int,
+    first_step: int,
+    num_steps: int,
 ) -> DecoderRequest:
     """Build the request for a decoder.
 
@@ -69,12 +74,13 @@ def decoder_request(
         across: Numbers of the layers whose attention to the source is recorded.
         reweight: Functions that replace weights, by site.
         num_layers: Number of layers.
-        steps: Steps of the target that the decoder computes.
+        first_step: Index of the first step of the target that the decoder computes.
+        num_steps: Number of these steps.
     """
     if not reweight:
         return DecoderRequest(own, across)
     changes = []
     for kind in ("decoder", "cross"):
         found = for_layers(reweight, kind, num_layers)
-        changes.append({number: for_steps(each, steps.start, len(steps)) for number, each in found.items()})
+        changes.append({number: for_steps(each, first_step, num_steps) for number, each in found.items()})
     return DecoderRequest(own, across, *changes)

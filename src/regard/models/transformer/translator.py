@@ -150,7 +150,7 @@ class TransformerTranslator(TransformerModel):
         if "cross" in record:
             across.add(self.alignment_layer)
         own = _numbers("decoder", record)
-        return decoder_request(own, across, reweight, len(self.decoder.layers), range(first_step, first_step + num_steps))
+        return decoder_request(own, across, reweight, len(self.decoder.layers), first_step, num_steps)
 
     def _maps(self, found: LayerWeights, state: TransformerState, record: Collection[str]) -> AttentionMaps:
         maps = {**_named("cross", found.across), **_named("decoder", found.own), **state.encoder}

@@ -1,1 +1,1 @@
-"""Files of onnxruntime-web that pages contain; `files.json` has their version and hashes, and `renew.py` updates them."""
+"""Files of onnxruntime-web that pages contain; `files.json` has their version and hashes."""

@@ -1,4 +1,4 @@
-"""Fetch the files of onnxruntime-web with `npm pack`: `python renew.py VERSION`.
+"""Fetch the files of onnxruntime-web that pages contain, with `npm pack`: `python -m tools.onnxruntime_web VERSION`.
 
 npm checks the package's hash before any file is written. `MODULE` is the build that runs on the CPU with WebAssembly and
 includes its loader. It is the smallest build that has every operator.
@@ -15,13 +15,14 @@ import tempfile
 from pathlib import Path
 
 from regard import disk
+from regard.version import PACKAGE
 
 MODULE, BINARY = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 LICENSE_URL = "https://raw.githubusercontent.com/microsoft/onnxruntime/v{version}/LICENSE"
 
 
 def main(version: str) -> None:
-    """Fetch a version, and write its files beside this script."""
+    """Fetch a version, and write its files into the package."""
     with tempfile.TemporaryDirectory() as fetched:
         subprocess.run(["npm", "pack", f"onnxruntime-web@{version}"], cwd=fetched, check=True)
         [package] = Path(fetched).iterdir()
@@ -31,7 +32,7 @@ def main(version: str) -> None:
             members = {name: archive.extractfile(f"package/{path}") for name, path in names.items()}
             files = {name: member.read() for name, member in members.items() if member is not None}
     described = json.loads(files.pop("package.json"))
-    folder = Path(__file__).parent
+    folder = PACKAGE / "export" / "page" / "onnxruntime"
     for name, content in files.items():
         disk.write(folder / f"{name}.gz", gzip.compress(content, 9, mtime=0))
     facts = {
