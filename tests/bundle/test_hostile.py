@@ -292,7 +292,7 @@ def test_wrong_tensors(saved, change, message):
 def test_a_header_that_claims_to_be_huge(saved, size):
     (saved / "model.safetensors").write_bytes(struct.pack("<Q", size) + b"{}")
     resign(saved)
-    refuse(saved, r"model\.safetensors is not a safetensors file \(its header claims [\d,]+ bytes, the file has 10\)")
+    refuse(saved, r"model\.safetensors is not a safetensors file \(Error while deserializing: .*\); nothing in it")
 
 
 @pytest.mark.parametrize("name", [*SIGNED, "signature.json"])

@@ -164,7 +164,7 @@ def test_a_run_that_was_killed_before_its_settings_were_written(tmp_path, capsys
     fails(
         capsys, main(["resume", str(tmp_path / "run")]), r"its run was stopped before its settings were written; start it again"
     )
-    fails(capsys, main(["translate", str(tmp_path / "run"), "one"]), r"a run that has not written its settings yet")
+    fails(capsys, main(["translate", str(tmp_path / "run"), "one"]), "holds a run without a model yet")
 
 
 def test_resume_of_what_is_no_run(tmp_path, capsys):

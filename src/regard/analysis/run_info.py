@@ -11,7 +11,7 @@ from regard.analysis.history import read_metrics
 from regard.analysis.run_facts import ModelInfo, RunInfo, TrainingInfo, VocabularyInfo
 from regard.bundle.bundle import SIGNATURE
 from regard.bundle.folder import find, read_unsigned
-from regard.bundle.inspection import Inspection, inspect_bundle
+from regard.bundle.load import Inspection, inspect_bundle
 from regard.config import RunConfig
 from regard.config.loading import dump_config, load_config
 from regard.config.settings import changed_settings

@@ -1,24 +1,24 @@
 """Read a bundle, the folder of a trained model. No code from the folder is run, and all contents are checked."""
 
 import json
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.bundle.bundle import CONFIG, REPORT, WEIGHTS
-from regard.bundle.folder import find, version
+from regard.bundle.folder import version
 from regard.bundle.signature import read_signed
-from regard.bundle.weights import Uninitialised, read_shapes, unpack
+from regard.bundle.weights import Uninitialised, fill, read_tensors, stored_tensors
 from regard.config import RunConfig
 from regard.config.fields import Role, walk
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, RegardError, RequestError
-from regard.task import Bundle, BundleFiles, BundleFormat, Task, find_task
+from regard.task import Bundle, BundleFiles, Inventory, Task, find_task
 
 Found = TypeVar("Found")
 _TRIES = 20
@@ -69,111 +69,91 @@ def read_steadily(folder: Path, read_once: Callable[[Path], Found]) -> Found:
 
 def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None, attention: nn.Module | None) -> Bundle:
     signature, files = read_signed(folder)
-    _check_custom(folder, signature["custom"], model, attention)
-    config, task = read_task(folder, signature, files.content[CONFIG])
-    if signature["custom"] != "model":
-        check_sizes(config, files.content[WEIGHTS], files.path(WEIGHTS))
-    facts = {"signature": signature, "report": read_report(files), "custom": signature["custom"]}
-    parts = task.bundle_format.read_parts(files)
-    filled = _fill(files, task.bundle_format, config, parts, model, attention)
-    return task.bundle_format.bundle(config, filled.to(device).eval(), parts, files, facts)
-
-
-def _fill(
-    files: BundleFiles,
-    form: BundleFormat[Any, Any, Any],
-    config: RunConfig,
-    parts: Any,
-    model: nn.Module | None,
-    attention: nn.Module | None,
-) -> nn.Module:
-    """Return the given model, or a new one, with the weights of the file."""
-    weights, path = files.content[WEIGHTS], files.path(WEIGHTS)
-    filled = _build(lambda put: form.build_model(config, parts, put), attention, weights, path) if model is None else model
-    given = "model" if model is not None else "attention" if attention is not None else ""
-    unpack(filled, weights, path, given=given)
-    filled.vocabulary = form.vocabulary(parts)  # type: ignore[assignment]
-    return filled
-
-
-def read_task(folder: Path, signature: dict[str, Any], settings: bytes) -> tuple[RunConfig, Task[Any, Any, Any, Any]]:
-    """Read a model's settings, and find its task.
-
-    Raises:
-        BundleError: If the settings are damaged, or are for another task than the signature.
-    """
-    path = find(folder, CONFIG)
-    config = read_config_file(settings, path)
-    if config.task != signature["task"]:
-        raise BundleError(f"{path} is for {config.task}, but the model's signature is for {signature['task']}")
-    return config, find_task(config.task)
+    custom, path = signature["custom"], files.path(WEIGHTS)
+    _check_custom(folder, custom, model, attention)
+    config = read_config(files, signature["task"])
+    task: Task[Any, Any, Any, Any] = find_task(config.task)
+    parts, tensors = task.bundle_format.read_parts(files), read_tensors(files.content[WEIGHTS], path)
+    if model is None:
+        if custom:
+            check_sizes(config, tensors, path)
+        else:
+            plan_model(config, parts, tensors, path)
+        with _explained(path, given=bool(custom)), torch.random.fork_rng(devices=[]), Uninitialised():
+            model = task.bundle_format.build_model(config, parts, attention)
+    fill(model, tensors, path, given=custom)
+    model.vocabulary = task.bundle_format.vocabulary(parts)  # type: ignore[assignment]
+    facts = {"signature": signature, "report": read_report(files), "custom": custom}
+    return task.bundle_format.bundle(config, model.to(device).eval(), parts, files, facts)
 
 
 def _check_custom(folder: Path, custom: str, model: object, attention: object) -> None:
-    given = {"model": model is not None, "attention": attention is not None}
-    for name, has in given.items():
-        if custom == name and not has:
+    for name, given in {"model": model, "attention": attention}.items():
+        if custom == name and given is None:
             raise RequestError(
                 f"the {name} of {folder} is a Python object of the model's author, which cannot be built from the "
                 f"files: load the model from Python with regard.load({str(folder)!r}, {name}=…), with "
                 "an object built in the same way as for training"
             )
-        if custom != name and has:
+        if custom != name and given is not None:
             raise RequestError(f"load: {folder} builds its own {name} from its config.yaml; leave {name} out")
 
 
-def read_config_file(data: bytes, path: Path) -> RunConfig:
-    """Read a model's settings.
+@dataclass(frozen=True)
+class Inspection:
+    """The contents of a bundle, with the shapes of its weights instead of their values."""
+
+    config: RunConfig
+    signature: dict[str, Any]
+    report: dict[str, Any]
+    inventory: Inventory
+    shapes: dict[str, tuple[int, ...]]
+    """Shapes of the tensors in the weights file; tied weights appear once."""
+    weight_bytes: int
+    model: nn.Module | None = field(repr=False)
+    """The model without weights (on the meta device); None if the whole model is the user's own object."""
+
+
+def inspect_bundle(folder: str | Path) -> Inspection:
+    """Read and check everything in a bundle without building a model with weights.
 
     Raises:
-        BundleError: If the settings are damaged.
+        BundleError: If the folder is not a bundle, or is damaged.
     """
+
+    def read_once(folder: Path) -> Inspection:
+        signature, files = read_signed(folder)
+        config, path = read_config(files, signature["task"]), files.path(WEIGHTS)
+        form = find_task(config.task).bundle_format
+        parts, tensors = form.read_parts(files), read_tensors(files.content[WEIGHTS], path)
+        model = None if signature["custom"] == "model" else plan_model(config, parts, tensors, path, signature["custom"])
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        size = len(files.content[WEIGHTS])
+        return Inspection(config, signature, read_report(files), form.inventory(parts), shapes, size, model)
+
+    return read_steadily(Path(folder), read_once)
+
+
+def read_config(files: BundleFiles, task: str = "") -> RunConfig:
+    """Read a model's settings.
+
+    Args:
+        files: Files of the model.
+        task: The task that the model's signature names; empty for no check.
+
+    Raises:
+        BundleError: If the settings are damaged, or are for another task.
+    """
+    path = files.path(CONFIG)
     try:
-        return load_config(parse_layer(data.decode(), str(path)))
+        config = load_config(parse_layer(files.content[CONFIG].decode(), str(path)))
     except ConfigError as error:
         raise BundleError(f"the model's settings cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise BundleError(f"{path} is damaged: {first_line(error)}") from error
-
-
-def check_buildable(config: RunConfig, task: Task[Any, Any, Any, Any], parts: Any, data: bytes, path: Path) -> None:
-    """Check that a file of weights is large enough for the configured model, before memory is allocated for the model.
-
-    Raises:
-        BundleError: If the file is too small, or the model cannot be built.
-    """
-    check_sizes(config, data, path)
-    with _explained(path), torch.random.fork_rng(devices=[]):
-        _check_size(lambda _: task.bundle_format.build_model(config, parts), data, path)
-
-
-def plan_model(folder: Path, config: RunConfig, task: Task[Any, Any, Any, Any], parts: Any) -> nn.Module:
-    """Build the model of a bundle on the meta device, where tensors take no memory.
-
-    Raises:
-        BundleError: If the model cannot be built.
-    """
-    with _explained(folder / CONFIG), torch.random.fork_rng(devices=[]), torch.device("meta"), Uninitialised():
-        return task.bundle_format.build_model(config, parts)
-
-
-def check_sizes(config: RunConfig, data: bytes, path: Path) -> None:
-    """Check that no size in the settings is larger than the file of weights allows, before a model of these sizes is built.
-
-    A complete file has at least one tensor per layer, and at least one number per hidden unit, head and filter.
-
-    Raises:
-        BundleError: If a size is larger than the file allows.
-    """
-    shapes = read_shapes(data, path)
-    limits = {
-        Role.DEPTH: (len(shapes), "tensors"),
-        Role.WIDTH: (sum(map(math.prod, shapes.values())), "numbers"),
-    }
-    for name, facts, value in walk(config.model, "model."):
-        for role, (most, what) in limits.items():
-            if role in facts.roles and value > most:
-                raise BundleError(f"{path} holds {most:,} {what}, too few for config.yaml, where {name} is {value:,}")
+    if task and config.task != task:
+        raise BundleError(f"{path} is for {config.task}, but the model's signature is for {task}")
+    return config
 
 
 def read_report(files: BundleFiles) -> dict[str, Any]:
@@ -192,21 +172,45 @@ def read_report(files: BundleFiles) -> dict[str, Any]:
     return report
 
 
-def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
-    """Build the configured model without changing the state of the caller's random number generator."""
-    with _explained(path, given=attention is not None), torch.random.fork_rng(devices=[]):
-        if attention is None:
-            _check_size(build, data, path)
-        with Uninitialised():
-            return build(attention)
+def check_sizes(config: RunConfig, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Check that no size in the settings is larger than the tensors allow, before a model of these sizes is built.
+
+    A complete file has at least one tensor per layer, and at least one number per hidden unit, head and filter.
+
+    Raises:
+        BundleError: If a size is larger than the file allows.
+    """
+    limits = {Role.DEPTH: (len(tensors), "tensors"), Role.WIDTH: (_count(tensors), "numbers")}
+    for name, facts, value in walk(config.model, "model."):
+        for role, (most, what) in limits.items():
+            if role in facts.roles and value > most:
+                raise BundleError(f"{path} holds {most:,} {what}, too few for config.yaml, where {name} is {value:,}")
 
 
-def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path) -> None:
-    num_stored = sum(map(math.prod, read_shapes(data, path).values()))
-    with torch.device("meta"), Uninitialised():  # on the meta device, even huge sizes need no memory
-        num_planned = _count_stored(build(None))
-    if num_planned > num_stored:
+def plan_model(config: RunConfig, parts: Any, tensors: Mapping[str, Tensor], path: Path, custom: str = "") -> nn.Module:
+    """Build the model of a bundle on the meta device, where tensors of any size take no memory.
+
+    Args:
+        config: The model's settings.
+        parts: Output of the task's `BundleFormat.read_parts`.
+        tensors: The model's tensors.
+        path: The file of the tensors, for messages.
+        custom: `attention` if the attention is the user's own object, which is left out; else empty.
+
+    Raises:
+        BundleError: If the model cannot be built, or has more weights than the file.
+    """
+    check_sizes(config, tensors, path)
+    with _explained(path), torch.random.fork_rng(devices=[]), torch.device("meta"), Uninitialised():
+        model = find_task(config.task).bundle_format.build_model(config, parts)
+    num_stored, num_planned = _count(tensors), _count(stored_tensors(model))
+    if num_planned > num_stored and not custom:
         raise BundleError(f"{path} holds {num_stored:,} numbers, but config.yaml and the tokenizers need {num_planned:,}")
+    return model
+
+
+def _count(tensors: Mapping[str, Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors.values())
 
 
 @contextmanager
@@ -224,12 +228,6 @@ def _explained(path: Path, *, given: bool = False) -> Iterator[None]:
     except (RegardError, RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
         cause = "the given attention does not fit" if given else "config.yaml describes a model that cannot be built"
         raise BundleError(f"{path.parent}: {cause}: {first_line(error)}") from error
-
-
-def _count_stored(model: nn.Module) -> int:
-    """Return the number of values that the weights file of a model needs: tied weights count once; buffers are included."""
-    kept = model.state_dict(keep_vars=True).values()
-    return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in kept}.values())
 
 
 def first_line(error: BaseException) -> str:

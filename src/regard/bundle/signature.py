@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -105,22 +106,18 @@ def _check_folder(folder: Path) -> None:
         raise BundleError(f"there is no folder {folder}; expected one that `regard train` made")
     if not folder.is_dir():
         raise BundleError(f"{folder} is a file, expected the folder of a trained model, which `regard train` makes")
-    if not find(folder, SIGNATURE).exists() and not find(folder, SIGNATURE).is_symlink():
-        if (folder / "checkpoints").is_dir() and not (folder / "checkpoints" / "run.json").exists():
-            raise BundleError(
-                f"{folder} holds a run that has not written its settings yet, so there is no model. If it is still preparing "
-                "its data, wait for it; if it was stopped, start it again with `regard train`"
-            )
-        if (folder / "checkpoints").is_dir():
-            raise BundleError(
-                f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
-                f"or continue with `regard resume {folder}`"
-            )
-        inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # of a cross-validation or of several runs
-        where = f"; it contains the model {inside[0]}: name {folder / inside[0]}" if inside else ""
+    if os.path.lexists(find(folder, SIGNATURE)):
+        return
+    if (folder / "checkpoints").is_dir():
         raise BundleError(
-            f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made{where}"
+            f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
+            f"or continue with `regard resume {folder}`"
         )
+    inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # of a cross-validation or of several runs
+    where = f"; it contains the model {inside[0]}: name {folder / inside[0]}" if inside else ""
+    raise BundleError(
+        f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made{where}"
+    )
 
 
 def _check_signature(signature: Any, path: Path) -> None:

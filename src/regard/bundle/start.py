@@ -8,16 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regard.bundle.bundle import CONFIG, REPORT, WEIGHTS
-from regard.bundle.folder import find
+from regard.bundle.bundle import REPORT, WEIGHTS
 from regard.bundle.forms import misfit
-from regard.bundle.load import check_buildable, read_config_file, read_steadily, read_task
+from regard.bundle.load import plan_model, read_config, read_steadily
 from regard.bundle.signature import ORIGIN, read_signed
-from regard.bundle.weights import unpack
+from regard.bundle.weights import fill, read_tensors
 from regard.config import RunConfig
 from regard.errors import BundleError
 from regard.task import BundleFiles, find_task
@@ -41,22 +39,27 @@ class StartFiles:
     @cached_property
     def config(self) -> RunConfig:
         """Settings of the run that trained the model."""
-        return read_config_file(self.files[CONFIG], Path(self.folder, CONFIG))
+        return read_config(self._bundle_files)
 
     @cached_property
     def parts(self) -> Any:
         """Output of the task's `BundleFormat.read_parts`."""
-        files = BundleFiles(self.files, lambda name: Path(self.folder, name))
-        return find_task(self.config.task).bundle_format.read_parts(files)
+        return find_task(self.config.task).bundle_format.read_parts(self._bundle_files)
+
+    @property
+    def _bundle_files(self) -> BundleFiles:
+        return BundleFiles(self.files, lambda name: Path(self.folder, name))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the weights by name."""
+        return read_tensors(self.files[WEIGHTS], Path(self.folder, WEIGHTS))
 
     def load_into(self, model: nn.Module, adapt: Callable[[dict[str, Tensor]], None] | None = None) -> None:
         """Load the weights into a model; see `regard.task.Start.load_into`."""
-        weights = self.files[WEIGHTS]
+        tensors = self.tensors()
         if adapt is not None:
-            tensors = safetensors.torch.load(weights)
             adapt(tensors)
-            weights = safetensors.torch.save(tensors)
-        unpack(model, weights, Path(self.folder, WEIGHTS))
+        fill(model, tensors, Path(self.folder, WEIGHTS))
 
     def pack(self) -> dict[str, Any]:
         """Return the model as tensors and plain values, for a checkpoint."""
@@ -97,16 +100,15 @@ def read_start(folder: str | Path) -> StartFiles:
 
 def _read_once(folder: Path) -> StartFiles:
     signature, files = read_signed(folder)
-    _, task = read_task(folder, signature, files.content[CONFIG])
+    read_config(files, signature["task"])
     kept = {name: data for name, data in files.content.items() if name != REPORT}
-    weights = kept[WEIGHTS]
     origin = {
         "folder": str(folder),
-        "weights": hashlib.sha256(weights).hexdigest(),
+        "weights": hashlib.sha256(kept[WEIGHTS]).hexdigest(),
         "data": signature.get("data", ""),
         "updates": signature.get("updates", 0),
     }
     start = StartFiles(str(folder), kept, signature["custom"], origin)
     if not start.custom:
-        check_buildable(start.config, task, start.parts, weights, find(folder, WEIGHTS))
+        plan_model(start.config, start.parts, start.tensors(), files.path(WEIGHTS))
     return start

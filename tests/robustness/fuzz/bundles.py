@@ -18,7 +18,7 @@ from fuzz.using import use
 
 import regard.bundle.load as load
 from regard.bundle import load_bundle, save_bundle
-from regard.bundle.bundle import CONFIG, SIGNATURE, WEIGHTS
+from regard.bundle.bundle import CONFIG, SIGNATURE
 from regard.bundle.signature import checksum_of
 from regard.config.loading import load_config
 from regard.models.build import build_classifier, build_language_model, build_translator
@@ -98,9 +98,9 @@ class _Remembered(ExitStack):
         super().__init__()
         self._known: dict[tuple[str, bytes], Any] = {}
         unread: list[tuple[Any, str, Callable[..., bytes]]] = []
-        unread += [] if name == CONFIG else [(load, "read_config_file", lambda data, path: data)]
+        unread += [] if name == CONFIG else [(load, "read_config", lambda files, task: files.content[CONFIG])]
         unread += [] if name == TOKENIZER else [(Tokenizer, "load", lambda path, data: data)]
-        unread += [(load, "_fill", lambda files, *rest: files.content[WEIGHTS])] if name in ("report.json", SIGNATURE) else []
+        unread += [(load, "read_tensors", lambda data, path: data)] if name in ("report.json", SIGNATURE) else []
         self._readers = unread
 
     def __enter__(self) -> "_Remembered":
