@@ -4,7 +4,7 @@ import pytest
 from quick import quick
 
 import regard
-from regard.cli import demo_translation
+from regard.cli import demo
 from regard.cli.main import main
 from regard.demo import DemoCorpus, ReviewCorpus
 from regard.presets import load_preset, preset_names
@@ -78,9 +78,9 @@ def test_every_tutorial_preset_trains_on_a_written_corpus(name, tmp_path):
     assert isinstance(model, regard.Translator) == (kind == "pairs")
 
 
-@pytest.mark.parametrize("kind", quick(dict.fromkeys(demo_translation.PRESETS), lambda kind: kind == "recurrent", key=True))
+@pytest.mark.parametrize("kind", quick(dict.fromkeys(demo.PRESETS), lambda kind: kind == "recurrent", key=True))
 def test_the_demo_keeps_its_pairs_and_draws_what_it_shows(kind, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(demo_translation, "_HELD_OUT", 12)
+    monkeypatch.setattr(demo, "_HELD_OUT", 12)
     out = tmp_path / "demo"
     assert main(["demo", "--model", kind, "--pairs", "300", "--out", str(out), "--threads", "1", "--seed", "2"]) == 0
     lines = (out / "train.tsv").read_text("utf-8").splitlines()

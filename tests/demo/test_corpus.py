@@ -208,12 +208,12 @@ def test_words_are_those_of_the_word_tokenizer() -> None:
 
 def test_writing(tmp_path: Path) -> None:
     path, gold = tmp_path / "pairs.tsv", tmp_path / "pairs.pharaoh"
-    CORPUS.write(path, 100, 400, alignments=gold, progress=False)
+    CORPUS.write(path, 100, 400, alignments=gold)
     pairs = [CORPUS[index] for index in range(100, 400)]
     assert path.read_text("utf-8") == "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
     assert gold.read_text("utf-8") == "".join(f"{pair.pharaoh()}\n" for pair in pairs)
     with_links = path.read_bytes()
-    CORPUS.write(path, 100, 400, progress=False)
+    CORPUS.write(path, 100, 400)
     assert path.read_bytes() == with_links
     assert sorted(file.name for file in tmp_path.iterdir()) == ["pairs.pharaoh", "pairs.tsv"]
 
@@ -222,12 +222,12 @@ def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"the built-in corpus cannot be written to .*missing.pairs\.tsv: No such file.*; name a file in a"
     ):
-        CORPUS.write(tmp_path / "missing" / "pairs.tsv", 0, 10, progress=False)
+        CORPUS.write(tmp_path / "missing" / "pairs.tsv", 0, 10)
 
 
 def test_writing_a_range_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(IndexError, match=r"DemoCorpus: pairs 5 to 3 were requested; the corpus has pairs 0 to 59999"):
-        CORPUS.write(tmp_path / "pairs.tsv", 5, 3, progress=False)
+        CORPUS.write(tmp_path / "pairs.tsv", 5, 3)
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +235,6 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     path.write_text("before\n")
     monkeypatch.setattr(DemoCorpus, "text", lambda self, index: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        CORPUS.write(path, 0, 10, progress=False)
+        CORPUS.write(path, 0, 10)
     assert path.read_text() == "before\n"
     assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]

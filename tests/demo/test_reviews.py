@@ -184,7 +184,7 @@ def test_an_index_outside(index: int) -> None:
 
 def test_the_file(tmp_path: Path) -> None:
     file = tmp_path / "reviews.tsv"
-    CORPUS.write(file, 3, 40, progress=False)
+    CORPUS.write(file, 3, 40)
     header, *rows = file.read_text(encoding="utf-8").splitlines()
     assert header == "text\tlabel"
     assert rows == [f"{text}\t{label}" for text, label in CORPUS.texts(3, 40)]
@@ -193,6 +193,6 @@ def test_the_file(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the built-in corpus cannot be written to .*name a file in a folder that exists"):
-        CORPUS.write(tmp_path / "nowhere" / "reviews.tsv", stop=10, progress=False)
+        CORPUS.write(tmp_path / "nowhere" / "reviews.tsv", stop=10)
     with pytest.raises(IndexError, match="reviews 10 to 5 were requested"):
-        CORPUS.write(tmp_path / "reviews.tsv", 10, 5, progress=False)
+        CORPUS.write(tmp_path / "reviews.tsv", 10, 5)

@@ -33,7 +33,7 @@ def files(tmp_path_factory) -> tuple[Path, Path]:
     """Pairs to train on, and pairs that share no sentence with them."""
     folder, corpus = tmp_path_factory.mktemp("data"), DemoCorpus(seed=1)
     train, held_out = folder / "train.tsv", folder / "held-out.tsv"
-    corpus.write(train, stop=PAIRS, progress=False)
+    corpus.write(train, stop=PAIRS)
     seen = {text for pair in corpus.pairs(stop=PAIRS) for text in pair}
     others = [pair for pair in corpus.pairs(FAR, FAR + 4 * HELD_OUT) if not seen & set(pair)][:HELD_OUT]
     assert len(others) == HELD_OUT

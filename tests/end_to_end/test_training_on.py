@@ -7,7 +7,7 @@ import pytest
 from end_to_end.conftest import WORDS, write_pairs
 
 from regard.cli.main import main
-from regard.cli.train import complete_arguments
+from regard.cli.train import read_arguments
 from regard.config.loading import read_config
 from regard.training.folder import RunFolder
 
@@ -99,7 +99,7 @@ def test_train_from_what_is_no_model_or_another_kind(run, classifier, others, tm
 
 
 def test_the_folder_is_named_after_both(run, others):
-    config = complete_arguments("translation", ["--from", str(run), f"--data.train={others}"])
+    config = read_arguments("translation", ["--from", str(run), f"--data.train={others}"], choose=True)
     assert config.out == f"runs/others-from-{run.name}"
 
 

@@ -12,7 +12,7 @@ from training.test_resume import Stop, stop_at  # noqa: F401 (a fixture)
 
 import regard
 from regard.cli.main import main as run_command
-from regard.cli.train import complete_arguments
+from regard.cli.train import read_arguments
 from regard.config import (
     BahdanauDecoderConfig,
     DistillationConfig,
@@ -234,13 +234,19 @@ def test_a_classifier_cannot_teach_a_translator_nor_learn_by_words(student, tmp_
 def test_the_command_takes_the_teachers_tokenizers(teachers, pairs, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     files = ["--data.train", str(pairs), "--out", str(tmp_path / "new")]
-    config = complete_arguments("translation", [*files, "--distill", *map(str, teachers), "--distillation.weight", "0.7"])
+    config = read_arguments(
+        "translation", [*files, "--distill", *map(str, teachers), "--distillation.weight", "0.7"], choose=True
+    )
     teacher = regard.load(teachers[0], device="cpu").config
     assert config.tokenizers == teacher.tokenizers
     assert config.distillation == DistillationConfig(teachers=tuple(map(str, teachers)), weight=0.7)
-    repeated = complete_arguments("translation", [*files, *(part for one in teachers for part in ("--distill", str(one)))])
+    repeated = read_arguments(
+        "translation", [*files, *(part for one in teachers for part in ("--distill", str(one)))], choose=True
+    )
     assert repeated.distillation.teachers == config.distillation.teachers
-    with_preset = complete_arguments("translation", [*files, "--preset", "luong", f"--distillation.teachers={teachers[0]}"])
+    with_preset = read_arguments(
+        "translation", [*files, "--preset", "luong", f"--distillation.teachers={teachers[0]}"], choose=True
+    )
     assert with_preset.tokenizers == teacher.tokenizers
 
 

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -61,19 +60,12 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
 
 
 def _lines_in(path: str, kept: int) -> Iterator[str]:
-    with _decoded(path) as lines:
-        yield from _readable(lines, path, kept)
-
-
-@contextmanager
-def _decoded(path: str) -> Iterator[TextIOWrapper]:
-    """Open a file or a pipe as text in UTF-8, or in the encoding of its byte order mark."""
     with open_bytes(path) as file:
         mark, encoding = find_mark(file)
         file.read(len(mark))
         # As in files of pairs, a line ends only at \n.
         with TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n") as lines:
-            yield lines
+            yield from _readable(lines, path, kept)
 
 
 def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
@@ -81,42 +73,25 @@ def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
 
     After the last line, the numbers of truncated lines and of lines that are not valid UTF-8 are reported.
     """
-    unreadable, too_long = _Counter(), _Counter()
+    unreadable, too_long = (0, 0), (0, 0)  # number of lines, and the first of them
     number = 0
     while line := file.readline(LONGEST_SIDE + 2):  # + 2 for the line end, which may be \r\n
         number += 1
         text = line.rstrip("\r\n").removeprefix("\ufeff")  # joined files have a byte order mark at the beginning of each
         if "\ufffd" in text:
-            unreadable.add(number)
+            unreadable = unreadable[0] + 1, unreadable[1] or number
         if len(text) > LONGEST_SIDE:
-            too_long.add(number)
+            too_long = too_long[0] + 1, too_long[1] or number
             text = text[:kept]
         yield text
         while line and not line.endswith("\n"):
             line = file.readline(_PASSED_OVER)
-    unreadable.report(where, "that are not valid UTF-8", "invalid bytes are read as \ufffd")
-    too_long.report(where, f"of more than {LONGEST_SIDE:,} characters", f"only the first {kept:,} of each were read")
-
-
-@dataclass
-class _Counter:
-    """Number of lines with a fault, and the line number of the first of them."""
-
-    count: int = 0
-    first: int = 0
-
-    def add(self, number: int) -> None:
-        """Count a line."""
-        self.count += 1
-        self.first = self.first or number
-
-    def report(self, where: str, fault: str, effect: str) -> None:
-        """Print a message on standard error if at least one line was counted."""
-        if self.count:
-            show(
-                f"regard: {one_line(where)}: lines {fault}: {self.count:,} (the first: line {self.first:,}); {effect}",
-                file=sys.stderr,
-            )
+    for (count, first), fault, effect in (
+        (unreadable, "that are not valid UTF-8", "invalid bytes are read as \ufffd"),
+        (too_long, f"of more than {LONGEST_SIDE:,} characters", f"only the first {kept:,} of each were read"),
+    ):
+        if count:
+            show(f"regard: {one_line(where)}: lines {fault}: {count:,} (the first: line {first:,}); {effect}", file=sys.stderr)
 
 
 def add_output_option(parser: argparse.ArgumentParser) -> None:

@@ -6,20 +6,22 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, get_origin
 
 from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
 from regard.cli.options import (
+    PICTURES,
     Parser,
     add_ensemble_option,
-    add_heatmap_option,
     add_machine_options,
     add_model_argument,
     add_options,
-    check_heatmap,
+    add_picture_options,
+    check_ending,
     create,
     load_for,
-    save_heatmap,
+    record_of,
 )
 from regard.errors import RequestError, nearest
 from regard.task import AttentionOperation, Text, TextOperation, all_tasks
@@ -49,8 +51,7 @@ def main(name: str, arguments: Sequence[str]) -> None:
     if options.texts and options.input:
         parser.error(f"{kind.text}s and --input are both given; give only one of the two")
     operation = create(kind, options, _names(kind))
-    if kind.picture:
-        check_heatmap(options, name, len(options.texts), f"{kind.text}s")
+    _check_picture(kind, options)
     lines = _read(kind, options)  # a missing file is found before the model is loaded
     with output_file(options.output, name) as file:
         model = load_for(task, options, name)
@@ -65,10 +66,36 @@ def main(name: str, arguments: Sequence[str]) -> None:
                 printed = [json.dumps(one, ensure_ascii=False) for one in listed] if options.json else []
                 show("\n".join(printed) or operation.render(result, number), file=file, flush=not options.input)
                 cut += operation.is_cut(result)
-                if kind.picture and options.heatmap:
-                    save_heatmap(result.attention, number, options, f"{kind.text}s")
+                _draw(result, number, kind, options)
     if cut:
         show(f"regard: {operation.remark(model, cut)}", file=sys.stderr)
+
+
+def _check_picture(kind: type[TextOperation], options: argparse.Namespace) -> None:
+    """Check `--heatmap` and the options for pictures, before a model is loaded."""
+    if not kind.picture:
+        return
+    for option, given in (("--special", options.special), ("--no-caption", not options.caption)):
+        if given and not options.heatmap:
+            raise RequestError(f"{kind.name}: {option} is for pictures: name one with --heatmap, such as --heatmap map.png")
+    if options.heatmap and Path(options.heatmap).suffix:
+        check_ending(options.heatmap, PICTURES, "--heatmap")
+        if (count := len(options.texts)) > 1:
+            raise RequestError(f"--heatmap names the file {options.heatmap}, but there are {count} {kind.text}s: name a folder")
+
+
+def _draw(result: Any, number: int, kind: type[TextOperation], options: argparse.Namespace) -> None:
+    """Draw the attention of the text with this number, from 1, into the file or the folder that `--heatmap` names."""
+    if not kind.picture or not options.heatmap:
+        return
+    target = Path(options.heatmap)
+    if not target.suffix:
+        target.mkdir(parents=True, exist_ok=True)
+        target /= f"{number}.png"
+    elif number > 1:
+        raise RequestError(f"--heatmap names the file {target}, but there are several {kind.text}s: name a folder")
+    record = record_of(result.attention, "--heatmap")
+    record.save(target, special=options.special, caption=options.caption, units=options.units)
 
 
 def _names(kind: type[TextOperation]) -> set[str]:
@@ -92,7 +119,13 @@ def _parser(kind: type[TextOperation]) -> Parser:
         )
     parser.add_argument("--json", action="store_true", help="print one JSON object per result")
     if kind.picture:
-        add_heatmap_option(parser, kind.picture, f"{kind.text}s")
+        parser.add_argument(
+            "--heatmap",
+            metavar="FILE",
+            help=f"draw {kind.picture} ({' '.join(PICTURES)}); with several {kind.text}s, name a folder, into which 1.png, "
+            "2.png, … are written",
+        )
+        add_picture_options(parser)
     if kind.ensembles:
         add_ensemble_option(parser)
     add_machine_options(parser)

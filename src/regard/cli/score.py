@@ -3,8 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.options import Parser, add_ensemble_option, load_for
@@ -15,9 +14,7 @@ from regard.tasks.translation.reading import read_given_pairs
 from regard.terminal import show
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import ScoredPair
-    from regard.text.clean import Chunk
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -39,42 +36,27 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     translator = load_for("translation", options, "score")
     chunks, report = read_given_pairs(given_files(options), translator.config)
-    totals = _Totals()
-    scored = _scored(translator, chunks, totals)
+    pairs, tokens, total = 0, 0, 0.0
+
+    def scored() -> "Iterator[tuple[int, ScoredPair]]":
+        """Yield the line number and the scores of each pair, and count it."""
+        nonlocal pairs, tokens, total
+        for chunk in chunks:
+            for line, one in zip(chunk.line, translator.score(chunk.source, chunk.target), strict=True):
+                pairs, tokens, total = pairs + 1, tokens + one.num_tokens, total + one.log_probability
+                yield line, one
+
     if options.json:
-        for line, one in scored:
+        for line, one in scored():
             show(json.dumps(_plain(line, one), ensure_ascii=False))
         print_skipped(report)
     else:
-        rows = ((line, f"{one.log_probability:.6f}\t{one.num_tokens}") for line, one in scored)
-        print_lines(rows, report)
+        print_lines(((line, f"{one.log_probability:.6f}\t{one.num_tokens}") for line, one in scored()), report)
+    perplexity = math.exp(min(-total / max(tokens, 1), 700.0))
+    sizes = f"{counted(pairs, 'pair')}, {counted(tokens, 'token')}"
     reward, penalty = translator.config.decoding.length_reward, translator.config.decoding.length_penalty
     formula = f"(log p + {reward:g} · tokens) / ((5 + tokens) / 6)^{penalty:g}"
-    show(f"{totals.render()}\nscore in --json: {formula}", file=sys.stderr)
-
-
-@dataclass
-class _Totals:
-    """Numbers of pairs and tokens, and sum of the log probabilities, over all pairs."""
-
-    pairs: int = 0
-    tokens: int = 0
-    log_probability: float = 0.0
-
-    def render(self) -> str:
-        perplexity = math.exp(min(-self.log_probability / max(self.tokens, 1), 700.0))
-        sizes = f"{counted(self.pairs, 'pair')}, {counted(self.tokens, 'token')}"
-        return f"{sizes}: log p {self.log_probability:.4f}, perplexity {perplexity:.4f}"
-
-
-def _scored(translator: "Translator", chunks: Iterable["Chunk"], totals: _Totals) -> "Iterator[tuple[int, ScoredPair]]":
-    """Yield the line number and the scores of each pair, and add its log probability to the totals."""
-    for chunk in chunks:
-        for line, one in zip(chunk.line, translator.score(chunk.source, chunk.target), strict=True):
-            totals.pairs += 1
-            totals.tokens += one.num_tokens
-            totals.log_probability += one.log_probability
-            yield line, one
+    show(f"{sizes}: log p {total:.4f}, perplexity {perplexity:.4f}\nscore in --json: {formula}", file=sys.stderr)
 
 
 def _plain(line: int, one: "ScoredPair") -> dict[str, Any]:

@@ -26,10 +26,16 @@ def main(arguments: Sequence[str]) -> None:
     if missing:
         raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: {install_command('serve')}")
     from regard.serve.app import build_app
+    from regard.serve.limits import Limits
     from regard.serve.models import named_folders
     from regard.serve.server import listen, run
 
-    limits, token, page = _limits(options), _token(options), _page(options)
+    try:
+        limits = Limits(**{item.name: getattr(options, f"limits.{item.name}") for item in fields(Limits)})
+    except ConfigError as error:
+        raise RequestError(f"serve: {error}") from error
+    token = _token(options)
+    page = _read(options.page, "the page", _LARGEST_PAGE, "; write one with `regard page`") if options.page else ""
     own = "localhost", socket.gethostname()
     folders = named_folders(options.dirs, lambda name: Path(model_folder(name)))
     with listen(options.host, options.port) as opened:  # first, so that a port in use is reported at once
@@ -104,13 +110,6 @@ def _parser() -> Parser:
         metavar="X",
         help="seconds between two checks for a newer model; 0 for no checks (default: 2)",
     )
-    _add_limits(parser)
-    add_machine_options(parser, threads="all cores but one")
-    return parser
-
-
-def _add_limits(parser: Parser) -> None:
-    """Add an option for each limit of the service."""
     from regard.serve.limits import Limits
 
     group = parser.add_argument_group("limits")
@@ -122,15 +121,8 @@ def _add_limits(parser: Parser) -> None:
             metavar="N" if facts.type is int else "X",
             help=f"{facts.help.rstrip('.')} (default: {facts.default:,})".replace("%", "%%"),
         )
-
-
-def _limits(options: argparse.Namespace) -> Any:
-    from regard.serve.limits import Limits
-
-    try:
-        return Limits(**{item.name: getattr(options, f"limits.{item.name}") for item in fields(Limits)})
-    except ConfigError as error:
-        raise RequestError(f"serve: {error}") from error
+    add_machine_options(parser, threads="all cores but one")
+    return parser
 
 
 def _token(options: argparse.Namespace) -> str:
@@ -141,13 +133,6 @@ def _token(options: argparse.Namespace) -> str:
     if given is not None and not token:
         raise RequestError(f"serve: {path or f'the environment variable {_TOKEN}'} is empty, expected a token")
     return token
-
-
-def _page(options: argparse.Namespace) -> str:
-    """Return the HTML text of the page at /; empty for the default page."""
-    if not options.page:
-        return ""
-    return _read(options.page, "the page", _LARGEST_PAGE, "; write one with `regard page`")
 
 
 def _read(path: str, what: str, largest: int, advice: str = "") -> str:

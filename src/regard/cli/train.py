@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from regard.cli.habits import find_habit
 from regard.cli.options import Parser, model_folder
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
     if "-h" in rest or "--help" in rest:
         show(_help(task))
         return
-    config = complete_arguments(task, rest)
+    config = read_arguments(task, rest, choose=True)
     from regard.training import cross_validate, fit
 
     if find_task(task).training.num_folds(config) and "fold" not in _named(rest):
@@ -51,8 +52,16 @@ def main(arguments: Sequence[str]) -> None:
     say_what_next(config.out, task)
 
 
-def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
-    """Build the configuration that a command line describes; settings that are not given have their default values.
+def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False) -> RunConfig:
+    """Build the configuration that a command line describes.
+
+    Layers of settings take precedence in this order: options, file, teachers, preset or model to start from, task.
+
+    Args:
+        task: Name of the task.
+        arguments: Arguments after the task.
+        choose: Whether to choose settings that are not given from the data, if there is neither a preset nor a model to start
+            from; otherwise, they have their default values.
 
     Raises:
         ConfigError: If a setting is unknown or has an invalid value, or a teacher is for another task.
@@ -60,76 +69,66 @@ def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
             `--preset` are both given; if the model, the preset or the file of settings is for another task; or if there is
             nothing to train on.
         BundleError: If the folder of a model to start from, or of a teacher, contains no trained model.
-    """
-    layers, preset = _read_layers(task, arguments)
-    return _with_folder(load_config(*layers), preset)
-
-
-def complete_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
-    """Build the configuration that a command line describes.
-
-    With neither a preset nor a model to start from, settings that are not given are chosen from the data.
-
-    Raises:
-        ConfigError: As for `read_arguments`.
-        RequestError: As for `read_arguments`.
-        BundleError: As for `read_arguments`.
         DataError: If the data cannot be read.
     """
-    layers, preset = _read_layers(task, arguments)
-    if preset is not None or _start_of(layers):
-        return _with_folder(load_config(*layers), preset)
-    from regard.choose import choose_config
-
-    return _with_folder(choose_config(task, {}, *layers), None)
-
-
-def _with_folder(config: RunConfig, preset: str | None) -> RunConfig:
-    if config.out:
-        return config
-    stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
-    if config.start_from:
-        preset = f"from-{Path(config.start_from).name}"
-    return replace(config, out=f"runs/{stem}-{preset}" if preset else f"runs/{stem}")
-
-
-def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str | None]:
-    """Return the settings of a command line as layers, and the name of the preset, if any.
-
-    The layers are: task, model to start from, preset, teachers, file, options. Each takes precedence over those before it.
-    """
     _check_habits(task, arguments)
-    own = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
-    overrides, rest = split_settings(f"train {task}", arguments, own)
+    flags = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
+    overrides, rest = split_settings(f"train {task}", arguments, flags)
     parser = _parser(task)
     parser.stray = "; files are named by --data.train FILE or FILE,FILE, in quotation marks if a name contains spaces"
     options = parser.read(rest)
-    layers = [Layer({"task": task})]
-    file = _checked(read_layer(options.config), options.config, task, stated=False) if options.config is not None else Layer({})
-    start = options.start_from or overrides.get("start_from") or _start_of([file])
-    if start:
-        overrides["start_from"] = start
-        layers.append(_starting_layer(start, task, options.preset))
-    if options.preset is not None:
-        from regard.presets import preset_layer
-
-        layers.append(_checked(preset_layer(options.preset), f"preset '{options.preset}'", task))
     settings = read_settings(task, overrides)
+    if options.start_from:
+        settings["start_from"] = options.start_from
     if options.distill:
         settings["distillation.teachers"] = options.distill
-    if teachers := _teachers_of([file, override_layer(settings)]):
-        from regard.tasks.distillation import teaching_layer
-
-        layers.append(teaching_layer(teachers[0], task))
-    layers.append(file)
     if options.overwrite:
         settings["overwrite"] = True
-    layers.append(override_layer(settings))
+    file = Layer({}) if options.config is None else _checked(read_layer(options.config), options.config, task, default=task)
+    given = lay_over(file, override_layer(settings)).values
+    layers, preset = [Layer({"task": task})], options.preset
+    start = str(given.get("start_from") or "")
+    if start:
+        if preset is not None:
+            raise RequestError(
+                f"train {task}: --from and --preset both define the model; remove --preset {preset}, and change settings of "
+                "the model in --from with options such as --training.learning_rate"
+            )
+        from regard.training.starting import fine_tuning_layer
+
+        layers.append(_checked(fine_tuning_layer(start), f"the model in '{start}'", task))
+    if preset is not None:
+        from regard.presets import preset_layer
+
+        layers.append(_checked(preset_layer(preset), f"preset '{preset}'", task))
+    if teacher := _first_teacher(given):
+        from regard.tasks.distillation import teaching_layer
+
+        layers.append(teaching_layer(teacher, task))
+    layers += [file, override_layer(settings)]
     data = reduce(lay_over, layers).values.get("data")
     if not isinstance(data, dict) or not any(data.get("train") or ()):
         load_config(*layers)  # raises an error if `data.train` is misspelt
         raise RequestError(f"train {task}: nothing to train on; name {find_task(task).words.missing} with --data.train FILE")
-    return layers, options.preset
+    if choose and preset is None and not start:
+        from regard.choose import choose_config
+
+        config = choose_config(task, {}, *layers)
+    else:
+        config = load_config(*layers)
+    if config.out:
+        return config
+    stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
+    origin = f"from-{Path(config.start_from).name}" if config.start_from else preset
+    return replace(config, out=f"runs/{stem}-{origin}" if origin else f"runs/{stem}")
+
+
+def _first_teacher(given: Mapping[str, Any]) -> str:
+    """Return the first folder in the setting `distillation.teachers`; empty if there is none, or the setting is invalid."""
+    named = given.get("distillation")
+    teachers = named.get("teachers") if isinstance(named, dict) else None
+    teachers = teachers.split(",") if isinstance(teachers, str) else teachers
+    return str(teachers[0]) if isinstance(teachers, list) and teachers else ""
 
 
 def _unknown_task(task: str) -> RequestError:
@@ -166,49 +165,19 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
                 raise RequestError(f"train {task}: there is no option '{option}'{meant} (see `regard train {task} --help`)")
 
 
-def _start_of(layers: Sequence[Layer]) -> str:
-    """Return the setting `start_from`, the folder of a trained model to start from; empty if no layer sets it."""
-    return next((str(layer.values["start_from"]) for layer in reversed(layers) if layer.values.get("start_from")), "")
-
-
-def _teachers_of(layers: Sequence[Layer]) -> Sequence[str]:
-    """Return the setting `distillation.teachers`, the folders of the teachers; empty if no layer sets it."""
-    named = reduce(lay_over, layers).values.get("distillation")
-    found = named.get("teachers") if isinstance(named, dict) else None
-    if isinstance(found, str):
-        return found.split(",")
-    return [str(one) for one in found] if isinstance(found, list) else []  # `load_config` raises an error for other types
-
-
-def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
-    """Return the settings that a run takes from the trained model that it starts from.
-
-    Raises:
-        RequestError: If there is a preset too, or the model is for another task.
-    """
-    if preset is not None:
-        raise RequestError(
-            f"train {task}: --from and --preset both define the model; remove --preset {preset}, and change settings of the "
-            "model in --from with options such as --training.learning_rate"
-        )
-    from regard.training.starting import fine_tuning_layer
-
-    return _checked(fine_tuning_layer(folder), f"the model in '{folder}'", task)
-
-
-def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Layer:
+def _checked(layer: Layer, name: str, task: str, *, default: str = "translation") -> Layer:
     """Return a layer, after a check that it is for the task.
 
     Args:
         layer: The settings.
         name: Source of the settings, for the message.
         task: Task of the command.
-        stated: Whether settings without a task are for translation, as in presets; if False, they are for any task.
+        default: Task of settings that name none.
 
     Raises:
         RequestError: If the settings are for another task.
     """
-    theirs = layer.values.get("task", "translation" if stated else task)
+    theirs = layer.values.get("task", default)
     if theirs != task:
         presets = "`regard presets` shows the task of each preset"
         advice = presets if name.startswith("preset") else f"use `regard train {theirs}`"

@@ -17,11 +17,9 @@ from typing import ClassVar, TextIO
 
 from regard import disk
 from regard.errors import DataError
-from regard.text.bars import late_bars
 
 _STEP = 20_011
 """Distance between the first examples of two consecutive seeds, so that a few seeds give different examples."""
-_CHUNK = 20_000
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -99,16 +97,6 @@ class _Corpus:
     def _texts(self, start: int, stop: int | None) -> Iterator[tuple[str, str]]:
         return map(self.text, self._range(start, stop))
 
-    def _chunks(self, start: int, stop: int | None, *, progress: bool) -> Iterator[range]:
-        """Yield the indices in chunks, with a bar on standard error if `progress` is True."""
-        indices = self._range(start, stop)
-        with late_bars(shown=progress) as bars:
-            task = bars.add_task(f"writing built-in {self.name}s", total=len(indices))
-            for first in range(0, len(indices), _CHUNK):
-                chunk = indices[first : first + _CHUNK]
-                yield chunk
-                bars.advance(task, len(chunk))
-
 
 class DemoCorpus(_Corpus):
     """60,000 English–German sentence pairs with their word alignment, accessed by index.
@@ -137,9 +125,13 @@ class DemoCorpus(_Corpus):
         return self._texts(start, stop)
 
     def write(
-        self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *,
-        alignments: str | os.PathLike[str] | None = None, progress: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        path: str | os.PathLike[str],
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        alignments: str | os.PathLike[str] | None = None,
+    ) -> None:
         """Write pairs as `source TAB target` lines, and optionally their sure links as Pharaoh lines.
 
         The files are written completely or not at all.
@@ -149,7 +141,6 @@ class DemoCorpus(_Corpus):
             start: First index.
             stop: Index after the last one; None for all pairs from `start` on.
             alignments: Second file, with `0-0 1-2 …` for each pair.
-            progress: Whether to show a bar on standard error.
 
         Raises:
             DataError: If a file cannot be written.
@@ -157,11 +148,10 @@ class DemoCorpus(_Corpus):
         """
         with ExitStack() as stack:
             pairs = stack.enter_context(whole_file(Path(path)))
-            links = stack.enter_context(whole_file(Path(alignments))) if alignments is not None else None
-            for chunk in self._chunks(start, stop, progress=progress):
-                pairs.writelines("\t".join(self.text(index)) + "\n" for index in chunk)
-                if links:
-                    links.writelines(self[index].pharaoh() + "\n" for index in chunk)
+            pairs.writelines("\t".join(pair) + "\n" for pair in self.pairs(start, stop))
+            if alignments is not None:
+                links = stack.enter_context(whole_file(Path(alignments)))
+                links.writelines(self[index].pharaoh() + "\n" for index in self._range(start, stop))
 
 
 class ReviewCorpus(_Corpus):
@@ -189,7 +179,7 @@ class ReviewCorpus(_Corpus):
         """Yield the texts and labels of the reviews from `start` to `stop` − 1."""
         return self._texts(start, stop)
 
-    def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *, progress: bool = True) -> None:
+    def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None) -> None:
         """Write a tab-separated file with the columns `text` and `label` and a header.
 
         The file is written completely or not at all.
@@ -198,7 +188,6 @@ class ReviewCorpus(_Corpus):
             path: File to write, in UTF-8.
             start: First index.
             stop: Index after the last one; None for all reviews from `start` on.
-            progress: Whether to show a bar on standard error.
 
         Raises:
             DataError: If the file cannot be written.
@@ -206,8 +195,7 @@ class ReviewCorpus(_Corpus):
         """
         with whole_file(Path(path)) as file:
             file.write("text\tlabel\n")
-            for chunk in self._chunks(start, stop, progress=progress):
-                file.writelines("\t".join(self.text(index)) + "\n" for index in chunk)
+            file.writelines("\t".join(review) + "\n" for review in self.texts(start, stop))
 
 
 @lru_cache
