@@ -1,16 +1,16 @@
 """The models of the service by name, each with a queue. A model is replaced if its folder contains a newer one."""
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.bundle.bundle import SIGNATURE, WEIGHTS
-from regard.bundle.folder import read, version
-from regard.errors import BundleError, RegardError, RequestError, nearest
+from regard.bundle.bundle import WEIGHTS
+from regard.bundle.folder import version
+from regard.bundle.signature import read_signature
+from regard.errors import RegardError, RequestError, nearest
 from regard.serve.batching import Batcher
 from regard.serve.errors import ServiceError
 from regard.serve.limits import Limits
@@ -18,8 +18,6 @@ from regard.serve.log import log
 from regard.serve.metrics import Metrics
 from regard.serve.request_models import Endpoint
 from regard.task import find_task
-
-_LARGEST_SIGNATURE = 1 << 26
 
 
 @dataclass
@@ -166,7 +164,7 @@ class Models:
             seen = version(served.folder)
             if seen == served.seen:
                 return
-            if self._is_same(served):
+            if read_signature(served.folder) == served.signature:
                 served.seen = seen
                 return
             fresh = self._load(served.folder)
@@ -185,12 +183,3 @@ class Models:
         served.predictor, served.seen = fresh, seen
         self._metrics.reloads.labels(served.name, "done").inc()
         log("reloaded", model=served.name)
-
-    @staticmethod
-    def _is_same(served: Served) -> bool:
-        """Return whether the signature in the folder equals that of the loaded model."""
-        try:
-            found = json.loads(read(served.folder, SIGNATURE, largest=_LARGEST_SIGNATURE))
-        except (ValueError, RecursionError) as error:
-            raise BundleError(f"{served.folder / SIGNATURE} is damaged: {error}") from error
-        return found == served.signature

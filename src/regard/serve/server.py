@@ -10,10 +10,8 @@ from typing import Any
 
 import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import RequestError
-from regard.serve.errors import ServiceError
 from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
 from regard.serve.middleware import Middleware
@@ -70,7 +68,7 @@ def run(app: Middleware, opened: socket.socket, limits: Limits) -> None:
     longest = limits.body_seconds + limits.deadline_seconds + _SPARE_SECONDS
     config = uvicorn.Config(
         app,
-        http=_Protocol,
+        http="h11",  # `on_tick` reads the state of its connections
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -139,27 +137,3 @@ class _Server(uvicorn.Server):
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
-
-
-class _Protocol(H11Protocol):
-    """HTTP protocol whose errors are JSON."""
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer invalid HTTP requests."""
-        error = ServiceError(400, "invalid_http", "this is not a valid HTTP request")
-        body = bytes(error.response().body)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-        ]
-        if self.conn.our_state is not h11.SEND_RESPONSE and self.conn.our_state is not h11.IDLE:
-            self.transport.close()  # the server is in the middle of another answer, so it cannot send this one
-            return
-        for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(body),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
