@@ -34,7 +34,7 @@ _STEPS: tuple[Literal["produce", "consume"], ...] = ("produce", "consume")
 def prepare(folder: Path, count: int) -> list[DemoPair]:
     """Write the pairs, and the links of the first half; return held-out pairs that share no sentence with the written pairs."""
     corpus = DemoCorpus(seed=1)
-    corpus.write(folder / "pairs.tsv", stop=count, alignments=folder / "all.links", progress=False)
+    corpus.write(folder / "pairs.tsv", stop=count, alignments=folder / "all.links")
     with (folder / "all.links").open(encoding="utf-8") as lines, (folder / "half.links").open("w", encoding="utf-8") as half:
         half.writelines(islice(lines, count // 2))
     return [corpus[index] for index in range(_FIRST_HELD_OUT, _FIRST_HELD_OUT + 2 * _HELD_OUT)]

@@ -111,7 +111,7 @@ class PlainClassifier(nn.Module):
 def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Measure `training` and `using`."""
     if not options.data:
-        ReviewCorpus().write(folder / "reviews.tsv", stop=options.reviews, progress=False)
+        ReviewCorpus().write(folder / "reviews.tsv", stop=options.reviews)
     config = _config(options, folder)
     machine = resolve_machine(config)
     with prepared(machine):

@@ -40,7 +40,7 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 """Flags for opening a file of a folder that is not trusted: a link is not followed, and a pipe does not block."""
 _LONGEST_NAME = 120
-"""Number of bytes of the longest name that `beside` extends. File systems allow 255, or 143 if they encrypt names."""
+"""Number of bytes of the longest name that `_beside` extends. File systems allow 255, or 143 if they encrypt names."""
 _LOCKED_BYTE = 1 << 30
 """Offset of the byte that is locked on Windows. It is far after the file's content, because Windows does not let other
 processes read a locked byte.
@@ -115,7 +115,7 @@ def save(path: str | Path, content: str | bytes) -> None:
         raise DataError(f"{path}: cannot be written: {error.strerror}{missing}") from error
 
 
-def beside(path: Path, ending: str = "new") -> Path:
+def _beside(path: Path, ending: str = "new") -> Path:
     """Return the path of the temporary file in which `whole_file` writes the new content of `path`.
 
     A second process that writes `path` at the same time uses another temporary file, except on Windows and on file
@@ -142,7 +142,7 @@ def whole_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
         with open(path, "wb") as straight:
             yield straight
         return
-    draft = beside(path)
+    draft = _beside(path)
     try:
         draft, file = _open_draft(path)
         with file:  # locked until it is closed, so that no other process opens, renames or deletes the temporary file
@@ -201,7 +201,7 @@ def exchange(new: Path, old: Path) -> None:
     except (AttributeError, TypeError):  # other systems
         failed = True
     if failed:
-        aside = beside(old, f"{secrets.token_hex(4)}.old")
+        aside = _beside(old, f"{secrets.token_hex(4)}.old")
         try:
             os.replace(old, aside)
             os.replace(new, old)
@@ -249,23 +249,13 @@ def keep_as(path: Path, name: Path) -> None:
     Raises:
         OSError: If the file can neither get a second name nor be renamed.
     """
-    spare = beside(name)
+    spare = _beside(name)
     with suppress(OSError):
         spare.unlink(missing_ok=True)
         os.link(path, spare)
     rename(spare if spare.exists() else path, name)
     with suppress(OSError):  # `spare` remains if both names already belonged to one file: renaming then does nothing
         spare.unlink(missing_ok=True)
-
-
-def append(path: Path, content: str | bytes) -> None:
-    """Append to a file in a single write.
-
-    Raises:
-        OSError: If the file cannot be written.
-    """
-    with open_ordinary(path, "ab") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def open_log(path: Path) -> TextIO:
@@ -280,15 +270,15 @@ def open_log(path: Path) -> TextIO:
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
     """Open an empty temporary file beside `path`, lock it where possible, and return its path and the file.
 
-    Its path is `beside(path)`, or has a random part if another process is writing `path` at the same time.
+    Its path is `_beside(path)`, or has a random part if another process is writing `path` at the same time.
     """
-    draft = beside(path)
+    draft = _beside(path)
     if fcntl is None:
         return draft, open(draft, "wb")
     handle, holder = _open_locked(draft, wait=False, mode=0o666)
     if holder:
         os.close(handle)
-        draft = beside(path, f"{secrets.token_hex(4)}.new")
+        draft = _beside(path, f"{secrets.token_hex(4)}.new")
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with suppress(OSError):
@@ -355,14 +345,11 @@ def holder_of(path: Path) -> str:
 
     The file is neither created nor changed.
     """
-    try:
-        with open_ordinary(path) as file:
-            try:
-                _lock(file.fileno(), shared=True)
-            except (BlockingIOError, PermissionError):
-                return _describe(_read_start(file.fileno()))
-    except OSError:  # there is no such file; or some network file systems have no locks
-        pass
+    with suppress(OSError), open_ordinary(path) as file:  # without the file, or on network file systems without locks
+        try:
+            _lock(file.fileno(), shared=True)
+        except (BlockingIOError, PermissionError):
+            return _holder(file.fileno())
     return ""
 
 
@@ -380,7 +367,7 @@ def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
             try:
                 _lock(handle, wait=wait)
             except (BlockingIOError, PermissionError):
-                return handle, _describe(_read_start(handle))
+                return handle, _holder(handle)
             except OSError as error:
                 if error.errno not in _NO_LOCKS:  # some network file systems
                     raise
@@ -418,13 +405,10 @@ def _lock(handle: int, *, shared: bool = False, wait: bool = False) -> None:
             return
 
 
-def _read_start(handle: int) -> bytes:
+def _holder(handle: int) -> str:
+    """Return the process whose number is in an open lock file."""
     os.lseek(handle, 0, os.SEEK_SET)
-    return os.read(handle, 300)
-
-
-def _describe(content: bytes) -> str:
-    number, _, host = content.partition(b"\n")[0].decode(errors="replace").partition(" ")
+    number, _, host = os.read(handle, 300).partition(b"\n")[0].decode(errors="replace").partition(" ")
     if not number.isdecimal():
         return "another process"
     return f"process {number} on {'this machine' if host == socket.gethostname() else host}"

@@ -114,7 +114,8 @@ def _classify(options: argparse.Namespace) -> None:
     from regard.analysis import decisive_share
     from regard.demo import ReviewCorpus
 
-    out, models = options.out, []
+    out: Path = options.out
+    models: list[Any] = []
     file, held_out = _prepare(ReviewCorpus(seed=options.seed), options)
     texts, labels = [review.text for review in held_out], [review.label for review in held_out]
     lines = ["", f"On {_HELD_OUT:,} reviews that no model has seen:", ""]

@@ -53,7 +53,7 @@ class EncoderGraph(nn.Module):
         sites = [site for site in self.model.sites if site.startswith("encoder.")]
         state = self.model.encode(source, source_mask, record=sites)
         weights = [_with_heads(state.encoder[site]) for site in sites] if isinstance(state, TransformerState) else []
-        return *pack_state(self.model, state).values(), *([torch.stack(weights, 1)] if weights else [])
+        return *pack_state(self.model, state).values(), *([_join_layers(weights)] if weights else [])
 
 
 class StepGraph(nn.Module):
@@ -109,10 +109,22 @@ def _join_maps(maps: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if cross.ndim == 4:  # a recurrent decoder with one layer of heads
             joined["cross_heads"] = cross.transpose(1, 2)[:, :, None]
     for kind in ("cross", "decoder"):
-        layers = [_with_heads(weights).transpose(1, 2) for site, weights in maps.items() if site.startswith(f"{kind}.")]
-        if layers:
-            joined[f"{kind}_heads"] = torch.stack(layers, 2)
+        if layers := [_with_heads(weights) for site, weights in maps.items() if site.startswith(f"{kind}.")]:
+            joined[f"{kind}_heads"] = _join_layers(layers).permute(0, 3, 1, 2, 4)
     return joined
+
+
+def _join_layers(layers: Sequence[Tensor]) -> Tensor:
+    """Return the tensors (R,H,…) of L layers as one, (R,L,H,…); or (R,L,S,D) for tensors (R,S,D) without heads.
+
+    The time of a small graph depends on its number of operations, and `torch.stack` would take one more for each layer.
+    """
+    return torch.stack(list(layers), 1) if layers[0].ndim == 3 else torch.cat(list(layers), 1).unflatten(1, (len(layers), -1))
+
+
+def _split_layers(tensor: Tensor) -> Sequence[Tensor]:
+    """Return the tensor of each layer from a result of `_join_layers`."""
+    return tensor.unbind(1) if tensor.ndim == 4 else tensor.flatten(1, 2).split(tensor.shape[2], 1)
 
 
 def _with_heads(weights: Tensor) -> Tensor:
@@ -150,12 +162,12 @@ def pack_state(model: Decoding, state: Any) -> dict[str, Tensor]:
         return tensors
     memories = [_pack_memory(memory) for memory in state.memories]
     both = zip(*memories, strict=True)  # nothing in a language model
-    tensors = {name: torch.stack(layers, 1) for name, layers in zip(("key", "value"), both, strict=False)}
+    tensors = {name: _join_layers(layers) for name, layers in zip(("key", "value"), both, strict=False)}
     if state.cache is None:
         cache = empty_cache(model, tensors["key"].new_zeros(tensors["key"].shape[0], 1))
         return tensors | {"own_key": cache, "own_value": cache.clone()}  # a tensor that is given twice becomes one output
     pairs = [(layer.key, layer.value) for layer in state.cache.layers]
-    caches = (torch.stack(layers, 1).unflatten(0, (-1, state.cache.count)) for layers in zip(*pairs, strict=True))
+    caches = (_join_layers(layers).unflatten(0, (-1, state.cache.count)) for layers in zip(*pairs, strict=True))
     return tensors | dict(zip(_CACHES, caches, strict=True))
 
 
@@ -168,12 +180,11 @@ def unpack_state(model: Decoding, tensors: Mapping[str, Tensor]) -> RecurrentSta
             cell=tensors["cell"].permute(2, 0, 1, 3) if "cell" in tensors else None,
             feed=tensors.get("feed"),
         )
-    caches = tuple(map(HeadMemory, *(tensors[name].flatten(0, 1).unbind(1) for name in _CACHES)))
+    caches = tuple(map(HeadMemory, *(_split_layers(tensors[name].flatten(0, 1)) for name in _CACHES)))
+    pairs = zip(*(_split_layers(tensors[name]) for name in ("key", "value") if name in tensors), strict=True)
     memories = [
         _unpack_memory(attention, key, value, tensors["source_mask"])
-        for attention, key, value in zip(
-            _cross_attentions(model), *(tensors[name].unbind(1) for name in ("key", "value") if name in tensors), strict=True
-        )
+        for attention, (key, value) in zip(_cross_attentions(model), pairs, strict=True)
     ]
     return TransformerState(tuple(memories), {}, LayerCaches(caches, tensors["own_key"].shape[1]))
 

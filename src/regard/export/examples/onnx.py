@@ -57,7 +57,7 @@ def open_graph(name: str) -> onnxruntime.InferenceSession:
 
 def decode(
     ids: list[int], encoder: onnxruntime.InferenceSession | None, step: onnxruntime.InferenceSession, longest: int = 100
-) -> list[tuple[int, np.ndarray | None]]:
+) -> list[tuple[int, np.ndarray]]:
     """Return the most probable tokens, each with its attention to the source. Without an encoder, they continue `ids`."""
     inputs = {node.name: node.shape for node in step.get_inputs()}
     outputs = [node.name for node in step.get_outputs()]
@@ -70,7 +70,7 @@ def decode(
         sizes = {name: [size if isinstance(size, int) else 0 for size in inputs[name][2:]] for name in state}
         given = {name: np.zeros([1, 1, *sizes[name]], np.float32) for name in state}
         tokens = [START, *ids]
-    written: list[tuple[int, np.ndarray | None]] = []
+    written: list[tuple[int, np.ndarray]] = []
     for number in range(longest + len(tokens) - 1):
         given["tokens"] = np.array([[tokens[number]]])
         for name in inputs.keys() & {"override", "overridden"}:  # the caller's own attention weights, which are not used here
@@ -83,7 +83,7 @@ def decode(
             continue
         found["log_probabilities"][..., [0, START]] = -np.inf
         tokens.append(int(found["log_probabilities"].argmax()))
-        written.append((tokens[-1], found["cross"][0, 0] if encoder else None))
+        written.append((tokens[-1], found["cross"][0, 0] if encoder else np.empty(0)))
         if tokens[-1] == END:
             break
     return written
