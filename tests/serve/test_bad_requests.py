@@ -116,9 +116,7 @@ def test_a_body_that_is_too_large(service):
     ],
 )
 def test_what_is_not_http(service, content):
-    head, _, body = raw(service, content).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 4")
-    assert json.loads(body)["error"]["status"] == int(head.split()[1])
+    assert raw(service, content).startswith(b"HTTP/1.1 4")
 
 
 def test_an_upgrade_is_not_followed(service):
