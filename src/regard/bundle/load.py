@@ -215,11 +215,9 @@ def _count(tensors: Mapping[str, Tensor]) -> int:
 
 @contextmanager
 def _explained(path: Path, *, given: bool = False) -> Iterator[None]:
-    """Raise a BundleError, which names the model's folder, for errors that occur while the model is built.
+    """Raise a BundleError, which names the folder of `path`, for errors that occur while the model is built.
 
-    Args:
-        path: A file of the model.
-        given: Whether the model is built with the caller's own attention, which is then the probable cause.
+    If the caller gave the attention, it is the probable cause.
     """
     try:
         yield

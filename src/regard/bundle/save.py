@@ -36,15 +36,9 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
 
 
 def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: str) -> None:
-    """Add a file, such as a measurement, to a model's folder, if the model still has the given weights.
+    """Add a file, such as a measurement, to a model's folder, if the model still has the weights with this checksum.
 
-    The signature contains no checksum of this file.
-
-    Args:
-        folder: The model's folder.
-        name: Name of the file, one of the `unsigned_files` of the model's task.
-        found: Content of the file: plain data for JSON.
-        weights: Checksum of the weights that the data belong to, as in the model's signature.
+    The signature contains no checksum of this file. Its name is one of the `unsigned_files` of the model's task.
 
     Raises:
         BundleError: If there is no model, it has other weights, or the file cannot be written. The folder is then unchanged.

@@ -33,12 +33,8 @@ _FORM |= {"finished": False}
 def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the signature: facts about the bundle, version of the format, versions of packages, and checksums.
 
-    It has no date, so equal runs give equal bytes.
-
-    Args:
-        bundle: The bundle to save.
-        files: Content of each file that is read when the bundle is loaded, by the file's name. The model card is not included,
-            because users may edit it.
+    It has no date, so equal runs give equal bytes. `files` has the content of each file that is read when the bundle is loaded;
+    the model card is not among them, because users may edit it.
     """
     known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions", _CHECKSUM)}
     signature = known | {

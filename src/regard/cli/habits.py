@@ -23,10 +23,5 @@ def normalise(name: str) -> str:
 
 
 def find_habit(table: Table, name: str) -> str:
-    """Return regard's name for an option, command or task of another tool; an empty text if it is not listed.
-
-    Args:
-        table: Kind of the name.
-        name: The name as it was typed: `--num_train_epochs`, `-s`, `--lr=0.1`.
-    """
+    """Return regard's name for an option, command or task of another tool, as it was typed; empty if it is not listed."""
     return read_table(table).get(normalise(name), "")

@@ -107,10 +107,7 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 def output_file(path: str | None, command: str) -> Iterator[TextIO]:
     """Open the output of a command: standard output, or a file that appears when it is complete.
 
-    Args:
-        path: The file; None for standard output. If it is a link, the file that it points to is written; a pipe or a device is
-            written directly.
-        command: Name of the command, for messages.
+    If the path is a link, the file that it points to is written; a pipe or a device is written directly.
 
     Raises:
         RequestError: If the command runs in several processes, or the file cannot be written.
@@ -137,12 +134,7 @@ def output_file(path: str | None, command: str) -> Iterator[TextIO]:
 
 
 def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
-    """Yield the lines of standard input in groups.
-
-    Args:
-        command: Name of the command, for messages.
-        what: Name of the content of a line, such as `sentence`, for messages.
-        kept: Number of characters to keep of a line that has more than 65,536 characters.
+    """Yield the lines of standard input in groups; `what` names the content of a line, and `kept` is as for `read_lines`.
 
     Raises:
         RequestError: If standard input is closed.

@@ -101,12 +101,7 @@ def model_folder(name: str) -> str:
 
 
 def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all cores that this process may use") -> None:
-    """Add `--device` and `--threads`.
-
-    Args:
-        parser: The parser of the command.
-        threads: Default number of threads in words, for the help text.
-    """
+    """Add `--device` and `--threads`; `threads` is the default number of threads in words, for the help text."""
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")
     parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help=f"CPU threads (default: {threads})")
 
@@ -127,13 +122,7 @@ _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 
 
 def add_options(parser: "argparse._ActionsContainer", operation: type[Operation], names: Iterable[str] | None = None) -> None:
-    """Add options of an operation: types, ranges and help texts are those of its fields.
-
-    Args:
-        parser: Parser of the command.
-        operation: The operation.
-        names: Names of the options; None for all.
-    """
+    """Add options of an operation, or those of them in `names`: types, ranges and help texts are those of its fields."""
     run = operation.run_options()
     for name, facts in operation.options().items():
         if names is not None and name not in names:
@@ -246,15 +235,7 @@ def load_for(task: str, arguments: argparse.Namespace, command: str) -> Any:
 
 
 def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord":
-    """Return the attention of a prediction, after a check that the prediction has one.
-
-    Args:
-        record: The attention of the prediction; None if the model has no attention.
-        caller: The command or option that needs the attention, for the message.
-
-    Raises:
-        RequestError: If the model has no attention over the source.
-    """
+    """Return the attention of a prediction; raise an error, which names the caller, if it has none over the source."""
     if record is None:
         raise RequestError(f"{caller}: this model has no attention over the source, so there is nothing to show")
     return record
@@ -277,16 +258,7 @@ def set_threads(threads: int, *, spare: int = 0) -> None:
 
 
 def check_ending(path: str, endings: Iterable[str], option: str) -> None:
-    """Check the ending of a file name. Commands call this first, so that a wrong ending is reported before any work is done.
-
-    Args:
-        path: The file name.
-        endings: Known endings, such as `.png`.
-        option: The option that gave the file name, for the message.
-
-    Raises:
-        RequestError: If the ending is not in `endings`.
-    """
+    """Raise an error if a file name, given by `option`, has none of the endings; commands call this before they do any work."""
     known = list(endings)
     if Path(path).suffix.lower() not in known:
         raise RequestError(f"{option} names '{path}', expected a file that ends in {', '.join(known)}")

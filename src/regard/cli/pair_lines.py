@@ -19,12 +19,9 @@ def add_pair_options(parser: Parser) -> None:
 
 
 def print_lines(rows: Iterable[tuple[int, str]], report: ReadingReport) -> None:
-    """Print one result per line of the file, and an empty line if that line contains no pair.
+    """Print the text of each line of the file, given with its number from 1 on, and an empty line if a line contains no pair.
 
-    Args:
-        rows: Pairs of a line number of the file, from 1 and in ascending order, and the text to print for this line.
-        report: Report on the lines of the file. It is complete only after the last row was read, and it is printed on standard
-            error if lines were skipped.
+    The report on the file, which is complete only after the last row, is printed on standard error if lines were skipped.
     """
     printed = 0
     for line, text in rows:

@@ -138,12 +138,6 @@ def _token(options: argparse.Namespace) -> str:
 def _read(path: str, what: str, largest: int, advice: str = "") -> str:
     """Return the text of a file that an option names.
 
-    Args:
-        path: The file.
-        what: Content of the file, for the message.
-        largest: Maximum size of the file in bytes.
-        advice: Text at the end of the message.
-
     Raises:
         RequestError: If the file cannot be read, is not UTF-8 text, or has more bytes than `largest`.
     """

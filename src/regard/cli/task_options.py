@@ -51,15 +51,10 @@ class TaskOptions:
         return {name: endings for pictures in found for name, endings in pictures.items()}
 
     def create(self, kind: Any, options: argparse.Namespace, task: str) -> Any:
-        """Build the operation of a task, after a check that every option that the user gave belongs to it.
-
-        Args:
-            kind: Class that the operation must have.
-            options: Parsed options, with `dir`.
-            task: Name of the model's task.
+        """Build the operation of a task, which must be of a class; `options` are the parsed ones, with `dir`.
 
         Raises:
-            RequestError: If an option is for other tasks only, or the task has no such operation.
+            RequestError: If an option that the user gave is for other tasks only, or the task has no such operation.
         """
         held = f"{options.dir} holds {find_task(task).words.predictor}"
         operation = self.operations.get(task)

@@ -166,16 +166,9 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
 
 
 def _checked(layer: Layer, name: str, task: str, *, default: str = "translation") -> Layer:
-    """Return a layer, after a check that it is for the task.
+    """Return a layer; raise an error, which names the source of the settings, if they are for another task.
 
-    Args:
-        layer: The settings.
-        name: Source of the settings, for the message.
-        task: Task of the command.
-        default: Task of settings that name none.
-
-    Raises:
-        RequestError: If the settings are for another task.
+    Settings that name no task are for `default`.
     """
     theirs = layer.values.get("task", default)
     if theirs != task:
@@ -225,12 +218,7 @@ def _parser(task: str) -> Parser:
 
 
 def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return settings by their dotted names, with `data.train` and `data.dev` as lists of file names.
-
-    Args:
-        task: Task of the run.
-        overrides: Settings as `split_settings` returns them.
-    """
+    """Return settings of `split_settings` by their dotted names, with `data.train` and `data.dev` as lists of file names."""
     short = find_task(task).words.short
     settings: dict[str, object] = {short.get(name, name): value for name, value in overrides.items()}
     for name in ("data.train", "data.dev"):

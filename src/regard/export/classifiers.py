@@ -91,12 +91,8 @@ def _at(weights: Tensor, index: Tensor, mask: Tensor) -> Tensor:
 def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> list[Graph]:
     """Return the graph of a classifier.
 
-    Args:
-        model: The classifier.
-        overridable: Must be False, because a classifier has no decoder.
-
     Raises:
-        RequestError: If `overridable` is True.
+        RequestError: If `overridable` is True, because a classifier has no decoder.
     """
     if overridable:
         raise RequestError("overridable is for translators and language models, which have a decoder; leave it out")

@@ -220,11 +220,7 @@ def empty_cache(model: TransformerTranslator | TransformerLanguageModel, like: T
 
 
 def check_exportable(attention: Attention, place: str) -> None:
-    """Check that an attention can be part of a graph.
-
-    Args:
-        attention: The mechanism.
-        place: Where the mechanism is used, for the error message.
+    """Check that an attention can be part of a graph; `place` says where it is used, for the error message.
 
     Raises:
         RequestError: If the mechanism has a state that changes from step to step, or operations that ONNX lacks.

@@ -97,14 +97,9 @@ def add_example(made: Path, name: str) -> None:
 
 
 def add_manifest(made: Path, name: str, predictor: Any, worst: float, described: Mapping[str, Any]) -> None:
-    """Write the manifest: the facts about the export that a program needs to use it.
+    """Write the manifest, one of `MANIFESTS`: the facts about the export that a program needs to use it.
 
-    Args:
-        made: The folder to write to.
-        name: Name of the manifest, one of `MANIFESTS`.
-        predictor: The predictor of the model.
-        worst: Largest difference from the model.
-        described: Further entries, which only this format has.
+    `worst` is the largest difference from the model, and `described` has further entries, which only this format has.
     """
     manifest = {
         "format_version": FORMAT_VERSION,

@@ -33,11 +33,7 @@ Precision = Literal["float32", "int8"]
 
 
 def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
-    """Return the graphs of a model.
-
-    Args:
-        model: The model, in evaluation mode.
-        overridable: Whether a decoder's step accepts attention weights that replace its own.
+    """Return the graphs of a model in evaluation mode; for `overridable`, see `decoder_graphs`.
 
     Raises:
         RequestError: If this class of model cannot be exported, or ONNX cannot express a part of it.

@@ -79,11 +79,7 @@ class NativeRecurrentLayer(nn.Module):
 
 
 def with_native_layers(model: Model) -> Model:
-    """Return a copy of a model, in evaluation mode, whose recurrent layers are native operators.
-
-    Args:
-        model: The model, which is not changed.
-    """
+    """Return a copy of a model, in evaluation mode, whose recurrent layers are native operators."""
     made = copy.deepcopy(model).eval()
     for module in list(made.modules()):
         for name, child in list(module.named_children()):

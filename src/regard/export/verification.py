@@ -63,13 +63,10 @@ def compare(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: 
 
 
 def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, **sizes: int) -> float:
-    """Compare graphs with their model; see `compare` for the arguments.
-
-    Returns:
-        The largest difference of a log probability, score or weight.
+    """Return the largest difference between graphs and their model; see `compare` for the arguments.
 
     Raises:
-        RequestError: If this difference is larger than `TOLERANCE`.
+        RequestError: If it is larger than `TOLERANCE`.
     """
     largest = compare(model, folder, **sizes).largest
     if not largest <= TOLERANCE:

@@ -49,14 +49,7 @@ class _Refusal(BaseModel):
 
 
 def add_endpoints(app: FastAPI, models: Models, limits: Limits, endpoints: Sequence[Endpoint]) -> None:
-    """Add the endpoints.
-
-    Args:
-        app: The application.
-        models: Its models.
-        limits: Limits of requests.
-        endpoints: The endpoints.
-    """
+    """Add the endpoints to the application."""
     responses: dict[int | str, dict[str, Any]] = {
         status: {"model": _Refusal, "description": words} for status, words in _STATUSES.items()
     }

@@ -102,11 +102,7 @@ class Models:
         self._watch: asyncio.Task[None] | None = None
 
     def start(self, reload_seconds: float) -> None:
-        """Start the queues and the checks for newer models.
-
-        Args:
-            reload_seconds: Seconds between two checks; 0 for no checks.
-        """
+        """Start the queues, and checks for newer models at this interval; 0 for no checks."""
         for name, served in self.served.items():
             self.batchers[name] = Batcher(name, served.current, self._limits, self._metrics)
             self.batchers[name].start()

@@ -15,11 +15,7 @@ _LIMITS = {"minimum": "≥", "maximum": "≤", "exclusiveMinimum": ">", "exclusi
 
 
 def home(models: Sequence[Mapping[str, Any]]) -> str:
-    """Return a page that lists the models.
-
-    Args:
-        models: Descriptions of the models, from `Served.describe`.
-    """
+    """Return a page that lists the models, given their descriptions from `Served.describe`."""
     rows = []
     for model in models:
         paths = [f"/v1/{one.name}" for one in find_task(model["task"]).operations if issubclass(one, TextOperation)]
@@ -28,11 +24,7 @@ def home(models: Sequence[Mapping[str, Any]]) -> str:
 
 
 def reference(schema: Mapping[str, Any]) -> str:
-    """Return a page that describes the endpoints.
-
-    Args:
-        schema: The OpenAPI description.
-    """
+    """Return a page that describes the endpoints, given the OpenAPI description."""
     endpoints = list(_endpoints(schema))
     return _TEMPLATE.render(title="regard: endpoints", description=schema["info"]["description"], endpoints=endpoints)
 

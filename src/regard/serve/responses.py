@@ -56,12 +56,7 @@ def submit_stream(
 ) -> AsyncIterator[str]:
     """Submit prompts, and return server-sent events: new parts of texts, and at the end the whole result or an error.
 
-    Args:
-        batcher: The model's queue.
-        operation: The operation.
-        texts: The prompts.
-        seconds: Maximum time of the whole stream, in seconds.
-        finish: Function that returns the content of the last event, given the results.
+    The first arguments are those of `wait`; `finish` returns the content of the last event, given the results.
 
     Raises:
         ServiceError: If the queue is full, or the prompts need too much work.
@@ -113,12 +108,7 @@ def submit_stream(
 
 
 def new_part(before: str, text: str) -> str:
-    """Return the new part of a text, without its last word, which may still change.
-
-    Args:
-        before: The text sent so far.
-        text: The text generated so far.
-    """
+    """Return the part of a text that was not sent `before`, without its last word, which may still change."""
     stable = text[: max(text.rstrip().rfind(" "), 0)]
     return stable[len(before) :] if stable.startswith(before) else ""
 
