@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.analysis.faithfulness import WordedText
 from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.tasks.classification.probe import WordedText
 
 
 class KnownClassifier(TextClassifier):

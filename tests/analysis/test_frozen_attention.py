@@ -10,11 +10,10 @@ from analysis.known_classifier import KnownClassifier
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.analysis.faithfulness import Probe, WordedText
-from regard.analysis.faithfulness.erasure import erase, rank
 from regard.config import RecurrentClassifierConfig
 from regard.models.classifiers.build import build_classifier
 from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.tasks.classification.probe import Probe, WordedText, erase, rank
 
 _WORDS, _LENGTH, _SEEDS = 60, 12, 5
 

@@ -50,8 +50,3 @@ def test_what_cannot_be_measured(known):
     object.__setattr__(shorter.config.data, "max_tokens", 2)
     with pytest.raises(RequestError, match="model 2 splits a text into another number of words than model 1"):
         measure_faithfulness(known(), TEXTS, LABELS, others=[shorter], permutations=2)
-
-
-def test_other_models_are_refused():
-    with pytest.raises(RequestError, match="faithfulness: got a object, expected a classifier or a translator"):
-        measure_faithfulness(object(), ["a"], ["for"])

@@ -9,7 +9,6 @@ import torch
 from quick import quick
 from torch import Tensor, nn
 
-from regard.analysis.faithfulness.controls import build_permutation
 from regard.attention import AttentionPooling, MultiHead, Pooled, Pooling
 from regard.bundle.weights import fill, pack, read_tensors
 from regard.config import (
@@ -31,6 +30,7 @@ from regard.errors import RequestError
 from regard.models.classifiers.build import build_classifier
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import erase, flatten
+from regard.tasks.classification.probe import build_permutation
 from regard.text.symbols import PAD
 
 WORDS, WIDTH, HIDDEN, LABELS, BATCH, SIZE = 29, 13, 17, 3, 7, 11

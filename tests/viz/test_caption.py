@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from viz.special import bert, make, translation
 
+from regard.evaluation.calibration import ReliabilityBin
 from regard.records import record
 from regard.viz import caption, confusion, page, reliability, terminal
 
@@ -134,12 +135,6 @@ def test_rollout_and_norms_are_named():
     assert "norm-based attention" in caption.shows(it, ["norm.0"])
 
 
-def test_notes_of_earlier_files_which_spoke_of_one_kind_of_model_are_replaced():
-    former = "Attention weights show what the model read when it wrote each output word. They do not prove that those words "
-    assert record([[1.0]], ["a"], ["b"], note=f"{former}caused it.").note == NOTE
-    assert record([[1.0]], ["a"], ["b"], note="Mine.").note == "Mine."
-
-
 def test_pictures_without_prose(tmp_path):
     for found in everywhere(bert(), tmp_path, caption=False):
         assert "Each row" not in found
@@ -149,8 +144,8 @@ def test_pictures_without_prose(tmp_path):
     shown = everywhere(it, tmp_path, caption=False)
     assert not any("colours" in found or "Other labels" in found for found in shown)
     bert().save(tmp_path / "grid.svg", site="encoder.*", caption=False)
-    confusion.draw([[1, 0], [0, 1]], ["a", "b"], tmp_path / "c.svg", caption=False)
-    reliability.draw([0, 1], [0.5], [0.5], [3], tmp_path / "r.svg", caption=False)
+    confusion.draw(np.eye(2, dtype=int), ["a", "b"], tmp_path / "c.svg", caption=False)
+    reliability.draw([ReliabilityBin(0.0, 1.0, 3, 0.5, 0.5)], tmp_path / "r.svg", caption=False)
     for name in ("grid", "c", "r"):
         assert len(texts(tmp_path / f"{name}.svg")) < 130, name
 

@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 from viz.special import texts
 
-from regard.errors import RequestError, ShapeError
+from regard.errors import RequestError
 from regard.evaluation.classification import most_confused
 from regard.viz import confusion
 
@@ -67,7 +67,7 @@ def test_hundreds_of_labels_are_a_map_and_a_list():
     assert sum("→" in text.get_text() and "×" in text.get_text() for text in figure.texts) == 10
     said = "Labels are not written, because there are more than 250."
     assert said in [text.get_text() for text in figure.texts]
-    assert said not in [text.get_text() for text in confusion.draw(*made(250), dpi=40).texts]
+    assert said not in [text.get_text() for text in confusion.draw(*made(250)).texts]
 
 
 def test_the_most_confused_pairs_are_ranked():
@@ -99,13 +99,5 @@ def test_same_counts_same_bytes(tmp_path):
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(ShapeError, match=r"counts has shape \(2, 3\), expected \(2, 2\): a row and a column for each of the 2"):
-        confusion.draw(np.zeros((2, 3), int), ["a", "b"])
-    with pytest.raises(RequestError, match="there are no labels, expected at least one"):
-        confusion.draw(np.zeros((0, 0), int), [])
-    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got float64, minimum 0"):
-        confusion.draw(np.zeros((1, 1)), ["a"])
-    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got int64, minimum -1"):
-        confusion.draw(np.array([[-1]]), ["a"])
     with pytest.raises(RequestError, match=r"c.gif: a confusion matrix is drawn as .png .svg .pdf, not as '.gif'"):
         confusion.draw(np.eye(2, dtype=int), ["a", "b"], tmp_path / "c.gif")

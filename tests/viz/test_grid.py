@@ -8,7 +8,7 @@ from viz.special import texts
 
 from regard.errors import RequestError
 from regard.records import record
-from regard.viz import grid
+from regard.viz import grid, picture
 
 
 def drawn(figure):
@@ -70,12 +70,13 @@ def test_words_are_large_enough_to_read_do_not_overlap_and_are_not_cut_off(rows,
 @pytest.mark.parametrize(("size", "said"), [(5, False), (6, True)])
 def test_lines_are_said_where_they_are_drawn(size, said, tmp_path):
     figure = grid.draw(made(size, size), tmp_path / "g.svg", family="cross")
-    assert ("A line after every 5 words." in " ".join(texts(tmp_path / "g.svg"))) == said
+    assert ("A line after every 5 rows and columns." in " ".join(texts(tmp_path / "g.svg"))) == said
     assert bool(figure.axes[0].lines) == said
 
 
-def test_long_sentences_are_maps_without_words():
-    figure = grid.draw(made(170, 110, 1, 1), family="cross", dpi=40)
+def test_long_sentences_are_maps_without_words(monkeypatch):
+    monkeypatch.setattr(picture, "_DPI", 40)
+    figure = grid.draw(made(170, 110, 1, 1), family="cross")
     assert not any("out" in text.get_text() and "output" not in text.get_text() for text in drawn(figure))
     assert max(figure.get_size_inches()) < 12
 
@@ -121,20 +122,22 @@ def test_refusals(tmp_path):
 
 
 @pytest.mark.slow
-def test_words_are_written_at_120_words():
-    figure = grid.draw(made(120, 120, 1, 2), family="cross", dpi=60)
+def test_words_are_written_at_120_words(monkeypatch):
+    monkeypatch.setattr(picture, "_DPI", 40)
+    figure = grid.draw(made(120, 120, 1, 2), family="cross")
     assert {"out119", "source119"} <= {text.get_text() for text in drawn(figure)}
     assert max(figure.get_size_inches()) < 22
 
 
 @pytest.mark.slow
-def test_many_heads_of_a_long_sentence_do_not_make_a_huge_picture(tmp_path):
+def test_many_heads_of_a_long_sentence_do_not_make_a_huge_picture(monkeypatch):
+    monkeypatch.setattr(picture, "_DPI", 40)
     it = made(100, 100, 12, 12)
-    figure = grid.draw(it, family="cross", dpi=10)
+    figure = grid.draw(it, family="cross")
     assert max(figure.get_size_inches()) < 48
     assert "out3" not in [text.get_text() for text in drawn(figure)]
     small = " ".join(text.get_text() for text in figure.texts)
-    assert "Words are not written, because the picture would be too large; draw one head to see them." in small
+    assert "They are not written, because the picture would be too large; draw one head to see them." in small
 
 
 def test_a_word_that_fits_its_cell_is_horizontal():

@@ -3,40 +3,45 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from viz.special import texts
 
-from regard.errors import RequestError, ShapeError
+from regard.errors import RequestError
+from regard.evaluation.calibration import ReliabilityBin
 from regard.viz import picture, reliability
 
 
-def made(bins=10):
+def bins_of(edges, confidence, accuracy, counts):
+    rows = zip(edges[:-1], edges[1:], counts, confidence, accuracy, strict=True)
+    return [ReliabilityBin(float(low), float(high), int(count), sure, right) for low, high, count, sure, right in rows]
+
+
+def made(bins=10, first=0):
     edges = np.linspace(0, 1, bins + 1)
     middle = (edges[1:] + edges[:-1]) / 2
-    return edges, middle, middle**2, np.arange(bins) * 10
+    return bins_of(edges, middle, middle**2, np.where(np.arange(bins) >= first, 10 + np.arange(bins), 0))
 
 
 def test_the_error_is_the_weighted_gap_and_stands_in_the_title(tmp_path):
     # 0.25 · |0.5 − 0.4| + 0.75 · |0.8 − 0.9| = 0.1, and 0.25 · 0.3 + 0.75 · 0.1 = 0.15
-    reliability.draw([0, 0.5, 1], [0.4, 0.9], [0.5, 0.8], [10, 30], tmp_path / "r.svg")
+    reliability.draw(bins_of([0, 0.5, 1], [0.4, 0.9], [0.5, 0.8], [10, 30]), tmp_path / "r.svg")
     assert "Expected calibration error 0.100, 40 texts" in texts(tmp_path / "r.svg")
-    reliability.draw([0, 0.5, 1], [0.4, 0.9], [0.1, 0.8], [10, 30], tmp_path / "r.svg", title="Dev")
+    reliability.draw(bins_of([0, 0.5, 1], [0.4, 0.9], [0.1, 0.8], [10, 30]), tmp_path / "r.svg", title="Dev")
     shown = texts(tmp_path / "r.svg")
     assert "Dev: expected calibration error 0.150, 40 texts" in shown
     assert {"10", "30", "confidence", "accuracy", "texts"} <= set(shown)
 
 
 def test_bars_have_the_heights_of_the_accuracy_and_empty_bins_none():
-    edges, confidence, accuracy, counts = made()
-    confidence[0] = accuracy[0] = np.nan
-    figure = reliability.draw(edges, confidence, accuracy, counts)
+    bins = made(first=1)
+    figure = reliability.draw(bins)
     bars = figure.axes[0].patches
-    assert [round(bar.get_height(), 6) for bar in bars[:9]] == [round(x, 6) for x in accuracy[1:]]
+    assert [bar.get_height() for bar in bars[:9]] == pytest.approx([one.accuracy for one in bins[1:]])
     assert len(bars) == 18
-    assert [bar.get_height() for bar in figure.axes[1].patches] == counts.tolist()
+    assert [bar.get_height() for bar in figure.axes[1].patches] == [one.count for one in bins]
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[0, 0], [1, 1]]
 
 
 @pytest.mark.parametrize("bins", [1, 15, 40])
 def test_nothing_is_cut_off(bins):
-    figure = reliability.draw(*made(bins), title="a rather long title of a run and of the file that it was evaluated on " * 2)
+    figure = reliability.draw(made(bins), title="a rather long title of a run and of the file that it was evaluated on " * 2)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -58,7 +63,7 @@ def test_nothing_is_cut_off(bins):
 
 
 def test_millions_are_written_with_commas_beside_the_name_of_their_axis():
-    figure = reliability.draw([0, 0.5, 1], [0.4, 0.9], [0.5, 0.8], [9_000_000, 12_000_000])
+    figure = reliability.draw(bins_of([0, 0.5, 1], [0.4, 0.9], [0.5, 0.8], [9_000_000, 12_000_000]))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     below = figure.axes[1]
@@ -68,7 +73,7 @@ def test_millions_are_written_with_commas_beside_the_name_of_their_axis():
 
 
 def test_dots_at_the_ends_are_whole():
-    figure = reliability.draw([0, 0.5, 1], [0.0, 1.0], [0.0, 1.0], [1, 3])
+    figure = reliability.draw(bins_of([0, 0.5, 1], [0.0, 1.0], [0.0, 1.0], [1, 3]))
     dots = next(line for line in figure.axes[0].lines if line.get_marker() == "o")
     assert not dots.get_clip_on()
 
@@ -78,39 +83,27 @@ def test_dots_at_the_ends_are_whole():
     [(0.5, 7, 0.5), (None, 7, 0.4), (1 / 3, 5, 0.3), (0.5, 0, 0.0), (None, 0, 0.0), (0.5, 14, 0.5)],
 )
 def test_the_axis_begins_where_predictions_can_be(lowest, first, begin):
-    edges, confidence, accuracy, _ = made(15)
-    counts = np.where(np.arange(15) >= first, 10, 0)
-    figure = reliability.draw(edges, confidence, accuracy, counts, lowest=lowest)
+    figure = reliability.draw(made(15, first), lowest=lowest)
     assert [axes.get_xlim()[0] for axes in figure.axes] == [pytest.approx(begin)] * 2
     assert min(figure.axes[1].get_xticks()) >= begin
 
 
 def test_one_prediction_is_one_text(tmp_path):
-    reliability.draw([0, 1], [0.5], [1.0], [1], tmp_path / "r.svg")
+    reliability.draw(bins_of([0, 1], [0.5], [1.0], [1]), tmp_path / "r.svg")
     assert "Expected calibration error 0.500, 1 text" in texts(tmp_path / "r.svg")
 
 
 def test_no_texts_at_all(tmp_path):
-    reliability.draw([0, 1], [np.nan], [np.nan], [0], tmp_path / "r.svg")
+    reliability.draw(bins_of([0, 1], [np.nan], [np.nan], [0]), tmp_path / "r.svg")
     assert "Expected calibration error 0.000, 0 texts" in texts(tmp_path / "r.svg")
 
 
 def test_same_bins_same_bytes(tmp_path):
     for name in ("one.png", "two.png"):
-        reliability.draw(*made(), tmp_path / name)
+        reliability.draw(made(), tmp_path / name)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(
-        ShapeError, match=r"edges has shape \(3,\), confidence \(1,\), accuracy \(2,\), counts \(2,\); expected \(M"
-    ):
-        reliability.draw([0, 0.5, 1], [0.4], [0.5, 0.8], [10, 30])
-    with pytest.raises(RequestError, match=r"edges must increase from 0 to 1, got \[0.0, 0.0, 1.0\]"):
-        reliability.draw([0, 0, 1], [0.4, 0.9], [0.5, 0.8], [10, 30])
-    with pytest.raises(RequestError, match="confidence and accuracy must be from 0 to 1, and counts at least 0"):
-        reliability.draw([0, 0.5, 1], [0.4, np.nan], [0.5, 0.8], [10, 30])
-    with pytest.raises(RequestError, match="lowest is 1, expected a confidence from 0 to below 1"):
-        reliability.draw(*made(), lowest=1)
     with pytest.raises(RequestError, match=r"r.gif: a reliability diagram is drawn as"):
-        reliability.draw(*made(), tmp_path / "r.gif")
+        reliability.draw(made(), tmp_path / "r.gif")

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyBboxPatch
 
+from regard.evaluation.calibration import ReliabilityBin
 from regard.records import record
 from regard.viz import confusion, curves, grid, heatmap, reliability, words
 
@@ -22,8 +23,8 @@ DRAWN = {
     "grid": lambda title: grid.draw(record({"cross.0": [ONE]}, ["a"], ["b"]), family="cross", title=title),
     "words": lambda title: words.draw(classified(), title=title),
     "no words": lambda title: heatmap.draw(record(np.zeros((0, 1)), ["a"], []), title=title),
-    "confusion": lambda title: confusion.draw([[1]], ["a"], title=title),
-    "reliability": lambda title: reliability.draw([0, 1], [0.5], [0.5], [1], title=title),
+    "confusion": lambda title: confusion.draw(np.array([[1]]), ["a"], title=title),
+    "reliability": lambda title: reliability.draw([ReliabilityBin(0.0, 1.0, 1, 0.5, 0.5)], title=title),
     "curves": lambda title: curves.draw({"run": {"step": [1], "train_nll": [2.0]}}, title=title),
 }
 
@@ -74,7 +75,7 @@ def test_a_label_from_right_to_left_stands_before_its_probability():
     figure = words.draw(classified(["طويل"], "جيد"))
     title = next(text.get_text() for text in figure.texts if "0.78" in text.get_text())
     assert title == f"{MARK}جيد{MARK} · 0.78"
-    figure = reliability.draw([0, 1], [0.5], [0.5], [1], title="جيد")
+    figure = reliability.draw([ReliabilityBin(0.0, 1.0, 1, 0.5, 0.5)], title="جيد")
     assert any(text.get_text().startswith(f"{MARK}جيد{MARK}: expected") for text in figure.texts)
 
 

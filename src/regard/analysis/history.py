@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,9 +42,25 @@ def read_metrics(folder: str | Path) -> Columns:
         raise DataError(_no_metrics(folder, path))
     try:
         text = read(folder, "logs/metrics.csv", largest=_LARGEST).decode()
-        return _columns(path, csv.reader(StringIO(text, newline="")))
+        names, *rows = csv.reader(StringIO(text, newline="")) if text else [[]]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is damaged: {error}; copy the run's logs again") from error
+    if "step" not in names:
+        raise DataError(f"{path} is not the metrics of a run: its first line has no column 'step'")
+    if rows and len(rows[-1]) != len(names):  # a run that is still training may have written only a part of the last row
+        rows.pop()
+    columns: Columns = {name: [] for name in names}
+    for number, row in enumerate(rows, 2):
+        place = f"{path}:{number}"
+        if len(row) != len(names):
+            raise DataError(f"{place}: the row has {len(row)} values, expected {len(names)}; copy the run's logs again")
+        for name, cell in zip(names, row, strict=True):
+            try:
+                value = float(cell) if cell else math.nan
+            except ValueError as error:
+                raise DataError(f"{place}: {name} is '{cell:.40}', expected a number; copy the run's logs again") from error
+            columns[name].append(None if math.isnan(value) else value)
+    return columns
 
 
 def _no_metrics(folder: Path, path: Path) -> str:
@@ -59,33 +75,6 @@ def _no_metrics(folder: Path, path: Path) -> str:
     return f"{folder} is not a run: {path} is missing; expected a folder that `regard train` made"
 
 
-def _columns(path: Path, rows: Iterator[list[str]]) -> Columns:
-    names = next(rows, [])
-    if "step" not in names:
-        raise DataError(f"{path} is not the metrics of a run: its first line has no column 'step'")
-    columns: Columns = {name: [] for name in names}
-    number, last_row = 1, None
-    for number, row in enumerate(rows, 2):
-        if last_row is not None:
-            _append(f"{path}:{number - 1}", columns, last_row)
-        last_row = row
-    # A run that is still training may have written only a part of the last row; such a row is skipped.
-    if last_row is not None and len(last_row) == len(names):
-        _append(f"{path}:{number}", columns, last_row)
-    return columns
-
-
-def _append(place: str, columns: Columns, row: list[str]) -> None:
-    if len(row) != len(columns):
-        raise DataError(f"{place}: the row has {len(row)} values, expected {len(columns)}; copy the run's logs again")
-    for (name, values), text in zip(columns.items(), row, strict=True):
-        try:
-            value = float(text) if text else None
-        except ValueError as error:
-            raise DataError(f"{place}: {name} is '{text:.40}', expected a number; copy the run's logs again") from error
-        values.append(None if value is not None and math.isnan(value) else value)
-
-
 def curves(
     folders: str | Path | Sequence[str | Path],
     path: str | Path | None = None,
@@ -93,7 +82,6 @@ def curves(
     by: "By" = "update",
     columns: Sequence[str] = (),
     title: str | None = None,
-    dpi: float = 150,
 ) -> "Picture":
     """Draw the learning curves of one or several runs, finished or not.
 
@@ -104,7 +92,6 @@ def curves(
         columns: Columns of `logs/metrics.csv` to draw; `loss` means the losses of training and dev. If empty, the loss and
             every score of the dev set are drawn.
         title: Title of the picture.
-        dpi: Pixels per inch.
 
     Returns:
         The picture, which a notebook shows.
@@ -116,10 +103,10 @@ def curves(
     """
     from regard.viz.curves import draw
 
-    named = [folders] if isinstance(folders, str | Path) else list(folders)
-    names = [str(folder).rstrip("/") or str(folder) for folder in named]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise RequestError(f"curves: {twice} is named twice; name each run once")
-    runs = {name: read_metrics(folder) for name, folder in zip(names, named, strict=True)}
-    return draw(runs, path, by=by, columns=columns, title=title, dpi=dpi)
+    runs: dict[str, Columns] = {}
+    for folder in [folders] if isinstance(folders, str | Path) else folders:
+        name = str(folder).rstrip("/") or str(folder)
+        if name in runs:
+            raise RequestError(f"curves: {name} is named twice; name each run once")
+        runs[name] = read_metrics(folder)
+    return draw(runs, path, by=by, columns=columns, title=title)

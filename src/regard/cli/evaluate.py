@@ -31,11 +31,23 @@ def main(arguments: Sequence[str]) -> None:
         "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png\n"
         "  regard evaluate runs/stories test.txt",
     )
-    add_model_argument(parser)
-    parser.add_argument(
-        "files", metavar="FILE[,FILE]", help="one file of pairs, of labelled texts or of texts, or two parallel text files"
+    run_on_files(
+        parser, "evaluate", arguments, files="one file of pairs, of labelled texts or of texts, or two parallel text files"
     )
-    own = TaskOptions(parser, "evaluate", "evaluate")
+
+
+def run_on_files(parser: Parser, command: str, arguments: Sequence[str], *, files: str) -> None:
+    """Apply an operation of the model's task to files, and print, draw and keep its result.
+
+    Args:
+        parser: Parser of the command, without options.
+        command: Name of the command, which is that of the operation.
+        arguments: Arguments of the command line.
+        files: Help text of the files.
+    """
+    add_model_argument(parser)
+    parser.add_argument("files", metavar="FILE[,FILE]", help=files)
+    own = TaskOptions(parser, command, command)
     add_caption_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     own.add_layout()
@@ -43,12 +55,13 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     if not options.caption and not any(getattr(options, name) for name in own.pictures):
         named = " or ".join(f"--{name} FILE" for name in own.pictures)
-        raise RequestError(f"evaluate: --no-caption is for pictures: add {named}")
+        raise RequestError(f"{command}: --no-caption is for pictures: add {named}")
     for name, endings in own.pictures.items():
         if getattr(options, name):
             check_ending(getattr(options, name), endings, f"--{name}")
     model = load_model(options)
     operation = own.create(FileOperation, options, model.config.task)
-    found = operation.run(model, given_files(options))
-    print_result(found, as_json=options.json)
-    operation.draw(model, found, caption=options.caption)
+    result = operation.run(model, given_files(options))
+    print_result(result, as_json=options.json)  # first, because saving fails if the model's folder is read-only
+    operation.draw(model, result, caption=options.caption)
+    operation.keep(options.dir, model, result)

@@ -15,6 +15,7 @@ from regard.records.alignment import Link, format_pharaoh
 from regard.records.subwords import SPELLED_IN_BYTES
 from regard.records.through_layers import rollout_of
 from regard.rendering import PAGE, PICTURES, Units, renderer
+from regard.scripts import is_spaceless
 
 if TYPE_CHECKING:
     from regard.rendering import Figure
@@ -182,7 +183,12 @@ class AttentionRecord:
 
     def unit(self, side: str) -> str:
         """Return the unit of a side (`source` or `target`) in views: `character`, `token` or `word`."""
-        return {"characters": "character", "tokens": "token"}.get(getattr(self, f"{side}_scheme"), "word")
+        units = {"characters": "character", "tokens": "token"}
+        words = getattr(self, f"{side}_words")
+        # A model may read each letter of a script without spaces as a word.
+        letters = [word for word in words if len(word) == 1 and is_spaceless(word)]
+        default = "character" if 2 * len(letters) > len(words) else "word"
+        return units.get(getattr(self, f"{side}_scheme"), default)
 
     def _side(self, side: str) -> views.Axis:
         return views.Axis(*(getattr(self, f"{side}_{name}") for name in ("tokens", "words", "word_of", "scheme")))

@@ -274,6 +274,9 @@ class FileOperation(Operation):
     def draw(self, predictor: Any, result: Any, *, caption: bool) -> None:
         """Draw the pictures that the options name, after the result has been printed."""
 
+    def keep(self, folder: str, predictor: Any, result: Any) -> None:
+        """Keep a result in the model's folder, after it has been printed; nothing by default."""
+
     def compare(self, models: tuple[Any, Any], names: tuple[str, str], files: Files) -> Result:
         """Return the comparison of two models on files (`regard compare`)."""
         raise NotImplementedError

@@ -295,9 +295,11 @@ def _draw(run: Run) -> bytes | None:
     names = dict.fromkeys(name for row in run.history for name in row)
     columns: dict[str, Any] = {name: [row.get(name) for row in run.history] for name in names}
     try:
-        return draw({str(run.folder.path): columns}, dpi=_DPI)._repr_png_()
+        picture = draw({str(run.folder.path): columns})
     except RegardError:  # for example, there is no finite number yet; training continues
         return None
+    picture.set_dpi(_DPI)
+    return picture._repr_png_()
 
 
 def build_reporter(*, progress: bool) -> Reporter:

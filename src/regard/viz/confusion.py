@@ -8,12 +8,10 @@ left out, too. The caption lists the most frequent confusions.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from jaxtyping import Int
 
-from regard.errors import RequestError, ShapeError
 from regard.evaluation.classification import most_confused
 from regard.plurals import counted
 from regard.viz import picture
@@ -34,45 +32,40 @@ _MIN_WIDTH = 4.6
 
 
 def draw(
-    counts: ArrayLike,
+    counts: Int[np.ndarray, "C C"],
     names: Sequence[str],
     path: str | Path | None = None,
     *,
     title: str | None = None,
     caption: bool = True,
-    dpi: float = 150,
 ) -> Picture:
     """Draw how often each true label (row) was predicted as each label (column).
 
     Args:
-        counts: (C,C) Whole numbers, 0 or more.
-        names: C labels, in the order of rows and columns.
+        counts: Numbers of texts.
+        names: C ≥ 1 labels, in the order of rows and columns.
         path: File to write, as .png, .svg or .pdf; by default, no file is written.
         title: Text at the top; by default, the accuracy and the number of texts.
         caption: If False, the picture has no text below it.
-        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
-        ShapeError: If the counts are not square, or do not match the names.
-        RequestError: If there are no labels, a count is not a whole number from 0, the file has another ending, or `dpi` is not
-            from 10 to 2400.
+        RequestError: If the file has another ending.
         DataError: If the file cannot be written.
     """
-    table = _checked(counts, names)
-    total = int(table.sum())
-    accuracy = f"Accuracy {np.trace(table) / total:.1%}, " if total else ""
+    total = int(counts.sum())
+    accuracy = f"Accuracy {np.trace(counts) / total:.1%}, " if total else ""
     top = label(f"{accuracy}{counted(total, 'text')}" if title is None else title, 200)
     nameless = [f"Labels are not written, because there are more than {_NAMELESS}."] if len(names) > _NAMELESS else []
-    foot = [_CAPTION, *nameless, *_in_words(table, names)] if caption else None
+    foot = [_CAPTION, *nameless, *_in_words(counts, names)] if caption else None
     shown = [] if nameless else [label(name, 32) for name in names]
     size, cell = next((x[1:] for x in _SIZES if len(names) <= x[0]), (8.0, _LARGEST / len(names)))
-    with picture.begin("confusion matrix", [*shown, *(foot or ()), top], path, dpi) as figure:
+    with picture.begin("confusion matrix", [*shown, *(foot or ()), top], path) as figure:
         widest = max(figure.measure(shown, size), default=0.0)
         if len(names) <= _ROOMY and widest + 0.14 <= _WIDEST:
             cell = max(cell, widest + 0.14)
-        shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         number_size = 9.0 if cell > 0.5 else 7.5 if cell > 0.4 else 6.0
-        numbers = [str(count) if count or len(names) <= _ROOMY else "" for count in table.ravel().tolist()]
+        numbers = [str(count) if count or len(names) <= _ROOMY else "" for count in counts.ravel().tolist()]
         picture.draw_matrix(
             figure,
             shares,
@@ -83,24 +76,10 @@ def draw(
             angle=90 if widest + 0.1 > cell else 0,
             size=size,
             numbers=numbers if cell >= _NUMBERS_FROM else (),
-            number_size=min(number_size, cell * 72 * 1.5 / len(str(table.max()))),
+            number_size=min(number_size, cell * 72 * 1.5 / len(str(counts.max()))),
         )
         figure.finish(top, foot, least_width=_MIN_WIDTH)
     return figure
-
-
-def _checked(counts: Any, names: Sequence[str]) -> np.ndarray:
-    result = np.asarray(counts)
-    if not len(names):
-        raise RequestError("confusion matrix: there are no labels, expected at least one")
-    if result.shape != (len(names), len(names)):
-        raise ShapeError(
-            f"confusion matrix: counts has shape {result.shape}, expected ({len(names)}, {len(names)}): a row and a column for "
-            f"each of the {len(names)} names"
-        )
-    if result.dtype.kind not in "iu" or (result < 0).any():
-        raise RequestError(f"confusion matrix: counts must be whole numbers from 0, got {result.dtype}, minimum {result.min()}")
-    return result
 
 
 def _in_words(counts: np.ndarray, names: Sequence[str]) -> list[str]:

@@ -92,7 +92,6 @@ def draw(
     by: By = "update",
     columns: Sequence[str] = (),
     title: str | None = None,
-    dpi: float = 150,
 ) -> Picture:
     """Draw the curves of one or several runs, one panel for the loss and one for each score.
 
@@ -103,21 +102,20 @@ def draw(
             training (column `seconds`).
         columns: Columns to draw; `loss` means both losses. If empty, the loss and every score of the dev set are drawn.
         title: Title of the picture.
-        dpi: Pixels per inch.
 
     Returns:
         The picture, which a notebook shows.
 
     Raises:
         RequestError: If there is no run or no number to draw, a column is missing, unknown or not as long as `step`, `by` is
-            unknown, `dpi` is not from 10 to 2400, or the file has another ending.
+            unknown, or the file has another ending.
         DataError: If the file cannot be written.
     """
     drawn_panels = panels(runs, by=by, columns=columns)
     names = [label(name, _MOST_LABEL) for name in runs]
     title = label(title, 200) if title else ""
     across = min(len(drawn_panels), 2 if len(drawn_panels) in (2, 4) else 3)
-    with picture.begin("picture of curves", [*names, title], path, dpi) as figure:
+    with picture.begin("picture of curves", [*names, title], path) as figure:
         for number, panel in enumerate(drawn_panels):
             row, column = divmod(number, across)
             axes = figure.add_panel(column * (_WIDTH + _BESIDE), row * (_TALL + _BELOW), _WIDTH, _TALL)

@@ -51,7 +51,6 @@ def draw(
     title: str | None = None,
     special: bool = False,
     caption: bool = True,
-    dpi: float = 150,
 ) -> Picture:
     """Draw every head of every site of a family.
 
@@ -63,10 +62,9 @@ def draw(
         title: Text at the top; by default, none.
         special: If True, special tokens are rows and columns like words.
         caption: If False, the picture has no text below it.
-        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
-        RequestError: If there is no such family, the file has another ending, or `dpi` is not from 10 to 2400.
+        RequestError: If there is no such family, or the file has another ending.
         DataError: If the file cannot be written.
     """
     sites = sites_of(record, family)
@@ -80,7 +78,7 @@ def draw(
     title = label(title, 200) if title else ""
     rows, columns = ([label(word, 24) for word in words] for words in (views[0].rows, views[0].columns))
     if not rows or not columns:
-        return picture.draw_empty("grid", empty(record, sites[0]), note(record) if caption else None, path, title, dpi)
+        return picture.draw_empty("grid", empty(record, sites[0]), note(record) if caption else None, path, title)
     across, down = max(map(len, maps)), len(maps)
     size, cell = _cells(len(rows), len(columns), (down, across))
     foot = _foot(record, sites, views, size > 0) if caption else None
@@ -89,7 +87,7 @@ def draw(
     )
     turned = runs_right_to_left(columns)
     columns = columns[::-1] if turned else columns
-    with picture.begin("grid", [*rows, *columns, *(foot or ()), *sites, title], path, dpi) as figure:
+    with picture.begin("grid", [*rows, *columns, *(foot or ()), *sites, title], path) as figure:
         width, height = max(_LEAST, len(columns) * cell), len(rows) * cell
         upright = size > 0 and max(figure.measure(columns, size)) + 0.06 > width / len(columns)
         for row, heads in enumerate(maps):
@@ -118,8 +116,8 @@ def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordVie
     down, across = (f"{NAMES[side]} {record.unit(side)}s" for side in sides(sites[0]))
     rows, columns = views[0].rows, views[0].columns
     axes = f"Down: {down}. Across: {across}{', from right to left' if runs_right_to_left(columns) else ''}."
-    axes += f" A line after every {_GUIDE} words." if max(len(rows), len(columns)) > _GUIDE else ""
-    axes += "" if has_words else " Words are not written, because the picture would be too large; draw one head to see them."
+    axes += f" A line after every {_GUIDE} rows and columns." if max(len(rows), len(columns)) > _GUIDE else ""
+    axes += "" if has_words else " They are not written, because the picture would be too large; draw one head to see them."
     shown, *rest = write(record, sites, views, grid=True)
     return [f"{shown} {axes}", *rest]
 

@@ -5,7 +5,6 @@ The picture grows with the words, so that a text of two or of a hundred words is
 
 from pathlib import Path
 
-from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.records.views import sides
 from regard.viz import colour, picture
@@ -30,33 +29,12 @@ def draw(
     title: str | None = None,
     special: bool = False,
     caption: bool = True,
-    cell: float | None = None,
-    dpi: float = 150,
 ) -> Picture:
-    """Draw the weights of a record over words.
+    """Draw the weights of a record over words; the arguments and errors are those of `drawing.draw`.
 
-    Args:
-        record: The record.
-        path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        site: Site to draw; by default `cross`, `pool`, or the only site.
-        head: Head to draw, from 0; by default the mean over heads.
-        title: Text at the top; by default, none.
-        special: If True, special tokens are rows and columns like words.
-        caption: If False, the picture has no text below it.
-        cell: Side of a cell in inches, from 0.05 to 5; by default, it depends on the number of words.
-        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
-
-    Returns:
-        The figure. Weights are not normalised, even if rows do not sum to one; the caption says how much weight is not drawn.
-        Columns run from right to left if their words do.
-
-    Raises:
-        RequestError: If there is no such site or head, the file has another ending, or `cell` or `dpi` (10 to 2400) is out of
-            range.
-        DataError: If the file cannot be written.
+    Weights are not normalised, even if rows do not sum to one; the caption says how much weight is not drawn. Columns run from
+    right to left if their words do.
     """
-    if cell is not None and not 0.05 <= cell <= 5:
-        raise RequestError(f"heatmap: cell is {cell}, expected 0.05 to 5 inches")
     site = record.site(site)
     view = record.view(site, head, special=special)
     kind = "True label" if record.is_classification else "Reference"
@@ -64,18 +42,15 @@ def draw(
     title = label(title, 200) if title else ""
     matrix = view.matrix
     if not matrix.size:
-        return picture.draw_empty(
-            "heatmap", empty(record, site), [*reference, *note(record)] if caption else None, path, title, dpi
-        )
+        return picture.draw_empty("heatmap", empty(record, site), [*reference, *note(record)] if caption else None, path, title)
     foot = [*reference, *write(record, [site], [view], head)] if caption else None
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     if runs_right_to_left(columns):
         columns, matrix = columns[::-1], matrix[:, ::-1]
-    size, usual = next(x[1:] for x in _SIZES if max(matrix.shape) <= x[0])
-    side = cell or usual
+    size, side = next(x[1:] for x in _SIZES if max(matrix.shape) <= x[0])
     places = decimals(greatest(matrix))
     has_numbers = matrix.size <= _MAX_NUMBERS and side >= 0.26 and places <= _MOST_PLACES
-    with picture.begin("heatmap", [*rows, *columns, *(foot or ()), title], path, dpi) as figure:
+    with picture.begin("heatmap", [*rows, *columns, *(foot or ()), title], path) as figure:
         width = max(side, max(figure.measure(columns, size)) + 0.14)
         angle = 0 if width <= max(side, 0.9) and len(columns) <= 16 else 45 if len(columns) <= 40 else 90
         down, across = (NAMES[each] for each in sides(site))

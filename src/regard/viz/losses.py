@@ -21,7 +21,6 @@ def draw(
     title: str,
     notes: Sequence[str] = (),
     caption: bool = True,
-    dpi: float = 150,
 ) -> Picture:
     """Draw one group of bars for each way of removing words.
 
@@ -32,16 +31,15 @@ def draw(
         title: Text above the bars.
         notes: Sentences below the bars.
         caption: If False, the picture has no text below it.
-        dpi: Pixels per inch.
 
     Raises:
-        RequestError: If the file has another ending, or `dpi` is not from 10 to 2400.
+        RequestError: If the file has another ending.
         DataError: If the file cannot be written.
     """
     names = {name: shade for group in losses.values() for name, shade in zip(group, _COLOURS, strict=False)}
     tall = sum(_GAP + _BAR * len(group) for group in losses.values())
     small: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": SMALL + 1}
-    with picture.begin("picture of faithfulness", [title, *losses], path, dpi) as figure:
+    with picture.begin("picture of faithfulness", [title, *losses], path) as figure:
         axes = figure.add_panel(0, 0, _WIDTH, tall)
         top = 0.0
         for group, bars in losses.items():

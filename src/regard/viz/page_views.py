@@ -86,10 +86,8 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
         pairs, missing, budget = _fitting(converted, sites, budget)
         left_out = left_out or missing
         shown += [(kind, site, head, converted.view(site, head, special=options.special)) for site, head in pairs]
-    scale, places = (
-        colour.full_scale(*(view.matrix for *_, view in shown)),
-        decimals(greatest(*(view.matrix for *_, view in shown))),
-    )
+    weights_of_all = [view.matrix for *_, view in shown]
+    scale, places = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
     words: dict[str, dict[str, list[str]]] = {}
     views: list[dict[str, Any]] = []
     for kind, site, head, view in shown:
@@ -98,19 +96,9 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
             across = "read"
         for axis, names in ((down, view.rows), (across, view.columns)):
             words.setdefault(kind, {}).setdefault(axis, [label(name, 200) for name in names])
-        shown_text = _told(choices[kind], site, head, options) if view.matrix.size else ""
-        cells = units(view.matrix, places)
-        views.append(
-            {
-                "units": kind,
-                "site": label(site, 80),
-                "head": head,
-                "rows": down,
-                "columns": across,
-                "told": shown_text,
-                "cells": cells,
-            }
-        )
+        told = _told(choices[kind], site, head, options) if view.matrix.size else ""
+        facts = {"rows": down, "columns": across, "told": told, "cells": units(view.matrix, places)}
+        views.append({"units": kind, "site": label(site, 80), "head": head, **facts})
     first, named = views[0], words[shown[0][0]]
     rows, columns = named[first["rows"]], named[first["columns"]]
     turned = [axis for axis, names in named.items() if runs_right_to_left(names)]
@@ -129,7 +117,7 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
         "columns": columns,
         "rows": [(word, weights[row * width : (row + 1) * width]) for row, word in enumerate(rows)],
         "top": tick(scale),
-        "negative": any((view.matrix < 0).any() for *_, view in shown),
+        "negative": any((matrix < 0).any() for matrix in weights_of_all),
         "caption": (first["told"], rest + (caption.note(record) if with_note else [])) if options.caption else None,
         "data": {"words": words, "rtl": turned, "views": views, "scale": scale, "levels": LEVELS, "places": places},
     }
@@ -193,18 +181,9 @@ def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> d
             weights = matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))
             scale = greatest(weights) or 1.0
             places = decimals(scale)
-            sizes = {"scale": scale, "top": amount(scale, places), "places": places}
-            shown_text = _told(converted, site, head, options)
-            views.append(
-                {
-                    "units": kind,
-                    "site": label(site, 80),
-                    "head": head,
-                    **sizes,
-                    "told": shown_text,
-                    "cells": units(weights, places),
-                }
-            )
+            facts = {"scale": scale, "top": amount(scale, places), "places": places, "cells": units(weights, places)}
+            told = _told(converted, site, head, options)
+            views.append({"units": kind, "site": label(site, 80), "head": head, "told": told, **facts})
     first = views[0]
     spans = []
     for name, cell in zip(names[first["units"]], first["cells"], strict=True):

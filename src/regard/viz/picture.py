@@ -40,7 +40,8 @@ BAR = 0.14
 _SMALL_LINE = SMALL * 1.35 / 72
 _ASCENT = 0.76
 """Height of tall letters above the baseline, as a share of the font size."""
-_MAX_PIXELS = 30_000
+_DPI, _MAX_PIXELS = 150, 30_000
+"""Pixels per inch; fewer if a side would have more pixels than this."""
 _EMPTY_WIDTH = 4.4
 _METADATA: dict[str, dict[str, Any]] = {  # no dates and versions, so that the same record gives the same bytes
     ".png": {"Software": "regard"},
@@ -72,10 +73,10 @@ _STYLE: Any = {
 class Picture(Figure):
     """A figure that a notebook shows, even without pyplot, and that is as large as its panels and what surrounds them."""
 
-    def __init__(self, dpi: float, complaint: Sequence[str]) -> None:
+    def __init__(self, complaint: Sequence[str]) -> None:
         super().__init__(figsize=(1, 1), facecolor="white")
         FigureCanvasAgg(self)
-        self._wanted_dpi, self._complaint = dpi, complaint
+        self._complaint = complaint
         self._places: dict[Axes, tuple[float, float, float, float]] = {}
 
     def _repr_png_(self) -> bytes:
@@ -123,16 +124,13 @@ class Picture(Figure):
         box = self.content()
         width = max(least_width, box.width + 2 * EDGE)
         heads = self.wrap(title, width - 2 * EDGE, size) if title else []
-        lines = (
-            [line for text in (*foot, *self._complaint) for line in self.wrap(text, width - 2 * EDGE)]
-            if foot is not None
-            else []
-        )
+        sentences = () if foot is None else (*foot, *self._complaint)
+        lines = [line for text in sentences for line in self.wrap(text, width - 2 * EDGE)]
         step = size / 50  # inches between the lines of the title
         top = EDGE + step * len(heads) + 0.08 * bool(heads)
         height = top + box.height + 0.12 * bool(lines) + _SMALL_LINE * len(lines) + EDGE
         self.set_size_inches(width, height)
-        self.set_dpi(min(self._wanted_dpi, _MAX_PIXELS / max(width, height)))
+        self.set_dpi(min(_DPI, _MAX_PIXELS / max(width, height)))
         self._move((width - box.width) / 2 - box.x0, top - box.y0)
         turned = runs_right_to_left(heads)
         left, side = (width / 2, "center") if centred else (width - EDGE, "right") if turned else (EDGE, "left")
@@ -167,15 +165,13 @@ class Picture(Figure):
                 line = longer
                 continue
             lines += [line] if line else []
-            while (fitting := self._fitting(word, width, size)) < len(word):
-                lines.append(word[:fitting])
-                word = word[fitting:]
+            while self.measure([word], size)[0] > width:
+                ends = range(2, len(word) + 1)
+                end = 1 + bisect_right(ends, width, key=lambda end, word=word: self.measure([word[:end]], size)[0])  # type: ignore[misc]
+                lines.append(word[:end])
+                word = word[end:]
             line = word
         return [*lines, line]
-
-    def _fitting(self, word: str, width: float, size: float) -> int:
-        """Return the number of characters of a word, at least one, that fit into a line."""
-        return max(1, bisect_right(range(1, len(word) + 1), width, key=lambda end: self.measure([word[:end]], size)[0]))
 
     def add_bar(
         self, place: tuple[float, float, float, float], mappable: ScalarMappable, name: str, *, ticks: int = 0,
@@ -183,12 +179,7 @@ class Picture(Figure):
     ) -> None:  # fmt: skip
         """Draw the colour bar in a panel at a place (left, top, width, height); it is horizontal if it is wider than high.
 
-        Args:
-            place: Place of the bar; the name of a horizontal bar is left of it.
-            mappable: Colours and their range.
-            name: Name of the values.
-            ticks: Number of ticks; 0 to choose it by the length of a vertical bar.
-            form: Function that formats the numbers.
+        `name` describes the values; `form` formats the numbers at the ticks, whose number depends on the length if it is 0.
         """
         axes, (_, _, width, height) = self.add_panel(*place), place
         lying = width > height
@@ -204,24 +195,21 @@ class Picture(Figure):
 
 
 @contextmanager
-def begin(what: str, texts: Iterable[str], path: str | Path | None, dpi: float) -> Iterator[Picture]:
+def begin(what: str, texts: Iterable[str], path: str | Path | None) -> Iterator[Picture]:
     """Yield an empty picture in our style; write it when the context is left.
 
     Args:
         what: The kind of picture, for errors and warnings.
         texts: All texts of the picture that may need other fonts.
         path: File to write; None for no file.
-        dpi: Pixels per inch; reduced if a side would have more than 30,000 pixels.
 
     Raises:
-        RequestError: If pictures cannot have the ending of the file, or `dpi` is not from 10 to 2400.
+        RequestError: If pictures cannot have the ending of the file.
         DataError: If the file cannot be written.
     """
     ending = "" if path is None else Path(path).suffix.lower()
     if path is not None and ending not in PICTURES:
         raise RequestError(f"{path}: a {what} is drawn as {' '.join(PICTURES)}, not as '{ending}'{nearest(ending, PICTURES)}")
-    if not 10 <= dpi <= 2400:
-        raise RequestError(f"{what}: dpi is {dpi}, expected 10 to 2400")
     families, missing = fonts.families(texts)
     complaint = []
     if missing and ending != ".svg":  # an SVG contains text, which is drawn with the viewer's fonts
@@ -232,7 +220,7 @@ def begin(what: str, texts: Iterable[str], path: str | Path | None, dpi: float) 
         shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
         warnings.warn(f"{what}: {complaint[0]} Missing: {shown}", fonts.FontWarning, stacklevel=4)
     with matplotlib.rc_context({**_STYLE, "font.family": families}), _quiet_about_glyphs():
-        figure = Picture(dpi, complaint)
+        figure = Picture(complaint)
         yield figure
         if path is not None:
             disk.save(path, _encode(figure, ending))
@@ -315,22 +303,11 @@ def draw_matrix(
     figure.add_bar((width + 0.18, 0, BAR, min(max(height, 0.9), 3.0)), shades, names[2])
 
 
-def draw_empty(
-    what: str, reason: str, foot: Sequence[str] | None, path: str | Path | None, title: str | None, dpi: float
-) -> Picture:
-    """Draw a picture that says why there is nothing to draw.
-
-    Args:
-        what: The kind of picture, for warnings.
-        reason: The reason, which is written in large letters.
-        foot: Small print below it; None for none.
-        path: File to write; None for no file.
-        title: Text at the top.
-        dpi: Pixels per inch.
-    """
-    with begin(what, [reason, *(foot or ()), title or ""], path, dpi) as figure:
+def draw_empty(what: str, reason: str, foot: Sequence[str] | None, path: str | Path | None, title: str) -> Picture:
+    """Draw a picture that says why there is nothing to draw; the arguments are those of `begin` and `Picture.finish`."""
+    with begin(what, [reason, *(foot or ()), title], path) as figure:
         axes = figure.add_panel(0, 0, _EMPTY_WIDTH - 2 * EDGE, 0.5)
         axes.set_axis_off()
         axes.text(0.5, 0.5, reason, ha="center", va="center", color=GREY, style="italic")
-        figure.finish(title or "", foot)
+        figure.finish(title, foot)
     return figure

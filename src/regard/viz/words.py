@@ -32,23 +32,11 @@ def draw(
     title: str | None = None,
     special: bool = False,
     caption: bool = True,
-    dpi: float = 150,
 ) -> Picture:
-    """Draw the source words, coloured by their weights.
+    """Draw the source words, coloured by their weights; the arguments and errors are those of `drawing.draw`.
 
-    Args:
-        record: The record.
-        path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        site: Site to draw; by default `cross`, `pool`, or the only site. If it has several rows, their mean is shown.
-        head: Head to draw, from 0; by default the mean over heads.
-        title: Text at the top; by default, the label with its probability, and the true label if it is known.
-        special: If True, special tokens are drawn, too.
-        caption: If False, the picture has no text below it.
-        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
-
-    Raises:
-        RequestError: If there is no such site or head, the file has another ending, or `dpi` is not from 10 to 2400.
-        DataError: If the file cannot be written.
+    If the site has several rows, their mean is shown. The default title is the label with its probability, and the true label
+    if it is known.
     """
     site = record.site(site)
     view = record.view(site, head, special=special)
@@ -57,10 +45,10 @@ def draw(
     top = headline(record, with_probability=True) if title is None else label(title, 200)
     if not words:
         foot = [*other_labels(record), *note(record)] if caption else None
-        return picture.draw_empty("picture of words", empty(record, site), foot, path, top, dpi)
+        return picture.draw_empty("picture of words", empty(record, site), foot, path, top)
     foot = [most_weight(words, weights), *other_labels(record), *write(record, [site], [view], head)] if caption else None
     shades = picture.colours(weights, greatest(weights) or 1.0)
-    with picture.begin("picture of words", [*words, *(foot or ()), top], path, dpi) as figure:
+    with picture.begin("picture of words", [*words, *(foot or ()), top], path) as figure:
         height = _draw_words(figure, words, shades.to_rgba(weights)[:, :3])
         places, ticks = decimals(greatest(weights)), 2 if shades.get_clim()[0] == 0 else 3
         place = (0.5, height + 0.12, _BAR_WIDTH, _BAR_HEIGHT)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from regard.config.fields import Count, Natural
 from regard.errors import RequestError
 from regard.plurals import counted
+from regard.rendering import PICTURES
 from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
 from regard.tasks.classification.reading import TEXT_LAYOUT, read_given_texts
 from regard.terminal import show
@@ -17,10 +18,9 @@ from regard.terminal import show
 if TYPE_CHECKING:
     from regard.evaluation.labelled import LabelledEvaluation
     from regard.tasks.classification.comparison import ClassifierComparison
+    from regard.tasks.classification.faithfulness import Faithfulness
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.classification.results import Classification
-
-_PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class EvaluateClassifier(FileOperation):
 
     name: ClassVar = "evaluate"
     layout: ClassVar = TEXT_LAYOUT
-    pictures: ClassVar = {"confusion": _PICTURES, "reliability": _PICTURES}
+    pictures: ClassVar = {"confusion": PICTURES, "reliability": PICTURES}
 
     def run(self, predictor: Classifier, files: Files) -> LabelledEvaluation:
         """Score the classifier on labelled texts."""
@@ -170,6 +170,50 @@ class CompareClassifiers(FileOperation):
         return compare_classifiers(*models, texts, labels, names=names, resamples=self.resamples, progress=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasureClassifier(FileOperation):
+    """Measure whether the words that a classifier attends to are those that its predictions depend on."""
+
+    texts: Count = 500
+    """Maximum number of texts or sentences; if there are more, a random sample is measured."""
+    seeds: tuple[str, ...] = ()
+    """Folder of a model with the same settings but another seed, whose attention is compared; may be given several times."""
+    permutations: Count = 100
+    """Number of permutations of the weights of each text or sentence."""
+    picture: str = ""
+    """File for a picture of the decreases in probability, as bars."""
+
+    name: ClassVar = "faithfulness"
+    layout: ClassVar = TEXT_LAYOUT
+    pictures: ClassVar = {"picture": PICTURES}
+
+    def run(self, predictor: Classifier, files: Files) -> Faithfulness:
+        """Measure the faithfulness of the classifier's attention on labelled texts."""
+        from regard.tasks.classification.faithfulness import measure_faithfulness
+        from regard.tasks.loading import load
+
+        others = [load(folder, device=str(predictor.device)) for folder in self.seeds]
+        for folder, other in zip(self.seeds, others, strict=True):
+            if not isinstance(other, type(predictor)):
+                raise RequestError(f"faithfulness: {folder} does not hold a classifier, expected one with another seed")
+        texts, labels, report = read_given_texts(files, predictor)
+        show(report.render(), file=sys.stderr)
+        settings: dict[str, Any] = {"max_texts": self.texts, "permutations": self.permutations, "progress": True}
+        return measure_faithfulness(predictor, texts, labels, others=others, **settings)
+
+    def draw(self, predictor: Classifier, result: Faithfulness, *, caption: bool) -> None:
+        """Draw the bars, if a file is named for them."""
+        if self.picture:
+            result.draw(self.picture, caption=caption)
+
+    def keep(self, folder: str, predictor: Classifier, result: Faithfulness) -> None:
+        """Save the result in the model's folder, for the captions of heatmaps."""
+        from regard.bundle.bundle import WEIGHTS
+        from regard.tasks.classification.bundle import save_faithfulness
+
+        save_faithfulness(folder, result.to_dict(), weights=predictor.bundle.signature["files"][WEIGHTS])
+
+
 def _draw_confusion(classifier: Classifier, found: LabelledEvaluation, path: str, *, caption: bool) -> None:
     import numpy as np
 
@@ -181,8 +225,6 @@ def _draw_confusion(classifier: Classifier, found: LabelledEvaluation, path: str
 
 
 def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: str, *, caption: bool) -> None:
-    import numpy as np
-
     from regard.viz.reliability import draw
 
     bins = found.calibration.bins
@@ -190,10 +232,7 @@ def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: s
     several = classifier.labels.multiple  # then each label of each text is a separate decision
     num_texts = sum(one.count for one in bins) // (num_labels if several else 1)
     draw(
-        np.array([bins[0].low, *(one.high for one in bins)]),
-        np.array([one.confidence for one in bins]),
-        np.array([one.accuracy for one in bins]),
-        np.array([one.count for one in bins]),
+        bins,
         path,
         title=f"{counted(num_texts, 'text')} × {counted(num_labels, 'label')}" if several else None,
         counted="decision" if several else "text",
@@ -202,4 +241,4 @@ def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: s
     )
 
 
-OPERATIONS = (Classify, LookAtClassification, EvaluateClassifier, CompareClassifiers)
+OPERATIONS = (Classify, LookAtClassification, EvaluateClassifier, CompareClassifiers, MeasureClassifier)

@@ -13,6 +13,7 @@ from annotated_types import Ge, Gt, Le
 from regard.config.fields import Count, Natural, Positive
 from regard.config.training import DecodingConfig
 from regard.errors import RequestError
+from regard.rendering import PICTURES
 from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
 from regard.tasks.translation.reading import PAIR_LAYOUT, read_all_pairs
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from regard.decoding import Sampling
     from regard.evaluation.words import Evaluation
     from regard.tasks.translation.comparison import TranslatorComparison
+    from regard.tasks.translation.faithfulness import TranslationFaithfulness
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import Translation
 
@@ -274,4 +276,33 @@ class CompareTranslators(FileOperation):
         return compare(resamples=self.resamples, progress=True, **self.settings)
 
 
-OPERATIONS = (Translate, LookAtTranslation, EvaluateTranslator, CompareTranslators)
+@dataclass(frozen=True, kw_only=True)
+class MeasureTranslator(FileOperation):
+    """Measure whether the source tokens that a translator attends to decide its next token."""
+
+    texts: Count = 500
+    """Maximum number of texts or sentences; if there are more, a random sample is measured."""
+    permutations: Count = 100
+    """Number of permutations of the weights of each text or sentence."""
+    picture: str = ""
+    """File for a picture of the decreases in probability, as bars."""
+
+    name: ClassVar = "faithfulness"
+    layout: ClassVar = PAIR_LAYOUT
+    pictures: ClassVar = {"picture": PICTURES}
+
+    def run(self, predictor: Translator, files: Files) -> TranslationFaithfulness:
+        """Measure the faithfulness of the translator's attention on the sources of sentence pairs."""
+        from regard.tasks.translation.faithfulness import measure_translation_faithfulness
+
+        sources, _ = read_all_pairs(files, predictor.config)
+        settings: dict[str, Any] = {"max_texts": self.texts, "permutations": self.permutations, "progress": True}
+        return measure_translation_faithfulness(predictor, sources, **settings)
+
+    def draw(self, predictor: Translator, result: TranslationFaithfulness, *, caption: bool) -> None:
+        """Draw the bars, if a file is named for them."""
+        if self.picture:
+            result.draw(self.picture, caption=caption)
+
+
+OPERATIONS = (Translate, LookAtTranslation, EvaluateTranslator, CompareTranslators, MeasureTranslator)

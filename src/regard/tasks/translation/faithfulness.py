@@ -2,122 +2,85 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.analysis.faithfulness.controls import kendall_tau
-from regard.analysis.faithfulness.measure import measure_faithfulness
-from regard.analysis.faithfulness.report import CERTAIN, VISIBLE, Report
 from regard.decoding import greedy
 from regard.errors import RequestError
-from regard.evaluation import bootstrap_mean
-from regard.evaluation.tables import finite, table
 from regard.reweight import Reweight, flatten, rescaled
+from regard.tasks.faithfulness import CERTAIN, VISIBLE, Removal, Report, Spread, kendall_tau, removal, spread
 from regard.tasks.requests import check_texts, counting_bar
 from regard.tasks.translation.predictor import Translator
 from regard.text.symbols import END, START
 
-_MEANING = (
-    "Bars: how much the probability of the model's own next token falls if one source token is removed: the most attended, a "
-    "random, or the most important one; mean over steps and sentences. This does not prove the same for other sentences."
-)
-_MEANS = ("leave_one_out", "gradient", "uniform", "uniform_changed", "permuted")
-_COLUMNS = ("by attention", "random", "best tried", "p")
-
-
-@dataclass(frozen=True)
-class Removal:
-    """Loss of the next token's probability when one source token is removed; the mean over steps, then over sentences."""
-
-    attention: float
-    """Loss without the token that the step attends to most."""
-    random: float
-    """Expected loss without a random token: the mean over all tokens."""
-    best: float
-    """Loss without the token whose removal costs most."""
-    p: float
-    """p-value of the difference between `attention` and `random`, by bootstrap over sentences."""
-    margins: tuple[float, ...]
-    """`attention` − `random` of each sentence, to compare two models with `regard.evaluation.bootstrap_mean`."""
-
 
 @dataclass(frozen=True)
 class TranslationFaithfulness(Report):
-    """Measures of whether the source tokens that a translator attends to decide its next token; `render()` shows them."""
+    """Measures of whether the source tokens that a translator attends to decide its next token.
 
-    _noun = "sentence"
-    _meaning = _MEANING
+    A loss is that of the next token's probability when one source token is removed; the mean over steps, then over sentences.
+    """
+
+    noun = "sentence"
+    meaning = (
+        "Bars: how much the probability of the model's own next token falls if one source token is removed: the most "
+        "attended, a random, or the most important one; mean over steps and sentences. This does not prove the same for other "
+        "sentences."
+    )
+    ways = {  # noqa: RUF012
+        "deleted": "token deleted from the source",
+        "erased": "attention to the token erased",
+    }
 
     texts: int
     deleted: Removal
     """Loss when the token is deleted from the source."""
     erased: Removal
     """Loss when the token stays in the source, but attention to it is erased in all layers and steps."""
-    leave_one_out: float
-    """Mean Kendall τ, over the source tokens of a step, of attention and the change of the prediction when the token is
-    deleted."""
-    gradient: float
-    """Mean Kendall τ, over the source tokens of a step, of attention and |gradient × input|; NaN if the model has no
-    `source_embedding`."""
-    uniform: float
-    """Mean total variation distance between the predictions of the next token with the model's own and with equal weights."""
+    leave_one_out: Spread
+    """Kendall τ, over the source tokens of a step, of attention and the change of the prediction when the token is deleted;
+    the mean over steps."""
+    gradient: Spread
+    """Kendall τ, over the source tokens of a step, of attention and |gradient × input|; the mean over steps. No sentence has a
+    value if the model has no `source_embedding`."""
+    uniform: Spread
+    """Total variation distance between the predictions of the next token with the model's own and with equal weights."""
     uniform_changed: float
     """Share of steps whose most probable token changes under equal weights."""
-    permuted: float
-    """Total variation distance under permuted weights: median over permutations, then mean over steps and sentences."""
+    permuted: Spread
+    """Total variation distance under permuted weights: median over permutations, then mean over steps."""
 
     @property
     def sentence(self) -> str:
         """Return sentences that explain what the measures mean for this model."""
-        changed = f"With equal weights, {self.uniform_changed:.0%} of the next tokens change."
-        margin = self.deleted.attention - self.deleted.random
-        if self.deleted.p >= CERTAIN or abs(margin) < VISIBLE:
-            verdict = "The source token with the most attention matters no more to the next token than a random one."
-        elif margin < 0:
-            verdict = "The source token with the most attention matters less to the next token than a random one."
-        else:
-            verdict = "The source token with the most attention matters more to the next token than a random one."
+        one = self.deleted
+        margin = one.attention - one.random
+        how = "no more" if one.p >= CERTAIN or abs(margin) < VISIBLE else "more" if margin > 0 else "less"
         return (
-            f"{verdict} Deleting it lowers the next token's probability by {self.deleted.attention:.2f}, deleting a random one "
-            f"by {self.deleted.random:.2f}, and the one that costs most by {self.deleted.best:.2f}. {changed}"
+            f"The source token with the most attention matters {how} to the next token than a random one. Deleting it lowers "
+            f"the next token's probability by {one.attention:.2f}, deleting a random one by {one.random:.2f}, and the one that "
+            f"costs most by {one.best:.2f}. With equal weights, {self.uniform_changed:.0%} of the next tokens change."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all measures and `sentence` as plain data; NaN becomes None."""
-        return {**finite(asdict(self)), "sentence": self.sentence}
-
-    @property
-    def _bars(self) -> dict[str, tuple[float, float, float]]:
-        ways = {"One source token deleted": self.deleted, "Attention to one source token erased": self.erased}
-        return {way: (one.attention, one.random, one.best) for way, one in ways.items()}
-
-    @property
-    def _tables(self) -> tuple[str, str]:
-        rows = [
-            [name, f"{one.attention:.3f}", f"{one.random:.3f}", f"{one.best:.3f}", f"{one.p:.4f}"]
-            for name, one in (("token deleted from the source", self.deleted), ("attention to it erased", self.erased))
+    def measures(self) -> list[tuple[str, Spread | str]]:
+        """Return the names and values of the measures besides the losses."""
+        return [
+            ("Kendall τ with leave-one-out", self.leave_one_out),
+            ("Kendall τ with gradient × input", self.gradient),
+            ("total variation distance under permuted weights", self.permuted),
+            ("total variation distance under equal weights", self.uniform),
+            ("next tokens that change under equal weights", f"{self.uniform_changed:.1%}"),
         ]
-        rest = [
-            ["Kendall τ with leave-one-out", f"{self.leave_one_out:.3f}"],
-            ["Kendall τ with gradient × input", "none" if np.isnan(self.gradient) else f"{self.gradient:.3f}"],
-            ["total variation distance under permuted weights", f"{self.permuted:.3f}"],
-            ["total variation distance under equal weights", f"{self.uniform:.3f}"],
-            ["next tokens that change under equal weights", f"{self.uniform_changed:.1%}"],
-        ]
-        return table(["probability lost", *_COLUMNS], rows, widest=48), table(["", "mean"], rest, widest=48)
 
 
-@measure_faithfulness.register
 def measure_translation_faithfulness(
     translator: Translator,
     sources: Sequence[str],
-    labels: Sequence[str] = (),
     *,
-    others: Sequence[Translator] = (),
     max_texts: int = 200,
     permutations: int = 20,
     seed: int = 1,
@@ -131,22 +94,17 @@ def measure_translation_faithfulness(
     Args:
         translator: The translator.
         sources: Sentences, preferably not from the training data. Sentences of fewer than two tokens are left out.
-        labels: For classifiers only.
-        others: For classifiers only.
         max_texts: Maximum size of the random sample of sentences that is measured.
         permutations: Number of permutations of each sentence's weights.
         seed: Seed of the sample and of the permutations.
         progress: Whether to show a bar on standard error.
 
     Raises:
-        RequestError: If there are labels or others, there is no source of two tokens or more, or the model does not attend to
-            its source.
+        RequestError: If there is no source of two tokens or more, or the model does not attend to its source.
 
     Reference:
         Jain and Wallace 2019, sections 4.1 and 4.2.1; Wiegreffe and Pinter 2019, section 3.2.
     """
-    if labels or others:
-        raise RequestError("faithfulness: labels and models of other seeds are for classifiers; leave them out")
     if "cross" not in translator.model.sites:
         raise RequestError("faithfulness: this model has no site 'cross', so it does not attend to its source")
     sources = check_texts("faithfulness", sources)
@@ -162,29 +120,18 @@ def measure_translation_faithfulness(
             probe = _Probe(translator, torch.tensor([[*ids, END]], device=translator.device))
             measures.append(probe.measure(permutations, generator))
             advance(1)
+    columns = {name: np.array([one[name] for one in measures]) for name in measures[0]}
     return TranslationFaithfulness(
         texts=len(measures),
-        deleted=_removal(np.array([one["deleted"] for one in measures])),
-        erased=_removal(np.array([one["erased"] for one in measures])),
-        **{name: _mean([one[name] for one in measures]) for name in _MEANS},
+        deleted=_removal(*columns["deleted"].T),
+        erased=_removal(*columns["erased"].T),
+        uniform_changed=float(columns["uniform_changed"].mean()),
+        **{name: spread(columns[name]) for name in ("leave_one_out", "gradient", "uniform", "permuted")},
     )
 
 
-def _mean(values: Sequence[float]) -> float:
-    """Return the mean of the values without NaN, or NaN if all values are NaN."""
-    there = [value for value in values if value == value]
-    return float(np.mean(there)) if there else float("nan")
-
-
-def _removal(each: np.ndarray) -> Removal:
-    attention, random, best = each.T
-    return Removal(
-        attention=float(attention.mean()),
-        random=float(random.mean()),
-        best=float(best.mean()),
-        p=bootstrap_mean(attention, random).p,
-        margins=tuple((attention - random).tolist()),
-    )
+def _removal(attention: np.ndarray, random: np.ndarray, best: np.ndarray) -> Removal:
+    return removal(attention, random, float(best.mean()), margins=tuple((attention - random).tolist()))
 
 
 class _Probe:
@@ -241,7 +188,7 @@ class _Probe:
     def _alike(self, importance: np.ndarray | None) -> float:
         """Return the mean Kendall τ of attention and an importance (T,W); NaN if there is no importance."""
         pairs = [] if importance is None else zip(self.attention, importance, strict=True)
-        return _mean([kendall_tau(*pair) for pair in pairs])
+        return spread([kendall_tau(*pair) for pair in pairs]).mean
 
     def _gradients(self) -> np.ndarray | None:
         """Return |gradient × input| of each step's log probability, (T,W); None if the model has no source embedding."""

@@ -1,4 +1,4 @@
-"""Probabilities, attention and gradients of a model for many texts, with all words or without some."""
+"""Probabilities, attention and gradients of a classifier for many texts: with all words, without some, with other weights."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.models.text_classifier import Reweight, TextClassifier
+from regard.tasks.faithfulness import SHARES
 from regard.tasks.requests import counting_bar
 from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
@@ -64,8 +65,7 @@ class Probe:
         self, model: TextClassifier, *, several: bool = False, temperature: float = 1.0, progress: bool = False
     ) -> None:
         self.model, self.progress = model.eval(), progress
-        self.several = several
-        self.temperature = temperature
+        self.several, self.temperature = several, temperature
         self._device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
     @torch.inference_mode()
@@ -76,7 +76,7 @@ class Probe:
             texts: Token ids of each text.
             reweight: Function that replaces the pooling weights; see `TextClassifier`.
         """
-        return self._collect(texts, lambda tokens, mask: self.model(tokens, mask, reweight=reweight).logits)
+        return np.stack(self._collect(texts, lambda tokens, mask: self.model(tokens, mask, reweight=reweight).logits))
 
     @torch.inference_mode()
     def reweighted(self, texts: Sequence[np.ndarray], reweight: Reweight, *, times: int) -> Float[np.ndarray, "N times C"]:
@@ -91,25 +91,24 @@ class Probe:
         def score(tokens: Tensor, mask: Tensor) -> Tensor:
             return self.model.reweighted(tokens, mask, reweight, times=times).unflatten(0, (-1, times))
 
-        return self._collect(texts, score, copies=times)
+        return np.stack(self._collect(texts, score, copies=times))
 
     def _collect(
         self, texts: Sequence[np.ndarray], score: Callable[[Tensor, Tensor], Tensor], *, copies: int = 1
-    ) -> np.ndarray:
-        """Return probabilities in the order of the texts, from the logits (B,…,C) that `score` gives for each batch."""
-        parts, order = [], []
+    ) -> list[np.ndarray]:
+        """Return the probabilities of each text, from the logits (B,…,C) that `score` gives for each batch."""
+        result = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts, copies):
             scores = score(tokens, mask).double() / self.temperature
-            parts.append((scores.sigmoid() if self.several else scores.softmax(-1)).cpu().numpy())
-            order.append(numbers)
-        result = np.concatenate(parts)
-        result[np.concatenate(order)] = result.copy()
+            rows = (scores.sigmoid() if self.several else scores.softmax(-1)).cpu().numpy()
+            for number, row in zip(numbers.tolist(), rows, strict=True):
+                result[number] = row
         return result
 
     @torch.inference_mode()
     def attention(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the pooling weights of each text's tokens, (S,), averaged over heads."""
-        result: list[np.ndarray] = [np.zeros(0)] * len(texts)
+        result = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
             weights = self.model(tokens, mask, record=("pool",)).attention["pool"].double()
             weights = weights.mean(1) if weights.ndim == 3 else weights
@@ -122,7 +121,7 @@ class Probe:
 
         The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
         """
-        result: list[np.ndarray] = [np.zeros(0)] * len(texts)
+        result = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
             # cuDNN computes gradients of recurrent layers in training mode only, so it is not used.
             with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
@@ -155,3 +154,121 @@ class Probe:
             for numbers in length_batches(lengths, _BATCH_TOKENS):
                 yield (numbers, *pad([texts[number] for number in numbers], self._device))
                 advance(len(numbers))
+
+
+class _Deletions:
+    """Texts with deleted words. Equal texts are stored once, and the model runs on all texts together."""
+
+    def __init__(self, texts: Sequence[WordedText]) -> None:
+        self._texts = texts
+        self._rows: dict[tuple[int, bytes], int] = {}
+        self.variants: list[np.ndarray] = []
+        self.whole = [self.add(number, np.ones(text.num_words, bool)) for number, text in enumerate(texts)]
+
+    def add(self, number: int, kept: np.ndarray) -> int:
+        """Add text `number` with only the words marked by `kept` (W,), and return its row among `variants`."""
+        row = self._rows.setdefault((number, kept.tobytes()), len(self.variants))
+        if row == len(self.variants):
+            self.variants.append(self._texts[number].keep(kept))
+        return row
+
+
+def rank(importance: Float[np.ndarray, " W"], generator: np.random.Generator) -> Int[np.ndarray, " W"]:
+    """Return the indices of the words, the most important first; words of equal importance are in random order."""
+    return np.lexsort((generator.random(len(importance)), -importance))
+
+
+def erase(
+    probe: Probe, texts: Sequence[WordedText], orders: Sequence[Sequence[np.ndarray]]
+) -> tuple[Float[np.ndarray, "R N K"], Float[np.ndarray, "R N K"]]:
+    """Return the comprehensiveness and sufficiency of the first 1, 5, 10, 20 and 50% of the words in given orders.
+
+        comprehensiveness = m(x)_j − m(x \\ r)_j        sufficiency = m(x)_j − m(r)_j
+
+    where m(x)_j is the probability of the label that the model predicts for the whole text x, and r are the first words of the
+    order, at least one. Words are deleted, not masked. A good order has a high comprehensiveness and a low sufficiency. The
+    mean over the five shares is the AOPC (area over the perturbation curve).
+
+    Differs from the paper: its eq. 3 divides by the number of shares plus one. The authors' program divides by the number of
+    shares, as does this function.
+
+    Args:
+        probe: The model.
+        texts: N texts of at least one word.
+        orders: R lists, each with one order for each text: the indices of its words, the most important word first.
+
+    Returns:
+        Comprehensiveness and sufficiency, each (R,N,K) for the K shares, from −1 to 1.
+
+    Reference:
+        DeYoung et al. 2020, ERASER: A Benchmark to Evaluate Rationalized NLP Models, eq. 1 to 3.
+    """
+    deletions = _Deletions(texts)
+    rows = np.zeros((2, len(orders), len(texts), len(SHARES)), np.int64)
+    for way, per_text in enumerate(orders):
+        for number, (text, order) in enumerate(zip(texts, per_text, strict=True)):
+            for place, share in enumerate(SHARES):
+                rationale = np.zeros(text.num_words, bool)
+                rationale[order[: -(-text.num_words * share // 100)]] = True
+                rows[0, way, number, place] = deletions.add(number, ~rationale)
+                rows[1, way, number, place] = deletions.add(number, rationale)
+    probabilities = probe.probabilities(deletions.variants)
+    label = probabilities[deletions.whole].argmax(-1)
+    whole_text = np.take_along_axis(probabilities[deletions.whole], label[:, None], 1)  # (N,1)
+    comprehensiveness, sufficiency = whole_text - probabilities[rows, label[:, None]]
+    return comprehensiveness, sufficiency
+
+
+def leave_one_out(
+    probe: Probe, texts: Sequence[WordedText]
+) -> tuple[list[Float[np.ndarray, " W"]], list[Float[np.ndarray, " W"]]]:
+    """Compute the effect of leaving out each word on the prediction.
+
+    Returns:
+        Two lists with an array (W,) for each text: the total variation distance between the predictions without the word and
+        for the whole text (Jain and Wallace 2019, algorithm 1), and how much the predicted label's probability falls.
+    """
+    deletions = _Deletions(texts)
+    rows = [
+        [deletions.add(number, np.arange(text.num_words) != word) for word in range(text.num_words)]
+        for number, text in enumerate(texts)
+    ]
+    probabilities = probe.probabilities(deletions.variants)
+    moved, lost = [], []
+    for whole_text, without in zip(probabilities[deletions.whole], rows, strict=True):
+        moved.append(probe.distance(probabilities[without], whole_text[None]))
+        lost.append(whole_text.max() - probabilities[without, whole_text.argmax()])
+    return moved, lost
+
+
+def build_permutation(seed: int) -> Reweight:
+    """Return a `Reweight` that permutes the pooling weights of each text among its tokens, in the same way in all heads."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def permute(weights: Tensor, mask: Tensor) -> Tensor:
+        noise = torch.rand(mask.shape, generator=generator).to(weights.device)
+        # Padding comes last in both orders, so that no weight moves between tokens and padding.
+        drawn = noise.masked_fill(~mask, 2.0).argsort(-1).expand(weights.shape)
+        places = (~mask).to(torch.int8).argsort(stable=True, dim=-1).expand(weights.shape)
+        return torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, drawn)) * mask
+
+    return permute
+
+
+def permuted_distance(
+    probe: Probe, texts: Sequence[np.ndarray], *, permutations: int = 100, seed: int = 1
+) -> Float[np.ndarray, " N"]:
+    """Return for each text the median change (total variation distance) of the prediction when its weights are permuted.
+
+    Args:
+        probe: The model.
+        texts: Token ids of each text.
+        permutations: Number of permutations of each text.
+        seed: Seed of the permutations.
+
+    Reference:
+        Jain and Wallace 2019, Attention is not Explanation, algorithm 2.
+    """
+    unchanged = probe.probabilities(texts)
+    moved = probe.reweighted(texts, build_permutation(seed), times=permutations)
+    return np.median(probe.distance(moved, unchanged[:, None]), axis=1)
