@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.errors import missing_package
 from regard.processes.cores import wait_passively
-from regard.rendering import Renderer, set_renderer
+from regard.rendering import set_renderer
 
 
 def _read_homes() -> dict[str, str]:
@@ -52,7 +52,7 @@ def _submodules() -> set[str]:
     return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
 
 
-def _find_renderer() -> Renderer:
+def _find_renderer() -> Any:
     from regard.viz import drawing
 
     return drawing

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from regard.cli.options import (
     DRAWINGS,
@@ -21,9 +20,6 @@ from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError, nearest
 from regard.task import AttentionOperation, Text
 from regard.terminal import show
-
-if TYPE_CHECKING:
-    from regard.records import AttentionRecord
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -49,19 +45,16 @@ def main(arguments: Sequence[str]) -> None:
             drawn = f"{family}.*" if pictured else None
             record.save(options.to, site=drawn, special=options.special, caption=options.caption, units=options.units)
     finally:
-        _show(found.headline, record, site, options)
+        from regard.console import SafeConsole
+        from regard.viz import terminal
+
+        shown = {"site": site, "special": options.special, "caption": options.caption}
+        show(f"{found.headline}\n")
+        terminal.render(record.in_units(options.units), SafeConsole(), **shown)
+        if site is not None and options.caption:
+            show("Add --to FILE to draw all layers and heads.")
     if options.to:
         show(f"written to {options.to}")
-
-
-def _show(headline: str, record: "AttentionRecord", site: str | None, options: argparse.Namespace) -> None:
-    from regard.console import SafeConsole
-    from regard.viz import terminal
-
-    show(f"{headline}\n")
-    terminal.render(record.in_units(options.units), SafeConsole(), site=site, special=options.special, caption=options.caption)
-    if site is not None and options.caption:
-        show("Add --to FILE to draw all layers and heads.")
 
 
 def _parser() -> tuple[Parser, TaskOptions]:

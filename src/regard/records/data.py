@@ -440,7 +440,7 @@ class AttentionRecord:
             caption: As for `save`.
             units: As for `in_units`.
         """
-        return renderer().plot(self, site=site, head=head, title=title, special=special, caption=caption, units=units)
+        return renderer().draw(self, site=site, head=head, title=title, special=special, caption=caption, units=units)
 
     def _repr_html_(self) -> str:
         return renderer().embed(self)
@@ -454,11 +454,10 @@ class AttentionRecord:
         """Return whether all fields of two records are equal, including the weights."""
         if not isinstance(other, AttentionRecord):
             return NotImplemented
-        names = [each.name for each in fields(self) if each.name != "weights"]
-        return (
-            all(getattr(self, name) == getattr(other, name) for name in names)
-            and self.sites == other.sites
-            and all(np.array_equal(self.weights[site], other.weights[site]) for site in self.sites)
+        one, two = (
+            {**vars(record), "weights": [(site, array.tolist()) for site, array in record.weights.items()]}
+            for record in (self, other)
         )
+        return one == two
 
     __hash__ = None  # type: ignore[assignment]

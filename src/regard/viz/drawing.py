@@ -63,5 +63,5 @@ def write(record: AttentionRecord, path: Path, *, site: str | None = None, head:
         draw(record, path, site=site, head=head, **options)
 
 
-plot, embed = draw, page.embed
-"""With `write`, these functions are the renderer of records; see `regard.rendering`."""
+embed = page.embed
+"""With `draw` and `write`, this function is the renderer of records; see `regard.rendering`."""

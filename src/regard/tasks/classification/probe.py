@@ -1,6 +1,6 @@
 """Probabilities, attention and gradients of a classifier for many texts: with all words, without some, with other weights."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +76,7 @@ class Probe:
             texts: Token ids of each text.
             reweight: Function that replaces the pooling weights; see `TextClassifier`.
         """
-        return np.stack(self._collect(texts, lambda tokens, mask: self.model(tokens, mask, reweight=reweight).logits))
+        return self._probabilities(texts, lambda tokens, mask: self.model(tokens, mask, reweight=reweight).logits)
 
     @torch.inference_mode()
     def reweighted(self, texts: Sequence[np.ndarray], reweight: Reweight, *, times: int) -> Float[np.ndarray, "N times C"]:
@@ -91,38 +91,36 @@ class Probe:
         def score(tokens: Tensor, mask: Tensor) -> Tensor:
             return self.model.reweighted(tokens, mask, reweight, times=times).unflatten(0, (-1, times))
 
-        return np.stack(self._collect(texts, score, copies=times))
+        return self._probabilities(texts, score, copies=times)
 
-    def _collect(
+    def _probabilities(
         self, texts: Sequence[np.ndarray], score: Callable[[Tensor, Tensor], Tensor], *, copies: int = 1
-    ) -> list[np.ndarray]:
+    ) -> np.ndarray:
         """Return the probabilities of each text, from the logits (B,…,C) that `score` gives for each batch."""
-        result = [np.zeros(0)] * len(texts)
-        for numbers, tokens, mask in self._batches(texts, copies):
+
+        def compute(tokens: Tensor, mask: Tensor, numbers: np.ndarray) -> Tensor:
             scores = score(tokens, mask).double() / self.temperature
-            rows = (scores.sigmoid() if self.several else scores.softmax(-1)).cpu().numpy()
-            for number, row in zip(numbers.tolist(), rows, strict=True):
-                result[number] = row
-        return result
+            return scores.sigmoid() if self.several else scores.softmax(-1)
+
+        return np.stack(self._collect(texts, compute, copies))
 
     @torch.inference_mode()
     def attention(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the pooling weights of each text's tokens, (S,), averaged over heads."""
-        result = [np.zeros(0)] * len(texts)
-        for numbers, tokens, mask in self._batches(texts):
+
+        def compute(tokens: Tensor, mask: Tensor, numbers: np.ndarray) -> Tensor:
             weights = self.model(tokens, mask, record=("pool",)).attention["pool"].double()
-            weights = weights.mean(1) if weights.ndim == 3 else weights
-            for number, row in zip(numbers.tolist(), weights.cpu().numpy(), strict=True):
-                result[number] = row[: len(texts[number])]
-        return result
+            return weights.mean(1) if weights.ndim == 3 else weights
+
+        return [row[: len(ids)] for ids, row in zip(texts, self._collect(texts, compute), strict=True)]
 
     def gradients(self, texts: Sequence[np.ndarray], labels: Int[np.ndarray, " N"]) -> list[np.ndarray]:
         """Return Σ_e x_e ∂ log p(label) / ∂x_e for each token's embedding x, (S,). Pooling weights are treated as constants.
 
         The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
         """
-        result = [np.zeros(0)] * len(texts)
-        for numbers, tokens, mask in self._batches(texts):
+
+        def compute(tokens: Tensor, mask: Tensor, numbers: np.ndarray) -> Tensor:
             # cuDNN computes gradients of recurrent layers in training mode only, so it is not used.
             with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
                 embedded = self.model.embed(tokens).detach().requires_grad_(True)
@@ -131,10 +129,9 @@ class Probe:
                 logs = torch.nn.functional.logsigmoid(scores) if self.several else scores.log_softmax(-1)
                 chosen = logs.gather(1, torch.from_numpy(labels[numbers])[:, None].to(logs.device))
                 [gradient] = torch.autograd.grad(chosen.sum(), embedded)
-            rows = (gradient * embedded).sum(-1).detach().double().cpu().numpy()
-            for number, row in zip(numbers.tolist(), rows, strict=True):
-                result[number] = row[: len(texts[number])]
-        return result
+            return (gradient * embedded).sum(-1).detach().double()
+
+        return [row[: len(ids)] for ids, row in zip(texts, self._collect(texts, compute), strict=True)]
 
     def decide(self, probabilities: Float[np.ndarray, "N C"]) -> np.ndarray:
         """Return the index of the most probable label (N,), or, for several labels, which probabilities exceed ½ (N,C)."""
@@ -148,12 +145,19 @@ class Probe:
         gaps = abs(first - second)
         return gaps.mean(-1) if self.several else gaps.sum(-1) / 2
 
-    def _batches(self, texts: Sequence[np.ndarray], copies: int = 1) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+    def _collect(
+        self, texts: Sequence[np.ndarray], compute: Callable[[Tensor, Tensor, np.ndarray], Tensor], copies: int = 1
+    ) -> list[np.ndarray]:
+        """Return a row for each text; `compute` returns those of a batch, from its tokens, its mask and the texts' numbers."""
+        result = [np.zeros(0)] * len(texts)
         lengths = np.array([len(ids) * copies for ids in texts], dtype=np.int64)
         with counting_bar(self.doing, len(texts), shown=self.progress) as advance:
             for numbers in length_batches(lengths, _BATCH_TOKENS):
-                yield (numbers, *pad([texts[number] for number in numbers], self._device))
+                tokens, mask = pad([texts[number] for number in numbers], self._device)
+                for number, row in zip(numbers.tolist(), compute(tokens, mask, numbers).cpu().numpy(), strict=True):
+                    result[number] = row
                 advance(len(numbers))
+        return result
 
 
 class _Deletions:
