@@ -8,11 +8,11 @@ import pytest
 
 from regard.config import AutoConfig, WhitespaceConfig
 from regard.errors import DataError
+from regard.text.clean import Chunk
 from regard.text.corpora import EncodedCorpus
 from regard.text.data_report import TextsReport
-from regard.text.preparation import prepare_data
+from regard.text.preparation import DataSchema, EncodedRows, Prepared, Selection, prepare_data
 from regard.text.report import ReadingReport
-from regard.text.schema import DataSchema, EncodedRows, Prepared, Selection
 from regard.text.spool import Spool
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
@@ -26,19 +26,13 @@ class TaggedSettings:
     cache: str = ""
 
 
-@dataclass(frozen=True)
-class Line:
-    columns: tuple[list[str], list[str]]
-    line: list[int]
-
-
 @dataclass(kw_only=True)
 class TaggedReport(TextsReport):
     def render_counts(self) -> list[str]:
         return [f"{self.train_tokens} words"]
 
 
-class Tagged(DataSchema[Spool]):
+class Tagged(DataSchema):
     content = "tagged sentences"
     example = "a file of tagged sentences"
     columns = ("sentence", "tags")
@@ -46,14 +40,14 @@ class Tagged(DataSchema[Spool]):
     report_class = TaggedReport
     repeated = "twice"
 
-    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Line]:
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         report.files = list(paths)
         for number, line in enumerate(Path(paths[0]).read_text().splitlines(), 1):
             report.read, report.kept = report.read + 1, report.kept + 1
             pairs = [word.split("/") for word in line.split()]
-            yield Line(([" ".join(word for word, _ in pairs)], [" ".join(tag for _, tag in pairs)]), [number])
+            yield Chunk(([" ".join(word for word, _ in pairs)], [" ".join(tag for _, tag in pairs)]), [number])
 
-    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection[Spool]:
+    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection:
         sentences = replace(spool, hashes=spool.hashes[:1])  # many sentences have the same tags
         return replace(super().select(sentences, report, seed), spool=spool)
 

@@ -13,7 +13,7 @@ from regard.config.settings import DataSettings, Settings
 from regard.errors import nearest
 
 TableFormat = Literal["tsv", "csv", "jsonl", "parquet"]
-"""Formats of tables. Each is a module of `regard.text.rows`."""
+"""Formats of tables, which the modules of `regard.text.rows` declare."""
 
 
 @dataclass(frozen=True, kw_only=True)

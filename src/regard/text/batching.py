@@ -6,7 +6,7 @@ the batches, and the order of pairs whose longer sides have equal length, change
 orders depend on the seed and the epoch only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -79,9 +79,8 @@ class BucketBatchSampler(Sampler[np.ndarray]):
     A pair that is longer than this budget forms its own batch. Every index occurs exactly once per epoch. Processes that train
     together iterate over the same batches, and each takes some of them, or some pairs of each (`processes.sharing`).
 
-    Iteration starts at `position` and does not change it: a loader may read batches ahead, so only the training loop knows
-    which batches have been used. Before each iteration, the training loop calls `resume_at`, or `set_epoch` to start another
-    epoch; it can also set `position`.
+    Iteration starts at the place that `resume_at` sets, and does not change it: a loader may read batches ahead, so only the
+    training loop knows which batches have been used.
 
     Args:
         source_lengths: Number of tokens of each source, (N,).
@@ -89,7 +88,6 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         batch_tokens: Maximum number of tokens on each side, including padding; 1 or more.
         batch_sentences: Maximum number of pairs in a batch; 0 for no limit.
         seed: Seed. The order is a function of the seed and the epoch.
-        shuffle: If False, the batches always have the same order, the longest pairs first.
 
     Raises:
         ConfigError: If a setting is out of range, or there are no examples.
@@ -104,7 +102,6 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         batch_tokens: int,
         batch_sentences: int = 0,
         seed: int,
-        shuffle: bool = True,
     ) -> None:
         source, target = np.asarray(source_lengths, np.int32), np.asarray(target_lengths, np.int32)
         if source.shape != target.shape or source.ndim != 1:
@@ -115,9 +112,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         _check_budget(batch_tokens, batch_sentences)
         if not len(source):
             raise ConfigError("there are no examples to make batches of")
-        self.seed, self.shuffle = seed, shuffle
-        self.epoch = 0
-        self._position = 0
+        self.seed, self._epoch, self._position = seed, 0, 0
         self._place, self._width = _places(source, target)
         self._starts = _cut(np.maximum(source, target), batch_tokens, batch_sentences)
 
@@ -142,59 +137,24 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         )
 
     def __len__(self) -> int:
-        """Return the number of batches per epoch, including those before `position`."""
+        """Return the number of batches per epoch, including those before the current place."""
         return len(self._starts) - 1
 
-    @property
-    def position(self) -> int:
-        """Number of batches of the current epoch that have been used."""
-        return self._position
-
-    @position.setter
-    def position(self, value: int) -> None:
-        if not 0 <= value <= len(self):
-            raise ConfigError(
-                f"a batch sampler was set to position {value} of an epoch of {len(self)} batches; "
-                "did the run start with other data or another batch_tokens?"
-            )
-        self._position = value
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to the start of an epoch; if it is the current epoch, the position is kept."""
-        if epoch != self.epoch:
-            self.resume_at(epoch, 0)
-
     def resume_at(self, epoch: int, position: int) -> None:
-        """Go to the position after the first `position` batches of an epoch."""
-        if epoch < 0:
-            raise ConfigError(f"a batch sampler was set to epoch {epoch}; expected 0 or more")
-        self.position = position
-        self.epoch = epoch
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the epoch and the position."""
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore the epoch and the position from `state_dict`, so that iteration gives exactly the remaining batches.
+        """Go to the place after the first `position` batches of an epoch.
 
         Raises:
-            ConfigError: If `state` is not a result of `state_dict`, its epoch is negative, or its position is not in the epoch.
+            ConfigError: If the epoch has fewer batches.
         """
-        if set(state) != {"epoch", "position"} or not all(isinstance(value, int) for value in state.values()):
-            raise ConfigError(f"a batch sampler cannot resume from {dict(state)}; expected whole numbers, epoch and position")
-        self.resume_at(state["epoch"], state["position"])
+        if not 0 <= position <= len(self):
+            raise ConfigError(
+                f"a batch sampler was set to position {position} of an epoch of {len(self)} batches; "
+                "did the run start with other data or another batch_tokens?"
+            )
+        self._epoch, self._position = epoch, position
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        row, batches = self._draw(self.epoch)
-        for batch in batches[self.position :]:
-            yield row[self._starts[batch] : self._starts[batch + 1]].astype(np.int64)
-
-    def _draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the order of all indices and the order of all batches in an epoch."""
-        if not self.shuffle:
-            return np.argsort(self._place, kind="stable").astype(np.int32), np.arange(len(self._starts) - 1)
-        generator = np.random.Generator(np.random.PCG64([self.seed % 2**64, epoch]))
+        generator = np.random.Generator(np.random.PCG64([self.seed % 2**64, self._epoch]))
         place = self._place
         # In half of the epochs on average, the order of pairs whose longer sides have equal length is reversed, so that the
         # batches contain other pairs.
@@ -202,8 +162,9 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             place = place - 2 * (place % self._width) + self._width - 1
         stray = generator.integers(0, _SHUFFLED, len(place), dtype=np.uint16)
         # A stable sort gives the same order on every machine.
-        row = np.argsort(place * _SHUFFLED + stray, kind="stable").astype(np.int32)
-        return row, generator.permutation(len(self._starts) - 1)
+        rows = np.argsort(place * _SHUFFLED + stray, kind="stable").astype(np.int32)
+        for batch in generator.permutation(len(self))[self._position :]:
+            yield rows[self._starts[batch] : self._starts[batch + 1]].astype(np.int64)
 
 
 def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_sentences: int = 0) -> list[np.ndarray]:

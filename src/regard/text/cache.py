@@ -14,7 +14,7 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,7 +29,7 @@ from regard.text.opening import check_file
 
 T = TypeVar("T")
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 """Version of the entries. Increase it when a change of the code gives another entry for the same files and settings."""
 
 MANIFEST = "manifest.json"
@@ -77,15 +77,6 @@ def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
     return digests
 
 
-def file_sizes(paths: Sequence[str], what: str = "sentence pairs") -> list[int]:
-    """Return the size of each file in bytes; `what` is the expected content, for messages.
-
-    Raises:
-        DataError: As for `hash_files`.
-    """
-    return [check_file(path, what).stat().st_size for path in paths]
-
-
 def fingerprint_of(digests: Sequence[str]) -> str:
     """Return one hash for several files, computed from their hashes in the given order."""
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
@@ -95,11 +86,6 @@ def prepared_settings(data: FileSettings) -> dict[str, Any]:
     """Return the settings of `data` that affect the prepared data, except for the names of the files."""
     beside = {Role.FILE, Role.ADJUSTABLE, Role.DERIVED}
     return {name: value for name, value in asdict(data).items() if not facts_of(type(data))[name].roles & beside}
-
-
-def endings(paths: Sequence[str]) -> list[str]:
-    """Return all endings of each file's name, such as `.tsv.gz`, because they affect how the file is read."""
-    return ["".join(Path(path).suffixes).lower() for path in paths]
 
 
 def entry_name(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
@@ -112,13 +98,11 @@ def entry_name(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
         settings: The relevant settings, as plain data.
         kinds: The kinds of tokenizers.
     """
-    packages = ["tokenizers", *(["spacy"] if "spacy" in kinds else [])]
-    decisive = {
-        "format": FORMAT_VERSION,
-        **settings,
-        "versions": {name: _version(name) for name in packages},
-        "unicode": unicodedata.unidata_version,
-    }
+    versions = {}
+    for package in ("tokenizers", *(["spacy"] if "spacy" in kinds else [])):
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    decisive = {"format": FORMAT_VERSION, **settings, "versions": versions, "unicode": unicodedata.unidata_version}
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -197,13 +181,6 @@ def _clear_abandoned(cache: Path) -> None:
 
 def _lock_of(folder: Path) -> Path:
     return folder.with_name(f".lock{folder.name}")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path], None]) -> T:

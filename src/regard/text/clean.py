@@ -1,14 +1,33 @@
-"""Cleaning of texts that were read: strip and normalise them, and skip unusable ones, with the reason in the report."""
+"""Cleaning of texts that were read: strip and normalise them, and skip unusable ones, with the reason in the report.
 
-from collections.abc import Callable, Sequence
+`read_usable` refuses a file of which too many lines are unusable.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress
+from pathlib import Path
 
+from regard.config.data import FileSettings
+from regard.errors import DataError
+from regard.text.encodings import advise_decoding
 from regard.text.opening import LONGEST_SIDE, OVER_LONG_LINE
-from regard.text.report import EMPTY_LINE, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
-from regard.text.strings import is_unicode, normalise
+from regard.text.report import (
+    EMPTY_LABEL,
+    EMPTY_LINE,
+    NOT_DATA,
+    NOT_UNICODE,
+    NUL,
+    OVER_LONG,
+    UNDECODABLE,
+    UNUSABLE,
+    ReadingReport,
+)
+from regard.text.strings import is_unicode, normalise, quoted
 
 Labels = tuple[str, ...]
+_FEWEST = 10
+"""A file with fewer lines is treated as if it had this number, so that one unusable line in a file of five is allowed."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +42,14 @@ class Chunk:
     """Labels of each text, without duplicates: one, or any number if `multiple`; empty for data without labels."""
     multiple: bool = False
     """Whether texts may have several labels, according to the lines read so far."""
+
+    def show_first(self) -> str:
+        """Return the first example in quotation marks, shortened."""
+        text = " → ".join(quoted(column[0], mark='"') for column in self.columns)
+        if not self.labels:
+            return text
+        shown = ", ".join(quoted(label, mark='"') for label in self.labels[0][:5])
+        return f"{text} with the label{'s' * self.multiple} {shown or 'none'}"
 
     @property
     def source(self) -> list[str]:
@@ -48,6 +75,9 @@ def clean(
     *,
     empty: Sequence[str],
     longest: int = LONGEST_SIDE,
+    labels: Sequence[Labels | str] = (),
+    multiple: bool = False,
+    where: str = "",
 ) -> Chunk:
     """Strip and normalise texts, and skip invalid rows, with the reason in the report.
 
@@ -58,39 +88,76 @@ def clean(
         report: Report, which counts the rows.
         empty: For each column, the reason for skipping a row whose other columns are not empty.
         longest: Maximum number of characters of a text.
+        labels: Labels of each row, or a reason for skipping the row; empty for data without labels.
+        multiple: Whether rows may have several labels.
+        where: Addition to the reasons, which names the file.
     """
     texts = [normalise(column, form) for column in columns]
-
-    def find_fault(place: int) -> str:
-        row = [column[place] for column in texts]
-        if not any(row):
-            return EMPTY_LINE
-        if OVER_LONG_LINE in row or max(map(len, row)) > longest:
-            return OVER_LONG
-        return next((reason for text, reason in zip(row, empty, strict=True) if not text), "") or find_damage(row)
-
-    usual = all(map(all, texts)) and max(map(len, chain(*texts)), default=0) <= longest and not find_damage(chain(*texts))
-    kept = [True] * len(lines) if usual else keep(lines, find_fault, report)
+    names = {name for row in labels if not isinstance(row, str) for name in row}
+    usual = all(map(all, texts)) and max(map(len, chain(*texts)), default=0) <= longest
+    kept = [True] * len(lines)
+    if not usual or _find_damage([*chain(*texts), *names]) or any(isinstance(row, str) for row in labels):
+        for place, line in enumerate(lines):
+            row, own = [column[place] for column in texts], labels[place] if labels else ()
+            if reason := _find_fault(row, own, empty, longest):
+                report.skip(reason + where, line)
+                kept[place] = False
     report.kept += sum(kept)
-    return Chunk(tuple(list(compress(column, kept)) for column in texts), list(compress(lines, kept)))
+    named = [row for row in compress(labels, kept) if not isinstance(row, str)]
+    return Chunk(tuple(list(compress(column, kept)) for column in texts), list(compress(lines, kept)), named, multiple)
 
 
-def keep(lines: Sequence[int], find_fault: Callable[[int], str], report: ReadingReport) -> list[bool]:
-    """Return whether to keep each row; the report counts the others.
-
-    Args:
-        lines: The line numbers of the rows.
-        find_fault: Function that returns the reason for skipping the row at a position; empty to keep it.
-        report: The report.
-    """
-    reasons = [find_fault(place) for place in range(len(lines))]
-    for line, reason in zip(lines, reasons, strict=True):
-        if reason:
-            report.skip(reason, line)
-    return [not reason for reason in reasons]
+def _find_fault(row: Sequence[str], labels: Labels | str, empty: Sequence[str], longest: int) -> str:
+    """Return the reason for skipping a row; empty to keep it."""
+    if not any(row) and labels in ((), EMPTY_LABEL):
+        return EMPTY_LINE
+    if OVER_LONG_LINE in row or max(map(len, row)) > longest:
+        return OVER_LONG
+    if missing := next((reason for text, reason in zip(row, empty, strict=True) if not text), ""):
+        return missing
+    return labels if isinstance(labels, str) else _find_damage([*row, *labels])
 
 
-def find_damage(texts: "chain[str] | Sequence[str]") -> str:
+def _find_damage(texts: Sequence[str]) -> str:
     """Return the reason for skipping texts with NUL characters or undecodable bytes; empty if there are none."""
     whole = "\n".join(texts)  # one check for a whole block is fast
     return NUL if "\0" in whole else "" if is_unicode(whole) else NOT_UNICODE
+
+
+def read_usable(
+    sources: Sequence[tuple[str, Sequence[Path], Iterable[Chunk]]], data: FileSettings, report: ReadingReport
+) -> Iterator[Chunk]:
+    """Yield the chunks of one or several sources, and check at the end of each that enough of its lines are usable.
+
+    Duplicates, blank lines, a header, and examples beyond `max_tokens`, `max_pairs` or `max_texts` do not count as unusable.
+
+    Args:
+        sources: The name of each source in messages, its files, and its chunks.
+        data: Settings, of which `allow_skipped` and `encoding` are used.
+        report: Report, which is filled while reading.
+
+    Raises:
+        DataError: If more lines of a source are unusable than `data.allow_skipped` allows, or no example is usable.
+    """
+    for name, paths, chunks in sources:
+        before = report.read - report.count(NOT_DATA), report.count(UNUSABLE), report.count(UNDECODABLE)
+        for chunk in chunks:
+            if chunk.line:
+                report.first = report.first or chunk.show_first()
+                yield chunk
+        after = report.read - report.count(NOT_DATA), report.count(UNUSABLE), report.count(UNDECODABLE)
+        read, unusable, undecodable = (new - old for new, old in zip(after, before, strict=True))
+        if undecodable * 100 > read:
+            report.advice = advise_decoding(paths, data.encoding)
+        if unusable > data.allow_skipped * max(read, _FEWEST) and (report.kept or len(sources) > 1):
+            share, advice, report.advice = unusable / read, f"{report.advice} ".lstrip(), ""
+            raise DataError(
+                f"{name}: {unusable:,} of {read:,} {report.unit} ({share:.0%}) are unusable, but data.allow_skipped allows "
+                f"{data.allow_skipped:.0%}. {advice}Fix the file, or set data.allow_skipped to "
+                f"{min(int(share * 100) + 1, 100) / 100:g} to use the other {report.unit}. The report:\n  {report.render()}"
+            )
+    if not report.kept:
+        raise DataError(
+            f"no usable {report.kind.removesuffix('s')} in {' + '.join(report.files)}; the report on its {report.unit}:\n"
+            f"  {report.render()}"
+        )

@@ -61,13 +61,12 @@ class Column:
 
 def build_column(place: int, name: str | None, rows: Sequence[Row]) -> Column:
     """Build a column from some rows. The middle of a long value is left out, because a hostile file can have huge values."""
-    values = (row[place] for row in rows[:SAMPLE_ROWS] if place < len(row))
-    return Column(place, name, [_shorten(value) if isinstance(value, str) else value for value in values])
-
-
-def _shorten(value: str) -> str:
     half = _LONGEST_CELL // 2
-    return value if len(value) <= _LONGEST_CELL else f"{value[:half]} {value[-half:]}"
+    cells = [row[place] for row in rows[:SAMPLE_ROWS] if place < len(row)]
+    for number, cell in enumerate(cells):
+        if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
+            cells[number] = f"{cell[:half]} {cell[-half:]}"
+    return Column(place, name, cells)
 
 
 def choose_columns(
@@ -119,13 +118,14 @@ class _Choice:
     def take_given(self, labels: Sequence[str]) -> None:
         """Take the columns that the settings name."""
         path, rules = self.path, self.rules
-        for side, name in enumerate(rules.given()):
+        options = (rules.settings.split(" and ") * 2)[:2]
+        for side, name in enumerate(rules.given):
             if name in self.unreadable:
                 raise DataError(
                     f"{path}: '{name}' holds {self.unreadable[name]}, which cannot be read as {rules.sides[side]}; write its "
                     f"values as plain texts, or name another column with {rules.settings}"
                 )
-            self.chosen[side] = find_position(name, labels, path, rules.setting(side)) if name else None
+            self.chosen[side] = find_position(name, labels, path, options[side]) if name else None
         first, second = self.chosen
         if first is not None and first == second:
             raise DataError(f"{path}: {rules.settings} name the column '{labels[first]}' twice, expected two different columns")
@@ -150,7 +150,7 @@ class _Choice:
         ranks: dict[int, list[int]] = {}
         for column in self.columns:
             rank = self.rules.rank(column.name or "", side)
-            if rank > 0 and (rank >= _TRUSTED or self.rules.rate(column.content, side)):
+            if rank > 0 and (rank >= _TRUSTED or self.rules.rates[side](column.content)):
                 ranks.setdefault(rank, []).append(column.place)
         best = max(ranks, default=0)
         for name, shape in self.unreadable.items() if best < _TRUSTED else ():
@@ -190,7 +190,7 @@ class _Choice:
         if (place := self.chosen[side]) is not None:
             return [(place, 0)]
         excluded = [column.name is not None and self.rules.rank(column.name, side) == NEVER for column in self.columns]
-        rates = [self.rules.rate(column.content, side) for column in self.columns]
+        rates = [self.rules.rates[side](column.content) for column in self.columns]
         return [(number, rate) for number, rate in enumerate(rates) if rate and not excluded[number]]
 
     def _take_both(self) -> None:
@@ -205,7 +205,7 @@ class _Choice:
                 texts = [str(cell).strip() for cell in column.cells]
                 counting = all(map(str.isdecimal, texts)) and all(int(last) < int(text) for last, text in pairwise(texts))
                 fits = side == 1 and not counting and not is_row_number(column.name or "")
-            if self.chosen[side] is None and not fits and not self.rules.rate(content, side):
+            if self.chosen[side] is None and not fits and not self.rules.rates[side](content):
                 self._refuse(f"no column looks like {self.rules.sides[side]} (column {column} holds {content.describe()})")
         self.chosen = list(pair)
 
@@ -216,7 +216,7 @@ class _Choice:
         for side in (0, 1):
             if pair[side] is None:
                 free = [column for column in columns if column.place not in pair]
-                pair[side] = max(free, key=lambda column: rules.rate(column.content, side)).place
+                pair[side] = max(free, key=lambda column: rules.rates[side](column.content)).place
         names = [str(column.place) if column.name is None else column.name for column in columns]
         option = rules.example(
             [names[place] if names[place] and is_unicode(names[place]) else str(place) for place in pair if place is not None]
@@ -235,7 +235,7 @@ class _Choice:
         )
 
 
-def find_position(column: str, names: Sequence[str], path: object, setting: str = "") -> int:
+def find_position(column: str, names: Sequence[str], path: object, setting: str) -> int:
     """Return the position of a column that is given by name or by number.
 
     Args:
@@ -250,18 +250,17 @@ def find_position(column: str, names: Sequence[str], path: object, setting: str 
     column, names = trim(column), list(map(trim, names))
     if column in names:
         return names.index(column)
-    where = f" ({setting})" if setting else ""
     if is_place(column):
         if int(column) < len(names):
             return int(column)
         raise MissingColumnError(
-            f"{path}: there is no column {column}; it has {len(names)} columns, numbered 0 to {len(names) - 1}{where}"
+            f"{path}: there is no column {column}; it has {len(names)} columns, numbered 0 to {len(names) - 1} ({setting})"
         )
     folded = [name.casefold() for name in names]
     if column.casefold() in folded:
         return folded.index(column.casefold())
     held = ", ".join(quoted(name, 30) for name in names)
-    raise MissingColumnError(f"{path}: there is no column '{column}'; it has {held}{nearest(column, names)}{where}")
+    raise MissingColumnError(f"{path}: there is no column '{column}'; it has {held}{nearest(column, names)} ({setting})")
 
 
 def is_place(column: str) -> bool:

@@ -122,8 +122,3 @@ def is_value(cell: str) -> bool:
     cell = cell.strip()
     number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "inf", "-inf")
     return bool(number or _DATE.fullmatch(cell) or _ADDRESS.fullmatch(cell))
-
-
-def is_extra(cell: str) -> bool:
-    """Return True if a cell holds a number, a date, an address or a licence, and not the rest of a text."""
-    return bool(_LICENCE.search(cell)) or is_value(cell)

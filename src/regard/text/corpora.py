@@ -5,7 +5,6 @@ blocks. Each block except the first begins with the last id of the previous bloc
 predicted exactly once.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from torch import Tensor
 
 from regard.errors import DataError
 from regard.text.batching import Batch
-from regard.text.mapped import Ids, MappedCorpus, Offsets, Rows, pad_rows
+from regard.text.mapped import Ids, Indices, MappedCorpus, Offsets, Rows, pad_rows
+from regard.text.split import ranges
 from regard.text.symbols import END, PAD, START, UNKNOWN
 
 
@@ -39,12 +39,12 @@ class EncodedCorpus(MappedCorpus):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
-        self._source_starts, source_lengths = self._file.rows("source")
-        self._target_starts, target_lengths = self._file.rows("target")
+        self._source_starts, source_lengths = self._rows("source")
+        self._target_starts, target_lengths = self._rows("target")
         self.source_lengths, self.target_lengths = source_lengths + 1, target_lengths + 1
         """Number of source tokens and of target tokens of each pair, including the end symbol."""
 
-    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
+    def batch(self, indices: Indices) -> Batch:
         """Return the tensors of some pairs, padded to the longest sentence on each side.
 
         Args:
@@ -65,28 +65,21 @@ class EncodedCorpus(MappedCorpus):
         # The input is shifted by one step, without the end symbol; padding stays padding.
         target_in[:, 1:] = np.where(target_mask[:, 1:], target[:, :-1], PAD)
         return Batch(
-            source=torch.from_numpy(source),
-            source_mask=torch.from_numpy(source_mask),
-            target_in=torch.from_numpy(target_in),
-            target_out=torch.from_numpy(target),
-            target_mask=torch.from_numpy(target_mask),
-            index=torch.from_numpy(rows.copy()),
+            *map(torch.from_numpy, (source, source_mask, target_in, target, target_mask, rows.copy())),
         )
 
-    def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], list[str]]:
+    def texts(self, indices: Indices) -> tuple[list[str], list[str]]:
         """Return the raw texts of both sides of some pairs, in the order of `indices`.
 
         Raises:
             IndexError: If a position is out of range.
         """
-        source, target = self._file.texts(("source_text", "target_text"), indices)
-        return source, target
+        return self._texts("source_text", indices), self._texts("target_text", indices)
 
     def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return the padded rows of ids, each with an end symbol, and a mask that is False at padding."""
-        ids, mask = pad_rows(self._file.flat, starts, lengths - 1, int(lengths.max(initial=1)))
-        rows = np.arange(len(ids))
-        ids[rows, lengths - 1], mask[rows, lengths - 1] = END, True
+        ids, mask = pad_rows(self._flat, starts, lengths)  # the id behind each row becomes the end symbol
+        ids[np.arange(len(ids)), lengths - 1] = END
         return ids, mask
 
 
@@ -141,11 +134,11 @@ class LabelledCorpus(MappedCorpus):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
-        self._starts, self.lengths = self._file.rows("tokens")
-        self._label_starts, self._label_counts = self._file.rows("labels")
+        self._starts, self.lengths = self._rows("tokens")
+        self._label_starts, self._label_counts = self._rows("labels")
         try:
-            self.num_labels = int(self._file.metadata[_NUM_LABELS])
-            self.multiple = self._file.metadata[_MULTIPLE] == b"1"
+            self.num_labels = int(self._metadata[_NUM_LABELS])
+            self.multiple = self._metadata[_MULTIPLE] == b"1"
         except (KeyError, ValueError) as error:
             raise DataError(f"{path}: does not say how many labels there are; delete it, and regard writes it again") from error
         if not self.multiple and (self._label_counts != 1).any():
@@ -156,7 +149,7 @@ class LabelledCorpus(MappedCorpus):
         """Number of each text's label, (N,); if texts may have several labels, a mask that is True at their labels, (N,C)."""
         return self._labels_of(np.arange(len(self)))
 
-    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> LabelledBatch:
+    def batch(self, indices: Indices) -> LabelledBatch:
         """Return the tensors of some texts, padded to the longest.
 
         Args:
@@ -167,7 +160,7 @@ class LabelledCorpus(MappedCorpus):
         """
         rows = np.asarray(indices, np.int64)
         starts, lengths = self._starts[rows], self.lengths[rows]
-        tokens, mask = pad_rows(self._file.flat, starts, lengths)
+        tokens, mask = pad_rows(self._flat, starts, lengths)
         label = torch.from_numpy(self._labels_of(rows))
         return LabelledBatch(
             tokens=torch.from_numpy(tokens),
@@ -176,22 +169,20 @@ class LabelledCorpus(MappedCorpus):
             index=torch.from_numpy(rows.copy()),
         )
 
-    def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
+    def texts(self, indices: Indices) -> list[str]:
         """Return the raw texts, in the order of `indices`.
 
         Raises:
             IndexError: If a position is out of range.
         """
-        return self._file.texts(("text",), indices)[0]
+        return self._texts("text", indices)
 
     def _labels_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
         starts, counts = self._label_starts[rows], self._label_counts[rows]
         if not self.multiple:
-            return self._file.flat[starts]
+            return self._flat[starts]
         chosen = np.zeros((len(rows), self.num_labels), np.bool_)
-        ends = np.cumsum(counts)
-        flat = np.repeat(starts - (ends - counts), counts) + np.arange(int(counts.sum()))
-        chosen[np.repeat(np.arange(len(rows)), counts), self._file.flat[flat]] = True
+        chosen[np.repeat(np.arange(len(rows)), counts), self._flat[ranges(starts, counts)]] = True
         return chosen
 
 
@@ -211,8 +202,7 @@ def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArra
     if not cut.any() and lengths.all():
         return (ids, offsets), cut
     kept = np.minimum(lengths, longest)
-    steps = np.arange(len(ids)) - np.repeat(offsets[:-1], lengths)
-    ids = ids[steps < np.repeat(kept, lengths)]
+    ids = ids[ranges(offsets[:-1], kept)]
     begins = np.cumsum(kept) - kept
     ids = np.insert(ids, begins[kept == 0], UNKNOWN).astype(np.int32, copy=False)
     return (ids, np.r_[0, np.cumsum(np.maximum(kept, 1))].astype(np.int64)), cut
@@ -225,11 +215,11 @@ class TextCorpus(MappedCorpus):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
-        self._starts, sizes = self._file.rows("tokens")
+        self._starts, sizes = self._rows("tokens")
         self.lengths = sizes - 1
         """Number of predicted tokens in each row, including the end symbol."""
 
-    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
+    def batch(self, indices: Indices) -> Batch:
         """Return the tensors of some rows, padded to the longest, as targets of an empty source.
 
         Args:
@@ -239,7 +229,7 @@ class TextCorpus(MappedCorpus):
             IndexError: If a position is out of range.
         """
         rows = np.asarray(indices, np.int64)
-        return as_batch(self._file.flat, self._starts[rows], self.lengths[rows], rows)
+        return as_batch(self._flat, self._starts[rows], self.lengths[rows], rows)
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
@@ -253,11 +243,8 @@ def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int
         lengths: Number of predicted tokens of each row, (B,), which is one less than the row's number of tokens.
         index: Identifiers of the rows, (B,).
     """
-    steps = np.arange(lengths.max(initial=1))
-    mask = steps < lengths[:, None]
-    places = (starts[:, None] + steps)[mask]
-    target_in, target_out = np.full(mask.shape, PAD, np.int64), np.full(mask.shape, PAD, np.int64)
-    target_in[mask], target_out[mask] = flat[places], flat[places + 1]
+    target_in, mask = pad_rows(flat, starts, lengths)
+    target_out, _ = pad_rows(flat, starts + 1, lengths)
     return Batch(
         source=torch.full((len(index), 1), END),
         source_mask=torch.ones((len(index), 1), dtype=torch.bool),
@@ -287,6 +274,4 @@ def cut_blocks(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDAr
     owner = np.repeat(np.arange(count), parts)
     first = longest * (np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts))
     sizes = np.minimum(longest, predicted[owner] - first) + 1
-    ends = np.cumsum(sizes)
-    places = np.repeat(begins[owner] + first - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
-    return (whole[places], np.r_[0, ends].astype(np.int64)), owner
+    return (whole[ranges(begins[owner] + first, sizes)], np.r_[0, np.cumsum(sizes)].astype(np.int64)), owner

@@ -9,25 +9,7 @@ from regard.text.report import ReadingReport
 
 WARN_OVERLAP = 0.1
 """A warning is given if at least this share of the dev examples is also in the training data."""
-
-
-def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
-    """Return a warning if a large share of the dev set is also in the training data; else an empty list.
-
-    Args:
-        shared: Number of dev examples that are also in the training data.
-        total: Number of all dev examples.
-        what: Kind of the examples: `pairs` or `texts`.
-    """
-    if not total or shared < max(WARN_OVERLAP * total, 1):
-        return []
-    part = (
-        f"all {total:,} dev {what} are" if shared >= total else f"{shared:,} of {total:,} dev {what} ({shared / total:.0%}) are"
-    )
-    return [
-        f"warning: {part} in the training data too, so validation shows what the model remembers, not what it has learned; "
-        f"set data.dev to other files, or leave it empty to hold {what} out of the training data"
-    ]
+_LABELS_SHOWN = 12
 
 
 @dataclass(kw_only=True)
@@ -49,10 +31,11 @@ class PreparationReport:
     @property
     def sizes(self) -> tuple[int, int]:
         """Number of examples to train on and to validate on."""
-        raise NotImplementedError
+        return getattr(self, f"train_{self.unit}s"), getattr(self, f"dev_{self.unit}s")
 
-    def render_overlap(self) -> list[str]:
-        """Return lines on the overlap of given dev files with the training data; an empty list if there is no overlap."""
+    @property
+    def shared(self) -> tuple[int, str]:
+        """Number of examples in dev files that are also in the training data, and a line about them; 0 without dev files."""
         raise NotImplementedError
 
     def render_counts(self) -> list[str]:
@@ -66,7 +49,17 @@ class PreparationReport:
         origin = "from their own files" if self.dev else f"held out; they share {self.apart} with training"
         validation = f"{dev:,} to validate on ({origin})" if dev else "none held out to validate on"
         rows.append(f"{counted(train, self.unit)} to train on, {validation}")
-        return "\n".join([*rows, *self.render_overlap(), *self.render_counts(), *self.notes])
+        shared, line = self.shared
+        rows += [line] * bool(line)
+        if shared >= max(WARN_OVERLAP * dev, 1):
+            share = f"all {dev:,} dev {self.unit}s"
+            if shared < dev:
+                share = f"{shared:,} of {dev:,} dev {self.unit}s ({shared / dev:.0%})"
+            rows.append(
+                f"warning: {share} are in the training data too, so validation shows what the model remembers, not what it has "
+                f"learned; set data.dev to other files, or leave it empty to hold {self.unit}s out of the training data"
+            )
+        return "\n".join([*rows, *self.render_counts(), *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data for JSON."""
@@ -96,16 +89,10 @@ class TextsReport(PreparationReport):
     """Number of texts in given dev files that are also in the training data; None without dev files."""
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """Number of texts to train on and to validate on."""
-        return self.train_texts, self.dev_texts
-
-    def render_overlap(self) -> list[str]:
-        """Return lines on texts that are in the dev and the training files; an empty list if there are no such texts."""
-        if not self.overlap:
-            return []
-        found = f"  {self.overlap:,} of the dev texts are also in the training data"
-        return [found, *warn_of_overlap(self.overlap, self.dev_texts, "texts")]
+    def shared(self) -> tuple[int, str]:
+        """Number of texts in dev files that are also in the training data, and a line about them."""
+        count = self.overlap or 0
+        return count, f"  {count:,} of the dev texts are also in the training data" if count else ""
 
 
 @dataclass
@@ -140,19 +127,14 @@ class PairReport(PreparationReport):
     """Overlap of given dev files with the training data; None without dev files."""
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """Number of pairs to train on and to validate on."""
-        return self.train_pairs, self.dev_pairs
-
-    def render_overlap(self) -> list[str]:
-        """Return lines on dev pairs, sources and targets that are also in the training data; an empty list without any."""
-        if not self.overlap or not self.overlap.sources + self.overlap.targets:
-            return []
-        found = (
-            f"  also in the training data: {self.overlap.pairs:,} of the dev pairs, {self.overlap.sources:,} of the dev "
-            f"sources and {self.overlap.targets:,} of the dev targets"
+    def shared(self) -> tuple[int, str]:
+        """Number of pairs in dev files that are also in the training data, and a line about them and their sides."""
+        found = self.overlap or Overlap()
+        line = (
+            f"  also in the training data: {found.pairs:,} of the dev pairs, {found.sources:,} of the dev sources and "
+            f"{found.targets:,} of the dev targets"
         )
-        return [found, *warn_of_overlap(self.overlap.pairs, self.dev_pairs, "pairs")]
+        return found.pairs, line if found.sources + found.targets else ""
 
     def render_counts(self) -> list[str]:
         """Return a line on the vocabularies and the tokens."""
@@ -168,9 +150,6 @@ class PairReport(PreparationReport):
         return super().from_dict({**plain, "overlap": overlap, "train_tokens": (source, target)})
 
 
-_SHOWN = 12
-
-
 @dataclass(kw_only=True)
 class LabelledReport(TextsReport):
     """A report on labelled texts."""
@@ -183,48 +162,39 @@ class LabelledReport(TextsReport):
 
     def render_counts(self) -> list[str]:
         """Return a line on the labels, warnings about them, and a line on the vocabulary and the tokens."""
+        common = sorted(self.train_counts.items(), key=lambda item: -item[1])
+        shown = [f"{name} {count:,} ({count / max(self.train_texts, 1):.1%})" for name, count in common[:_LABELS_SHOWN]]
+        shown += [f"…, {common[-1][0]} {common[-1][1]:,}"] if len(common) > _LABELS_SHOWN else []
         return [
-            f"{counted(len(self.train_counts), 'label')}: {self._shares()}",
-            *self._alike(),
-            *self._joined(),
+            f"{counted(len(common), 'label')}: {', '.join(shown)}",
+            *self._doubts(),
             f"vocabulary of {counted(self.vocabulary_size, 'symbol')}; {counted(self.train_tokens, 'token')}",
         ]
 
-    def _alike(self) -> list[str]:
-        """Return a warning about labels that differ only in upper and lower case; an empty list if there are no such labels."""
-        spellings: dict[str, list[str]] = {}
-        for name in self.train_counts:
-            spellings.setdefault(name.casefold(), []).append(name)
-        alike = next((names for names in spellings.values() if len(names) > 1), None)
-        if alike is None:
-            return []
-        shown = " and ".join(f"'{name:.60}'" for name in alike[:2])
-        return [
-            f"warning: the labels {shown} differ only in upper and lower case, and are learned as different labels; if they "
-            "mean the same, write them the same in the file"
-        ]
-
-    def _joined(self) -> list[str]:
-        """Return a warning about labels that seem to be several labels joined by a separator; else an empty list.
+    def _doubts(self) -> list[str]:
+        """Return warnings about labels that differ only in case, or that seem to be several labels joined by a separator.
 
         Labels seem to be joined if more than two of them contain the separator, and splitting all labels at it gives fewer
         different parts than there are labels.
         """
+        warnings = []
+        spellings: dict[str, list[str]] = {}
+        for name in self.train_counts:
+            spellings.setdefault(name.casefold(), []).append(name)
+        if alike := next((names for names in spellings.values() if len(names) > 1), None):
+            warnings.append(
+                f"warning: the labels '{alike[0]:.60}' and '{alike[1]:.60}' differ only in upper and lower case, and are "
+                "learned as different labels; if they mean the same, write them the same in the file"
+            )
         for separator in ",;|":
             joined = [name for name in self.train_counts if separator in name]
             parts = {part.strip() for name in self.train_counts for part in name.split(separator)}
             if len(joined) > 2 and len(parts) < len(self.train_counts):
-                return [
+                warnings.append(
                     f"warning: {counted(len(joined), 'label')} contain '{separator}', such as '{joined[0]:.60}'; if a text can "
                     f"have several labels, set data.label_separator to '{separator}'"
-                ]
-        return []
-
-    def _shares(self) -> str:
-        total = max(self.train_texts, 1)
-        common = sorted(self.train_counts.items(), key=lambda item: -item[1])
-        shown = [f"{name} {count:,} ({count / total:.1%})" for name, count in common[:_SHOWN]]
-        return ", ".join(shown) + (f", …, {common[-1][0]} {common[-1][1]:,}" if len(common) > _SHOWN else "")
+                )
+        return warnings
 
 
 @dataclass(kw_only=True)

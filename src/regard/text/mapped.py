@@ -20,6 +20,8 @@ Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 Rows = tuple[Ids, Offsets]
 """The concatenated numbers of n rows, and n + 1 offsets: row i is `numbers[offsets[i]:offsets[i + 1]]`."""
+Indices = Sequence[int] | npt.NDArray[np.int64]
+"""Positions of rows."""
 
 
 class MappedWriter:
@@ -54,87 +56,10 @@ class MappedWriter:
         self._writer.write_batch(pa.record_batch([*lists, *strings], schema=self._schema))
 
 
-class MappedFile:
-    """A file that a `MappedWriter` wrote, mapped into memory. Rows of numbers are slices of one int32 array, `flat`.
-
-    Args:
-        path: The file.
-        schema: The columns that the file must have.
-
-    Raises:
-        DataError: If the file is missing, is not an encoded corpus, or has other columns.
-    """
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        try:
-            self._buffer = pa.memory_map(str(path)).read_buffer()
-            reader = pa.ipc.open_file(self._buffer)
-            if reader.schema != schema:
-                raise DataError(f"{path}: is an Arrow file with other columns; delete it, and regard writes it again")
-            self.metadata: Mapping[bytes, bytes] = reader.schema.metadata or {}
-            self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-            for batch in self._batches:
-                batch.validate(full=True)  # Arrow and NumPy trust offsets: a wrong one would end the process
-                if any(not self._is_mapped(column.values.buffers()[1]) for column in batch if hasattr(column, "values")):
-                    raise pa.ArrowInvalid("its numbers are compressed")
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and regard writes it again"
-            ) from error
-        self._flat = np.frombuffer(self._buffer, np.int32, self._buffer.size // 4)
-        self._path, self._handle = path, os.open(path, os.O_RDONLY)
-        weakref.finalize(self, os.close, self._handle)
-        self._state = self._look()
-        self._ends = np.cumsum([batch.num_rows for batch in self._batches], dtype=np.int64)
-
-    def _is_mapped(self, part: pa.Buffer | None) -> bool:
-        return not part or 0 <= part.address - self._buffer.address <= self._buffer.size - part.size
-
-    @property
-    def flat(self) -> Ids:
-        """The whole file as one int32 array.
-
-        Raises:
-            DataError: If another program has written to the file since it was opened.
-        """
-        if self._look() != self._state:
-            raise DataError(f"{self._path}: has changed while it was in use; do not change the cache, and resume the run")
-        return self._flat
-
-    def _look(self) -> tuple[int, int]:
-        state = os.fstat(self._handle)
-        return state.st_size, state.st_mtime_ns
-
-    def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
-
-    def rows(self, name: str) -> tuple[Offsets, Ids]:
-        """Return the index in `flat` at which each row of a column of numbers begins, and the length of each row."""
-        starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-        for batch in self._batches:
-            column = batch.column(name)
-            offsets = column.offsets.to_numpy()
-            values = column.values.buffers()[1]
-            begin = (values.address - self._buffer.address) // 4 if values is not None and values.size else 0
-            starts.append(offsets[:-1] + begin)
-            lengths.append(np.diff(offsets).astype(np.int32))
-        return np.concatenate(starts), np.concatenate(lengths)
-
-    def texts(self, names: Sequence[str], indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], ...]:
-        """Return the texts of some rows, one list for each of the named columns, in the order of `indices`.
-
-        Raises:
-            IndexError: If a position is out of range.
-        """
-        rows = np.arange(len(self))[np.asarray(indices, np.int64)]
-        blocks = np.searchsorted(self._ends, rows, side="right")
-        begins = np.r_[0, self._ends][blocks]
-        places = list(zip(blocks.tolist(), (rows - begins).tolist(), strict=True))
-        return tuple([self._batches[block].column(name)[place].as_py() for block, place in places] for name in names)
-
-
 class MappedCorpus:
     """An encoded corpus in a memory-mapped file. Only its path is pickled, and worker processes open the file again.
+
+    Rows of numbers are slices of one int32 array, `_flat`.
 
     Args:
         path: A file that a `MappedWriter` wrote with the columns of `schema`.
@@ -148,25 +73,84 @@ class MappedCorpus:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._file = MappedFile(self.path, self.schema)
+        try:
+            self._buffer = pa.memory_map(str(path)).read_buffer()
+            reader = pa.ipc.open_file(self._buffer)
+            if reader.schema != self.schema:
+                raise DataError(f"{path}: is an Arrow file with other columns; delete it, and regard writes it again")
+            self._metadata: Mapping[bytes, bytes] = reader.schema.metadata or {}
+            self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+            for batch in self._batches:
+                batch.validate(full=True)  # Arrow and NumPy trust offsets: a wrong one would end the process
+                if any(not self._is_mapped(column.values.buffers()[1]) for column in batch if hasattr(column, "values")):
+                    raise pa.ArrowInvalid("its numbers are compressed")
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(
+                f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and regard writes it again"
+            ) from error
+        self._whole = np.frombuffer(self._buffer, np.int32, self._buffer.size // 4)
+        self._handle = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._handle)
+        self._state = self._look()
+        self._ends = np.cumsum([batch.num_rows for batch in self._batches], dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self._file)
+        return int(self._ends[-1]) if len(self._ends) else 0
 
     def __reduce__(self) -> tuple:
         return type(self), (self.path,)
 
+    def _is_mapped(self, part: pa.Buffer | None) -> bool:
+        return not part or 0 <= part.address - self._buffer.address <= self._buffer.size - part.size
 
-def pad_rows(flat: Ids, starts: Offsets, lengths: Ids, width: int = 1) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return rows of ids, padded at the end, and a mask that is True at ids.
+    def _look(self) -> tuple[int, int]:
+        state = os.fstat(self._handle)
+        return state.st_size, state.st_mtime_ns
+
+    @property
+    def _flat(self) -> Ids:
+        """The whole file as one int32 array.
+
+        Raises:
+            DataError: If another program has written to the file since it was opened.
+        """
+        if self._look() != self._state:
+            raise DataError(f"{self.path}: has changed while it was in use; do not change the cache, and resume the run")
+        return self._whole
+
+    def _rows(self, name: str) -> tuple[Offsets, Ids]:
+        """Return the index in `_flat` at which each row of a column of numbers begins, and the length of each row."""
+        starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        for batch in self._batches:
+            column = batch.column(name)
+            offsets = column.offsets.to_numpy()
+            values = column.values.buffers()[1]
+            begin = (values.address - self._buffer.address) // 4 if values is not None and values.size else 0
+            starts.append(offsets[:-1] + begin)
+            lengths.append(np.diff(offsets).astype(np.int32))
+        return np.concatenate(starts), np.concatenate(lengths)
+
+    def _texts(self, name: str, indices: Indices) -> list[str]:
+        """Return the texts of some rows of a column, in the order of `indices`.
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        rows = np.arange(len(self))[np.asarray(indices, np.int64)]
+        blocks = np.searchsorted(self._ends, rows, side="right")
+        places = (rows - np.r_[0, self._ends][blocks]).tolist()
+        return [self._batches[block].column(name)[place].as_py() for block, place in zip(blocks.tolist(), places, strict=True)]
+
+
+def pad_rows(flat: Ids, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return rows of ids, padded at the end to the longest, and a mask that is True at ids.
 
     Args:
         flat: The array that holds the rows.
         starts: Index at which each row begins.
         lengths: The length of each row.
-        width: Minimum length of the padded rows.
     """
-    steps = np.arange(lengths.max(initial=width))
+    steps = np.arange(lengths.max(initial=1))
     mask = steps < lengths[:, None]
     ids = np.full(mask.shape, PAD, np.int64)
     ids[mask] = flat[(starts[:, None] + steps)[mask]]

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from regard.errors import DataError, nearest
 
@@ -84,14 +84,14 @@ def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
 class _HashedFile(io.RawIOBase):
     """A file whose hash is computed while it is read."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: Any) -> None:
         self._file, self.sha256 = file, hashlib.sha256()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        size = self._file.readinto(buffer)
         self.sha256.update(memoryview(buffer)[:size])
         return size
 
@@ -141,14 +141,6 @@ def _check_begin(file: io.BufferedReader, path: str | Path) -> bool:
     return begin.startswith(b"\x1f\x8b")
 
 
-class Bytes(Protocol):
-    """A file that is read from its beginning to its end."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes; empty at the end of the file."""
-        ...
-
-
 def _mark_unreadable(error: UnicodeError) -> tuple[str | bytes, int]:
     if isinstance(error, UnicodeEncodeError):
         return b"\xff" * (error.end - error.start), error.end
@@ -162,7 +154,7 @@ codecs.register_error("regard-unreadable", _mark_unreadable)
 class _Recoded:
     """A file converted to UTF-8. Bytes that cannot be decoded become bytes that are not valid UTF-8."""
 
-    def __init__(self, file: Bytes, encoding: str) -> None:
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
         self._file, self._first = file, True
         self._decoder = codecs.getincrementaldecoder(encoding)("regard-unreadable")
 
@@ -187,7 +179,7 @@ def find_mark(file: io.BufferedReader) -> tuple[bytes, str]:
 
 
 @contextmanager
-def open_utf8(path: str | Path, encoding: str = "auto", hashes: dict[str, str] | None = None) -> Iterator[Bytes]:
+def open_utf8(path: str | Path, encoding: str = "auto", hashes: dict[str, str] | None = None) -> Iterator[Any]:
     """Open a file, unpack it if necessary, and read it as UTF-8 without a byte order mark.
 
     Args:

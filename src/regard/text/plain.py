@@ -10,18 +10,16 @@ import numpy as np
 
 from regard.config import TextDataConfig, TokenizerConfig
 from regard.errors import DataError
-from regard.text.clean import Chunk, clean
+from regard.text.clean import Chunk, clean, read_usable
 from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.data_report import TextReport
 from regard.text.mapped import Rows
 from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
-from regard.text.preparation import prepare_data
-from regard.text.report import EMPTY_LINE, ReadingReport, SkipLimit
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
+from regard.text.report import EMPTY_LINE, ReadingReport
 from regard.text.rows import detect_format, find_table
-from regard.text.schema import DataSchema, EncodedRows, Part, Prepared, Selection
 from regard.text.split import Indices
-from regard.text.spool import Spool, Texts
-from regard.text.strings import quoted
+from regard.text.spool import Texts
 from regard.text.symbols import show_space
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -64,19 +62,15 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
             "train on one column, write it to a text file"
         )
     report.encoding = show_encoding(files[0], data.encoding)
-    limit = SkipLimit(data.allow_skipped, data.encoding, report)
-    for file in files:
-        blocks = line_blocks(file, data.encoding, report.hashes)
-        lines = ((lines, range(first, first + len(lines))) for first, lines in blocks)
-        for texts, numbers in lines if unit == "line" else _paragraphs(lines, whole=unit == "block"):
-            report.read += len(texts)
-            chunk = clean([texts], numbers, data.normalization, report, empty=(EMPTY_LINE,), longest=sys.maxsize)
-            if chunk.line:
-                report.first = report.first or quoted(chunk.text[0], mark='"')
-                yield chunk
-        limit.check([file], whole=len(files) == 1)
-    if not report.kept:
-        raise DataError(f"no usable text in {' + '.join(report.files)}; the report on its {report.unit}:\n  {report.render()}")
+    yield from read_usable([(str(file), [file], _read_file(file, unit, data, report)) for file in files], data, report)
+
+
+def _read_file(file: Path, unit: str, data: TextDataConfig, report: ReadingReport) -> Iterator[Chunk]:
+    blocks = line_blocks(file, data.encoding, report.hashes)
+    lines = ((lines, range(first, first + len(lines))) for first, lines in blocks)
+    for texts, numbers in lines if unit == "line" else _paragraphs(lines, whole=unit == "block"):
+        report.read += len(texts)
+        yield clean([texts], numbers, data.normalization, report, empty=(EMPTY_LINE,), longest=sys.maxsize)
 
 
 def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "block"]:
@@ -154,7 +148,7 @@ def prepare_texts(
     return prepare_data(_PlainSchema(data, tokenizer, learned), seed=seed, progress=progress)
 
 
-class _PlainSchema(DataSchema[Spool]):
+class _PlainSchema(DataSchema):
     """Texts without a translation or a label."""
 
     content = WHAT
@@ -165,18 +159,12 @@ class _PlainSchema(DataSchema[Spool]):
 
     def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None) -> None:
         super().__init__(data, (tokenizer,), (learned,) if learned else None)
-        self.data = data
+        self.data, self.max_rows = data, data.max_texts
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
-        """Read texts."""
         return read_texts(paths, self.data, report)
 
-    @property
-    def max_rows(self) -> int:
-        """`data.max_texts`."""
-        return self.data.max_texts
-
-    def encode(self, part: Part[Spool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
+    def encode(self, part: Part, positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Split long texts into blocks."""
         ((ids, offsets),) = encoded
         blocks, _ = cut_blocks(ids, offsets, self.data.max_tokens)
@@ -184,9 +172,7 @@ class _PlainSchema(DataSchema[Spool]):
         num_long = int((np.diff(offsets) >= self.data.max_tokens).sum())
         return EncodedRows([blocks], [], [ids], [len(ids) + len(positions)], num_long)
 
-    def report(
-        self, selection: Selection[Spool], train: Part[Spool], dev: Part[Spool], tokenizers: Sequence[Tokenizer]
-    ) -> TextReport:
+    def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> TextReport:
         """Return the report, with a note on texts that were split into blocks."""
         num_long, longest = train.num_long + dev.num_long, self.data.max_tokens
         return TextReport(

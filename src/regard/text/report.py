@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import DataError, one_line
+from regard.errors import one_line
 from regard.plurals import counted
-from regard.text.encodings import advise_decoding
 
 FIRST_LINES = 5
 """Maximum number of line numbers kept for each reason."""
@@ -46,6 +44,8 @@ UNUSABLE = (
     *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
 )
 """Reasons that show a problem of the file: a file with many such lines is probably read in the wrong format."""
+UNDECODABLE = (NOT_UNICODE, NUL)
+"""Reasons that show that a file is probably in another encoding."""
 NOT_DATA = (EMPTY_LINE, ABOVE_HEADER, HEADER, COLUMN_NUMBERS)
 """Reasons for skipping lines that hold no data."""
 
@@ -129,7 +129,10 @@ class ReadingReport:
     def render(self) -> str:
         """Return the report as a few lines for a terminal."""
         columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
-        counts = f"{_counted(self.read, self.unit)} read, {_counted(self.kept, self.kind)} kept"
+        read, kept = (
+            counted(number, noun.removesuffix("s")) for number, noun in ((self.read, self.unit), (self.kept, self.kind))
+        )
+        counts = f"{read} read, {kept} kept"
         rows = [f"{one_line(' + '.join(self.files))} ({self.form}{columns}): {counts}"]
         width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
         for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
@@ -155,62 +158,3 @@ class ReadingReport:
         """Build a report from the result of `to_dict`."""
         skipped = {reason: Skipped(**entry) for reason, entry in plain["skipped"].items()}
         return cls(**{**plain, "skipped": skipped})
-
-
-_FEWEST = 10
-"""A file with fewer lines is treated as if it had this number, so that one unusable line in a file of five is allowed."""
-
-
-class SkipLimit:
-    """A check that raises an error if more lines of a file are unusable than `data.allow_skipped` allows.
-
-    Duplicates, blank lines, a header, and examples beyond `max_tokens`, `max_pairs` or `max_texts` do not count as unusable.
-    """
-
-    def __init__(self, allowed: float, encoding: str, report: ReadingReport) -> None:
-        self._allowed, self._encoding, self._report = allowed, encoding, report
-        self._read = self._unusable = self._undecodable = 0
-
-    def check(self, paths: Sequence[Path], *, name: str = "", whole: bool = True) -> None:
-        """Check the lines that were read since the last call.
-
-        If `whole` is True and no line was kept, this only sets the report's advice, because the reader then raises its own
-        error.
-
-        Args:
-            paths: The files that these lines come from.
-            name: Name for these files in messages; empty to show their paths.
-            whole: Whether `paths` are all files that the reader reads.
-
-        Raises:
-            DataError: If too many lines are unusable.
-        """
-        report = self._report
-        read, unusable = report.read - report.count(NOT_DATA), report.count(UNUSABLE)
-        undecodable = report.count((NOT_UNICODE, NUL))
-        new, new_unusable, new_undecodable = read - self._read, unusable - self._unusable, undecodable - self._undecodable
-        self._read, self._unusable, self._undecodable = read, unusable, undecodable
-        if new_undecodable * 100 > new:
-            report.advice = advise_decoding(paths, self._encoding)
-        if new_unusable <= self._allowed * max(new, _FEWEST) or (whole and not report.kept):
-            return
-        share = f"{new_unusable / new:.0%}"
-        raise DataError(
-            f"{name or ' + '.join(map(str, paths))}: {new_unusable:,} of {new:,} {report.unit} ({share}) are unusable, but "
-            f"data.allow_skipped allows {self._allowed:.0%}. {report.advice}{' ' if report.advice else ''}Fix the file, or set "
-            f"data.allow_skipped to {_enough(new_unusable / new)} to use the other {report.unit}. The report:\n"
-            f"  {_without_advice(report)}"
-        )
-
-
-def _enough(share: float) -> str:
-    return f"{min(int(share * 100) + 1, 100) / 100:g}"
-
-
-def _counted(number: int, noun: str) -> str:
-    """Return a number with a noun that is given in the plural."""
-    return counted(number, noun.removesuffix("s"))
-
-
-def _without_advice(report: ReadingReport) -> str:
-    return "\n".join(row for row in report.render().split("\n") if not report.advice or row.strip() != report.advice)

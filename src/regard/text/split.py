@@ -1,7 +1,9 @@
-"""Split pairs into training and dev pairs, so that no dev sentence is in the training data.
+"""Split examples into training and dev examples, so that no dev text is in the training data.
 
-Pairs are given by the hashes of their two sides, because hashes of five million pairs take megabytes, and the strings
-of these pairs take gigabytes.
+Texts are given by their hashes, because hashes of five million pairs take megabytes, and their strings take gigabytes; labels
+are given by their numbers. Examples that share a text form a *group*, which stays on one side. Labelled texts are stratified:
+the stratum of a group is the rarest of its labels (after Sechidis, Tsoumakas & Vlahavas 2011, "On the stratification of
+multi-label data": rare labels are distributed first, because frequent labels get nearly the right share by chance).
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ Hashes = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
 
 LARGEST_DEV_PART = 10
-"""At most one in this number of pairs is held out."""
+"""At most one in this number of examples is held out."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,12 @@ class Split:
     dev: Indices
     rest: Indices
     """Positions of the pairs beyond the first `max_pairs` that are not held out."""
+
+
+def ranges(starts: Indices, counts: npt.NDArray[np.integer]) -> Indices:
+    """Return the concatenated ranges `starts[i], …, starts[i] + counts[i] − 1`, which index rows of a flat array."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    return np.repeat(starts - (ends - counts), counts) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
 def hash_texts(texts: Sequence[str]) -> Hashes:
@@ -120,21 +128,24 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
 
 def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) -> Indices:
     """Draw random whole groups until `wanted` positions are found or no further group fits, and return their positions."""
-    if not wanted:
-        return np.zeros(0, np.int64)
     groups, sizes = np.unique(label, return_counts=True)
-    order = generator.permutation(len(groups))
+    order = generator.permutation(len(groups)) if wanted else np.zeros(0, np.int64)
     order = order[sizes[order] <= wanted]
     large = sizes[order] > max(1, wanted // 10)
-    order = np.r_[order[~large], order[large]]
-    chosen, left = [], wanted
-    for group, members in zip(order.tolist(), sizes[order].tolist(), strict=True):
-        if members <= left:
-            chosen.append(group)
-            left -= members
-            if not left:
-                break
+    chosen = _fill(np.r_[order[~large], order[large]], sizes, wanted)
     return np.flatnonzero(np.isin(label, groups[chosen]))
+
+
+def _fill(order: Indices, sizes: Indices, wanted: int) -> list[int]:
+    """Return the groups that are taken in the given order, if a group is skipped that is larger than what is left."""
+    chosen = []
+    for group, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        if not wanted:
+            break
+        if size <= wanted:
+            chosen.append(group)
+            wanted -= size
+    return chosen
 
 
 def mark(positions: Indices, size: int) -> npt.NDArray[np.bool_]:
@@ -142,3 +153,139 @@ def mark(positions: Indices, size: int) -> npt.NDArray[np.bool_]:
     mask = np.zeros(size, np.bool_)
     mask[positions] = True
     return mask
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """The labels of N texts: `flat[offsets[i]:offsets[i + 1]]` are the numbers of the labels of text i."""
+
+    flat: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def take(self, places: Indices) -> "LabelRows":
+        """Return the labels of some texts."""
+        counts = np.diff(self.offsets)[places]
+        return LabelRows(self.flat[ranges(self.offsets[places], counts)], np.r_[0, np.cumsum(counts)].astype(np.int64))
+
+    def counts(self, num_labels: int) -> npt.NDArray[np.int64]:
+        """Return the number of texts with each label."""
+        return np.bincount(self.flat, minlength=num_labels)
+
+    def owners(self) -> Indices:
+        """Return for each entry of `flat` the text that it belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of equal texts."""
+
+    of: Indices
+    """The group of each text; groups are numbered in the order of their first texts."""
+    sizes: Indices
+    stratum: Indices
+    """Number of the rarest label of each group; −1 if its texts have no labels."""
+
+
+def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
+    """Group equal texts.
+
+    Args:
+        texts: Hashes of the texts, in the file's order.
+        labels: The labels of these texts.
+        num_labels: Number of labels.
+    """
+    _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
+    # Groups are numbered in the order of their first texts, because the order of hashes differs between processes.
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    of = rank[inverse.reshape(-1)]
+    order = np.argsort(labels.counts(num_labels), kind="stable")
+    place = np.empty(num_labels, np.int64)
+    place[order] = np.arange(num_labels)
+    rarest = np.full(len(first), num_labels, np.int64)
+    np.minimum.at(rarest, of[labels.owners()], place[labels.flat])
+    return Groups(of, np.bincount(of, minlength=len(first)), np.r_[order, -1][rarest])
+
+
+def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of the texts to hold out, (N,).
+
+    `dev_size` is divided among the strata in proportion to their sizes. Each stratum contributes whole groups, drawn at random;
+    a group larger than what is left of its stratum's share is skipped. At least one text of each label stays in training.
+
+    Args:
+        groups: Result of `find_groups`.
+        labels: The texts' labels.
+        dev_size: Number of texts to hold out, but at most a tenth of all texts.
+        seed: Seed. The draw is a pure function of the seed and the groups.
+    """
+    wanted = min(dev_size, len(groups.of) // LARGEST_DEV_PART)
+    order = _shuffled(groups, seed)
+    _, starts = np.unique(groups.stratum[order], return_index=True)
+    members = np.split(order, starts[1:])
+    shares = _shares(np.array([groups.sizes[group].sum() for group in members]), wanted)
+    chosen = [
+        number for group, share in zip(members, shares.tolist(), strict=True) for number in _fill(group, groups.sizes, share)
+    ]
+    dev = np.isin(groups.of, chosen)
+    owners, seen = labels.owners(), np.zeros(labels.flat.max(initial=-1) + 1, np.bool_)
+    seen[labels.flat[~dev[owners]]] = True
+    kept_whole = np.unique(groups.of[owners[~seen[labels.flat]]])
+    return dev & ~np.isin(groups.of, kept_whole)
+
+
+def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of the texts in one of the folds, (N,). Each text is in exactly one fold.
+
+    The groups of each stratum are assigned to the folds in turn, large groups first, so that the numbers of groups in
+    two folds differ by at most one.
+
+    Args:
+        groups: Result of `find_groups`.
+        folds: Number of folds, 2 or more.
+        fold: Number of the fold, from 1.
+        seed: Seed. The draw is a pure function of the seed and the groups.
+    """
+    order = _shuffled(groups, seed)
+    order = order[np.lexsort((-groups.sizes[order], groups.stratum[order]))]
+    dealt = np.empty(len(order), np.int64)
+    dealt[order] = np.arange(len(order)) % folds
+    return (dealt == fold - 1)[groups.of]
+
+
+def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
+    """Return the positions of the first texts of each stratum, in ascending order.
+
+    Each stratum contributes texts in proportion to its size, at least one.
+
+    Args:
+        labels: The texts' labels.
+        strata: The stratum of each text.
+        size: Number of texts to take; a few more are taken if rare strata would otherwise contribute none.
+    """
+    if size >= len(labels):
+        return np.arange(len(labels))
+    order = np.argsort(strata, kind="stable")
+    _, starts, counts = np.unique(strata[order], return_index=True, return_counts=True)
+    shares = np.maximum(_shares(counts, size), 1)
+    taken = [order[start : start + share] for start, share in zip(starts.tolist(), shares.tolist(), strict=True)]
+    return np.sort(np.concatenate(taken))
+
+
+def _shuffled(groups: Groups, seed: int) -> Indices:
+    """Return all groups in random order, stratum by stratum."""
+    order = np.random.default_rng(seed).permutation(len(groups.sizes))
+    return order[np.argsort(groups.stratum[order], kind="stable")]
+
+
+def _shares(counts: npt.NDArray[np.int64], wanted: int) -> npt.NDArray[np.int64]:
+    """Divide `wanted` in proportion to `counts` into whole numbers, by the largest-remainder method."""
+    exact = wanted * counts / max(int(counts.sum()), 1)
+    shares = np.floor(exact).astype(np.int64)
+    up = np.argsort(shares - exact, kind="stable")[: wanted - int(shares.sum())]
+    shares[up] += 1
+    return shares

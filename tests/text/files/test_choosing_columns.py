@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tables
+from tables import refused
 
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
@@ -50,19 +52,11 @@ def write(
 
 
 def pairs(path: Path, **settings: object) -> list[tuple[str, str]]:
-    chunks = list(read_pairs([path], DataConfig(**settings), ReadingReport()))
-    return [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)]
+    return tables.pairs(path, **settings)[0]
 
 
 def labelled(path: Path, **settings: object) -> list[tuple[str, str]]:
-    chunks = list(read_labelled([path], LabelledDataConfig(**settings), ReadingReport()))
-    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)]
-
-
-def refused(read, path: Path, **settings: object) -> str:
-    with pytest.raises(DataError) as caught:
-        read(path, **settings)
-    return str(caught.value)
+    return tables.labelled(path, **settings)[0]
 
 
 WANTED = list(zip(ENGLISH, FRENCH, strict=True))
@@ -94,9 +88,6 @@ def test_pairs_with_a_header(tmp_path, name, header, settings):
 def test_the_target_may_come_first(tmp_path):
     turned = {"source": "en", "target": "fr"}
     assert pairs(write(tmp_path, "Français,Anglais", FRENCH, ENGLISH), **turned) == WANTED
-    for header, option in ((None, "1,0"), ("one,two", "two,one")):
-        message = refused(pairs, write(tmp_path, header, FRENCH, ENGLISH, name="x.tsv"), **turned)
-        assert f"set --data.columns {option}." in message
     assert pairs(write(tmp_path, "target,source", FRENCH, ENGLISH)) == WANTED
     assert pairs(write(tmp_path, None, ENGLISH, FRENCH, name="x.tsv"), **turned) == WANTED
 
@@ -319,8 +310,3 @@ def test_names_of_columns_for_a_table_without_a_header(tmp_path, read):
     wanted = {"columns": ("en", "fr")} if read is pairs else {"text": "en", "label": "fr"}
     message = refused(read, path, **wanted)
     assert f"there is no column 'en'; it has '{ENGLISH[0][:30]}…', '{FRENCH[0][:30]}…'" in message
-    assert message.endswith(
-        "without one, columns have numbers, counted from 0: "
-        + ("--data.columns 0,1" if read is pairs else "--data.text 0 --data.label 1")
-    )
-    assert "counted from 0" not in refused(read, write(tmp_path, "English,French", ENGLISH, FRENCH), **wanted)

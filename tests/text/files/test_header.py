@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tables import labelled, pairs
+from tables import labelled, pairs, refused, skipped
 
 from regard.cli.lines import read_lines
 from regard.config import DataConfig, TextDataConfig
-from regard.errors import DataError
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
 from regard.text.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER, TOO_MANY_COLUMNS, ReadingReport
@@ -31,16 +30,6 @@ def write(folder: Path, header: str, *columns: list[str], name: str = "x.csv", e
     path = folder / name
     path.write_bytes("".join(line.replace(",", separator) + "\n" for line in lines).encode(encoding))
     return path
-
-
-def refused(read, path: Path, **settings: object) -> str:
-    with pytest.raises(DataError) as caught:
-        read(path, **settings)
-    return str(caught.value)
-
-
-def skipped(report: ReadingReport) -> dict[str, list[int]]:
-    return {reason: entry.lines for reason, entry in report.skipped.items()}
 
 
 ROW_NAMES = [str(i + 1) for i in range(30)]
@@ -84,23 +73,11 @@ def test_a_comma_without_quotes_in_some_texts(tmp_path, header):
     assert report.skipped[TOO_MANY_COLUMNS].count == 10
 
 
-def test_further_columns_in_some_lines_without_a_header(tmp_path):
-    licences = [f"CC-BY 2.0 (France) Attribution: tatoeba.org #{i} (CM) & #{i + 7} (x)" for i in range(30)]
-    for most in (range(30), range(20), range(10)):
-        lines = [pair + ((licences[i],) if i in most else ()) for i, pair in enumerate(WANTED)]
-        path = tmp_path / "x.tsv"
-        path.write_text("".join("\t".join(line) + "\n" for line in lines))
-        assert pairs(path)[0] == WANTED
-    path.write_text("".join("\t".join(pair) + (f"\ta note {i}" if i % 3 else "") + "\n" for i, pair in enumerate(WANTED)))
-    assert pairs(path, columns=("0", "1"))[0] == WANTED
-
-
 EXTRAS = {
     "licence": ["CC BY 4.0"] * 30,
     "attribution": [f"CC-BY 2.0 (France) Attribution: tatoeba.org #{i} (CM) & #{i + 7} (x)" for i in range(30)],
     "score": [f"0.{i + 10}" for i in range(30)],
     "date": ["2024-01-02"] * 30,
-    "address": [f"https://example.org/{i}" for i in range(30)],
 }
 
 
@@ -114,20 +91,14 @@ def write_some(folder: Path, header: str, further: list[str], chosen: range | li
 
 @pytest.mark.parametrize("header", ["", "English\tGerman\n"])
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_further_columns_that_are_not_text(tmp_path, header, extra):
-    for chosen in (range(30), range(12), range(15, 30), range(29, 30)):
-        found, report = pairs(write_some(tmp_path, header, EXTRAS[extra], chosen))
-        assert (found, set(report.skipped)) == (WANTED, {HEADER} if header else set())
-    both = [f"{first}\t\t{second}" for first, second in zip(EXTRAS[extra], EXTRAS["score"], strict=True)]
-    assert pairs(write_some(tmp_path, header, both, range(12)))[0] == WANTED
-
-
-def test_licences_after_the_first_rows(tmp_path):
-    path = tmp_path / "x.tsv"
-    lines = [f"A man {i}\tEin Mann {i}" for i in range(1001)]
-    lines += [f"A dog {i}\tEin Hund {i}\t{EXTRAS['attribution'][i % 30]}" for i in range(2000)]
-    path.write_text("\n".join(lines))
-    assert len(pairs(path)[0]) == 3001
+def test_further_columns(tmp_path, header, extra):
+    if not header:
+        assert pairs(write_some(tmp_path, header, EXTRAS[extra], range(20)))[0] == WANTED
+    for chosen in (range(12), range(18, 30)):
+        path = write_some(tmp_path, header, EXTRAS[extra], chosen)
+        assert "to read them, give two columns by number with data.columns" in refused(pairs, path)
+        assert pairs(path, columns=("0", "1"))[0] == WANTED
+    assert TOO_MANY_COLUMNS in pairs(write_some(tmp_path, header, EXTRAS[extra], range(29, 30)))[1].skipped
 
 
 def test_row_names_before_a_column_of_scores(tmp_path):
@@ -136,8 +107,6 @@ def test_row_names_before_a_column_of_scores(tmp_path):
         for settings in ({}, {"source": "en", "target": "de"}, {"columns": ("en", "de")}):
             assert "the header names 3 columns, but most lines have 4" in refused(pairs, path, **settings)
         assert pairs(path, columns=("1", "2"))[0] == WANTED
-    path = write(tmp_path, "id,en,de", ROW_NAMES, ENGLISH, GERMAN, EXTRAS["score"])
-    assert pairs(path)[0] == WANTED
 
 
 def test_columns_by_number_below_a_header(tmp_path):
@@ -345,6 +314,24 @@ def test_invisible_characters_do_not_make_a_second_label(tmp_path, name):
         lines = [("," if name == "x.csv" else "\t").join(row) for row in [("text", "label"), *rows]]
     (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
     assert {label for _, label in labelled(tmp_path / name)[0]} == {"good"}
+
+
+@pytest.mark.parametrize("header", ["metin,etiket", "szöveg,címke", "opinia,etykieta"])
+def test_known_names_in_other_languages(tmp_path, header):
+    assert labelled(write(tmp_path, header, ENGLISH[:4], MOODS[:4]))[0] == list(zip(ENGLISH[:4], MOODS[:4], strict=True))
+
+
+def test_a_first_line_of_unknown_words_above_a_few_texts(tmp_path):
+    for read, path in (
+        (pairs, write(tmp_path, "foo,bar", ENGLISH[:5], GERMAN[:5])),
+        (labelled, write(tmp_path, "foo,bar", ENGLISH[:4], MOODS[:4], name="y.csv")),
+    ):
+        message = refused(read, path)
+        assert "the first line could be a header or an example: 'foo' and 'bar'; the next line is 'The old man" in message
+        assert message.endswith("Set data.header to yes if the first line names the columns, or to no if it is an example")
+        assert [len(read(path, header=header, drop_repeats=False)[0]) for header in ("yes", "no")] == (
+            [5, 6] if read is pairs else [4, 5]
+        )
 
 
 def test_a_first_line_of_words_that_may_be_a_header(tmp_path):

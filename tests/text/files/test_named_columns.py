@@ -2,20 +2,22 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tables
+from tables import read_all_labelled
 
-from regard.config import DataConfig, LabelledDataConfig
+from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 from regard.text.report import EMPTY_LABEL, ReadingReport
 from regard.text.rows import jsonl as json_rows
 
-look_up = json_rows._look_up
+look_up = json_rows.look_up
 TEXTS = [f"The film number {i} was {('good', 'bad')[i % 2]} ." for i in range(40)]
 LABELS = [("pos", "neg")[i % 2] for i in range(40)]
 PLATFORMS = [("web", "app")[i % 2] for i in range(40)]
@@ -28,16 +30,11 @@ def write(folder: Path, rows: Iterable[object], name: str = "x.jsonl") -> Path:
     return path
 
 
-def labelled(path: Path, **settings: object) -> tuple[list[tuple[str, tuple[str, ...]]], ReadingReport]:
-    report = ReadingReport()
-    chunks = list(read_labelled([path], LabelledDataConfig(**settings), report))
-    return [pair for chunk in chunks for pair in zip(chunk.text, chunk.labels, strict=True)], report
+def labelled(path: Path, **settings: object) -> tuple[tables.Labelled, ReadingReport]:
+    return read_all_labelled(path, **settings)[:2]
 
 
-def refused(path: Path, **settings: object) -> str:
-    with pytest.raises(DataError) as caught:
-        labelled(path, **settings)
-    return str(caught.value)
+refused = partial(tables.refused, labelled)
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.json"])
@@ -220,7 +217,7 @@ def test_objects_with_other_keys_in_each_row(tmp_path, monkeypatch):
         for place, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))
     ]
     looked_up = []
-    monkeypatch.setattr(json_rows, "_look_up", lambda row, keys: looked_up.append(keys) or look_up(row, keys))
+    monkeypatch.setattr(json_rows, "look_up", lambda row, keys: looked_up.append(keys) or look_up(row, keys))
     path = write(tmp_path, rows)
     assert labelled(path)[1].columns == ["text", "label"]
     assert len(looked_up) < 200 * len(rows)

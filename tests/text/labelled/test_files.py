@@ -2,16 +2,18 @@
 
 import gzip
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
+import tables
+from tables import labelled as read
 
 from regard.config import LabelledDataConfig, WordsConfig
-from regard.errors import DataError
 from regard.text import preparation
 from regard.text.labelled.prepare import prepare_labelled
-from regard.text.labelled.readers import LONGEST_SIDE, read_labelled
-from regard.text.report import EMPTY_TEXT, NOT_UNICODE, ReadingReport
+from regard.text.labelled.readers import LONGEST_SIDE
+from regard.text.report import EMPTY_TEXT, NOT_UNICODE
 
 
 def write(path: Path, content: str | bytes = "x\n") -> Path:
@@ -20,17 +22,7 @@ def write(path: Path, content: str | bytes = "x\n") -> Path:
     return path
 
 
-def read(*paths: Path, **given: object) -> tuple[list[tuple[str, str]], ReadingReport]:
-    report = ReadingReport()
-    chunks = list(read_labelled(paths, LabelledDataConfig(**given), report))
-    assert report.read == report.kept + report.num_skipped
-    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)], report
-
-
-def refused(*paths: Path, **given: object) -> str:
-    with pytest.raises(DataError) as caught:
-        read(*paths, **given)
-    return str(caught.value)
+refused = partial(tables.refused, read)
 
 
 @pytest.fixture
@@ -98,7 +90,7 @@ def test_folders_are_prepared_and_found_again(reviews, tmp_path, monkeypatch):
     assert first.labels.names == ("neg", "pos")
     assert first.report.train.files == [str(reviews / "neg"), str(reviews / "pos")]
     with monkeypatch.context() as patch:
-        patch.setattr(preparation, "_Preparation", None)
+        patch.setattr(preparation, "_prepare", None)
         assert run().report.render() == first.report.render()
     # The same bytes in the same order, and the same number of files in each folder, one of them empty.
     (reviews / "pos" / "0_7.txt").rename(reviews / "neg" / "z.txt")
@@ -125,11 +117,13 @@ def test_folders_that_are_not_labels(reviews, tmp_path):
 
 def test_a_table_beside_folders(tmp_path):
     write(tmp_path / "train.csv", "text,label\na good film,pos\n")
-    for name in ("images/1.png", "docs/guide.txt", "README.md"):
+    for name in ("images/1.png", "README.md"):
         write(tmp_path / name)
     found, report = read(tmp_path)
     assert found == [("a good film", "pos")]
-    assert report.advice == "not read: " + ", ".join(str(tmp_path / name) for name in ("README.md", "docs", "images"))
+    assert report.advice == "not read: " + ", ".join(str(tmp_path / name) for name in ("README.md", "images"))
+    write(tmp_path / "docs/guide.txt")
+    assert f"Give the table, as in --data.train {tmp_path / 'train.csv'}, or the folders" in refused(tmp_path)
     assert {label for _, label in read(tmp_path, format="text")[0]} == {"docs", "images"}
 
 

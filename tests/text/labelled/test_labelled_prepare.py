@@ -77,7 +77,7 @@ def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
 
 def test_an_unchanged_run_is_found_again(data, monkeypatch):
     first = run(data)
-    monkeypatch.setattr(preparation, "_Preparation", None)
+    monkeypatch.setattr(preparation, "_prepare", None)
     moved = Path(data.train[0]).rename(Path(data.train[0]).with_name("moved.tsv"))
     second = run(replace(data, train=(str(moved),), vectors="elsewhere"))
     assert second.train.path == first.train.path

@@ -4,19 +4,20 @@ import io
 import json
 import time
 import unicodedata
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import Labelled as Found
+from tables import read_all_labelled, skipped, write
 
-from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text import opening as lines_module
 from regard.text.content import read_list
-from regard.text.labelled.readers import is_missing, read_labelled
+from regard.text.labelled.readers import is_missing
 from regard.text.opening import LONGEST_SIDE
 from regard.text.report import (
     COLUMN_NUMBERS,
@@ -30,32 +31,10 @@ from regard.text.report import (
     OVER_LONG,
     TOO_FEW_COLUMNS,
     TOO_MANY_COLUMNS,
-    ReadingReport,
 )
 from regard.text.strings import trim
 
-Found = list[tuple[str, tuple[str, ...]]]
-
-
-def read(*paths: Path, **given: object) -> tuple[Found, ReadingReport, list[int]]:
-    report = ReadingReport()
-    found, numbers = [], []
-    for chunk in read_labelled(paths, LabelledDataConfig(**{"allow_skipped": 1.0} | given), report):
-        found += zip(chunk.text, chunk.labels, strict=True)
-        numbers += chunk.line
-    assert report.kept == len(found) == len(numbers)
-    assert report.read == report.kept + report.num_skipped
-    return found, report, numbers
-
-
-def write(folder: Path, content: str | bytes, name: str = "texts.tsv") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def reasons(report: ReadingReport) -> dict[str, list[int]]:
-    return {reason: entry.lines for reason, entry in report.skipped.items()}
+read = partial(read_all_labelled, allow_skipped=1.0)
 
 
 def cells(separators: str) -> st.SearchStrategy[str]:
@@ -132,7 +111,7 @@ def test_a_folder_of_label_files_and_names_that_differ_in_their_endings(tmp_path
     found, report, numbers = read(folder)
     assert found == [("poor", ("neg",)), ("sad", ("neg",)), ("fine", ("pos",))]
     assert numbers == [1, 3, 1]
-    assert reasons(report) == {f"{EMPTY_LINE} (polarity.neg)": [2]}
+    assert skipped(report) == {f"{EMPTY_LINE} (polarity.neg)": [2]}
     assert report.render().splitlines()[0].endswith("(a text file for each label): 4 lines read, 3 texts kept")
 
 
@@ -156,7 +135,7 @@ def test_sentences_with_quotes_are_not_taken_for_csv(tmp_path):
 )
 def test_the_first_line(tmp_path, first, given, reason):
     found, report, _ = read(write(tmp_path, f"{first}\nnice\t1\nbad\t0\n"), **given)
-    assert reasons(report) == ({reason: [1]} if reason else {})
+    assert skipped(report) == ({reason: [1]} if reason else {})
     text, label = first.split("\t")
     assert found == ([] if reason else [(text, (label,))]) + [("nice", ("1",)), ("bad", ("0",))]
 
@@ -209,7 +188,7 @@ def test_every_fault_has_its_reason_and_line(tmp_path):
     found, report, numbers = read(write(tmp_path, b"\n".join(rows)))
     assert found == [("Go.", ("1",)), ("trailing", ("1",)), ("x" * LONGEST_SIDE, ("1",))]
     assert numbers == [2, 11, 13]
-    assert reasons(report) == {
+    assert skipped(report) == {
         HEADER: [1],
         EMPTY_TEXT: [3],
         EMPTY_LABEL: [4],
@@ -228,7 +207,7 @@ def test_a_line_without_end_does_not_fill_memory(tmp_path, monkeypatch):
     long = "x" * 5000
     _, report, numbers = read(write(tmp_path, f"a\t1\n{long}\nc\t0\n"))
     assert numbers == [1, 3]
-    assert reasons(report) == {OVER_LONG: [2]}
+    assert skipped(report) == {OVER_LONG: [2]}
     write(tmp_path, f"a\n{long}\nb\n", "one.txt")
     assert read(tmp_path / "one.txt", write(tmp_path, "c\n", "two.txt"))[1].skipped[f"{OVER_LONG} (one.txt)"].lines == [2]
 
@@ -258,7 +237,7 @@ def test_missing_labels_in_json_and_parquet(tmp_path):
     path = write(tmp_path, '{"text": "a", "label": null}\n{"text": "b", "label": 0}\n', "x.jsonl")
     found, report, _ = read(path)
     assert found == [("b", ("0",))]
-    assert reasons(report) == {EMPTY_LABEL: [1]}
+    assert skipped(report) == {EMPTY_LABEL: [1]}
     table = pa.table({"text": ["a", "b", "c"], "label": pa.array([None, 2.0, float("nan")], pa.float64())})
     pq.write_table(table, tmp_path / "x.parquet")
     assert read(tmp_path / "x.parquet")[0] == [("b", ("2",))]
@@ -364,13 +343,13 @@ def test_lines_of_fasttext_have_labels_after_a_prefix(tmp_path, monkeypatch):
     found, report, numbers = read(write(tmp_path, one, "x.train"))
     assert found == [("a fine film", ("good",)), ("a dull , long one", ("bad",))]
     assert (numbers, report.form) == ([1, 3], "fastText's format")
-    assert reasons(report) == {EMPTY_LINE: [2], EMPTY_LABEL: [4]}
+    assert skipped(report) == {EMPTY_LINE: [2], EMPTY_LABEL: [4]}
     several = "__label__a __label__b-c how much ?\n__label__a x__label__y\n"
     assert read(write(tmp_path, several, "x.txt"))[0] == [("how much ?", ("a", "b-c")), ("x__label__y", ("a",))]
     monkeypatch.setattr(lines_module, "LONGEST_LINE", 40)
     monkeypatch.setattr(lines_module, "BLOCK_BYTES", 10)
     long = read(write(tmp_path, "__label__a short\n" + "x" * 100 + "\n", "x.txt"))
-    assert (long[0], list(reasons(long[1]))) == ([("short", ("a",))], [OVER_LONG])
+    assert (long[0], list(skipped(long[1]))) == ([("short", ("a",))], [OVER_LONG])
     zipped = write(tmp_path, gzip.compress(b"\xef\xbb\xbf__label__1 text\n"), "x.txt.gz")
     assert read(zipped)[0] == [("text", ("1",))]
     assert read(write(tmp_path, "text,label\n__label__,x\nb,y\n", "x.csv"))[0] == [("__label__", ("x",)), ("b", ("y",))]

@@ -1,26 +1,11 @@
 import gzip
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
+from tables import read_all_labelled, refused, write
 
-from regard.config import LabelledDataConfig
-from regard.errors import DataError
-from regard.text.labelled.readers import read_labelled
-from regard.text.report import ReadingReport
-
-
-def fail(*paths: Path, **given: object) -> str:
-    with pytest.raises(DataError) as caught:
-        list(read_labelled(paths, LabelledDataConfig(**given), ReadingReport()))
-    return str(caught.value)
-
-
-def write(folder: Path, content: str | bytes, name: str = "texts.tsv") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
+fail = partial(refused, read_all_labelled)
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -39,22 +24,20 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_a_label_column_that_is_missing(tmp_path):
     path = write(tmp_path, "text\tlabel\na\t1\n")
     assert fail(path, label="lable").endswith(
-        "texts.tsv: there is no column 'lable'; it has 'text', 'label'; did you mean 'label'? (data.label)"
+        "x.tsv: there is no column 'lable'; it has 'text', 'label'; did you mean 'label'? (data.label)"
     )
     assert fail(path, text="2").endswith("there is no column 2; it has 2 columns, numbered 0 to 1 (data.text)")
     assert "data.text and data.label name the column 'text' twice, expected two different columns" in fail(
         path, text="text", label="text"
     )
-    assert "data.text and data.label give names (label), but data.header is 'no'; give numbers" in fail(
+    assert "the column label (data.text and data.label) cannot be found by name, because data.header is 'no'" in fail(
         path, label="label", header="no"
     )
     path = write(tmp_path, '{"text": "a", "gold": 1}\n{"text": "b", "glod": 1}\n', "x.jsonl")
     assert "there is no column 'gol'; it has 'text', 'gold', 'glod'; did you mean 'gold'?" in fail(path, label="gol")
     assert "expected a text and a label" in fail(write(tmp_path, '{"text": "a"}\n', "y.jsonl"))
     pq.write_table(pa.table({"text": ["a"], "when": pa.array([0], pa.date32())}), tmp_path / "x.parquet")
-    assert "has 1 usable columns, expected a text and a label; it holds text (string), when (date32[day])" in fail(
-        tmp_path / "x.parquet"
-    )
+    assert "has 1 values (keys: text, when), expected a text and a label" in fail(tmp_path / "x.parquet")
 
 
 def test_one_column(tmp_path):
@@ -65,9 +48,10 @@ def test_one_column(tmp_path):
 
 def test_columns_that_are_empty(tmp_path):
     message = fail(write(tmp_path, "text\tlabel\na\t\nb\t \n"))
-    assert "the label column 'label' is empty in 2 of 3 lines; name another with data.label, or fill it" in message
+    assert "no usable text" in message
+    assert "columns text and label): 3 lines read, 0 texts kept" in message
     assert "skipped 2: empty label (lines 2, 3)" in message
-    assert "the text column 'text' is empty in 2 of 3 lines" in fail(write(tmp_path, "text\tlabel\n\t1\n \t0\n"))
+    assert "skipped 2: empty text (lines 2, 3)" in fail(write(tmp_path, "text\tlabel\n\t1\n \t0\n"))
     assert "no usable text in" in fail(write(tmp_path, "\n \n", "a.txt"), write(tmp_path, "\n", "b.txt"))
 
 

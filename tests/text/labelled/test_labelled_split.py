@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.labelled.split import LabelRows, draw_dev, draw_fold, find_groups, take_first
+from regard.text.split import LabelRows, draw_dev, draw_fold, find_groups, take_first
 
 NUM_LABELS = 4
 many = settings(max_examples=80, deadline=None)

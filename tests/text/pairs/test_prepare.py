@@ -10,7 +10,7 @@ import pytest
 
 from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
-from regard.text import cache, schema
+from regard.text import cache, preparation
 from regard.text.pairs import prepare as prepare_module
 from regard.text.pairs.prepare import PreparedData, prepare
 from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS
@@ -221,7 +221,7 @@ def test_a_cache_that_cannot_be_written(data, monkeypatch, number, message):
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(schema, "spool_texts", fail)
+    monkeypatch.setattr(preparation, "spool_texts", fail)
     with pytest.raises(DataError, match=f"{re.escape(data.cache)}: prepared data cannot be written here: {message}"):
         run(data)
     assert not entries(data)

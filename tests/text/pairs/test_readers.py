@@ -3,19 +3,18 @@ import gzip
 import io
 import json
 import unicodedata
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import Pairs, read_all_pairs, skipped, write
 
-from regard.config import DataConfig
 from regard.errors import DataError
 from regard.text import opening as lines_module
 from regard.text.opening import LONGEST_SIDE
-from regard.text.pairs.readers import read_pairs
 from regard.text.report import (
     COLUMN_NUMBERS,
     EMPTY_LINE,
@@ -26,31 +25,9 @@ from regard.text.report import (
     NUL,
     OVER_LONG,
     TOO_FEW_COLUMNS,
-    ReadingReport,
 )
 
-Pairs = list[tuple[str, str]]
-
-
-def read(*paths: Path, **settings: object) -> tuple[Pairs, ReadingReport, list[int]]:
-    report = ReadingReport()
-    pairs, numbers = [], []
-    for chunk in read_pairs(paths, DataConfig(**{"allow_skipped": 1.0} | settings), report):
-        pairs += zip(chunk.source, chunk.target, strict=True)
-        numbers += chunk.line
-    assert report.kept == len(pairs) == len(numbers)
-    assert report.read == report.kept + report.num_skipped
-    return pairs, report, numbers
-
-
-def write(folder: Path, content: str | bytes, name: str = "pairs.tsv") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def reasons(report: ReadingReport) -> dict[str, list[int]]:
-    return {reason: entry.lines for reason, entry in report.skipped.items()}
+read = partial(read_all_pairs, allow_skipped=1.0)
 
 
 # Texts that survive stripping and NFC; inside they may hold anything that is no separator of the format.
@@ -128,7 +105,7 @@ def test_lines_keep_their_numbers_over_blocks(tmp_path, monkeypatch):
     pairs, report, numbers = read(path)
     assert numbers == [i for i in range(1, 50) if i % 3]
     assert pairs[0] == ("a1", "b1")
-    assert reasons(report) == {EMPTY_LINE: [3, 6, 9, 12, 15]}
+    assert skipped(report) == {EMPTY_LINE: [3, 6, 9, 12, 15]}
     assert report.skipped[EMPTY_LINE].count == 16
 
 
@@ -159,7 +136,7 @@ def test_separators_inside_a_sentence_do_not_split_lines(tmp_path):
 )
 def test_the_first_line_of_a_tab_separated_file(tmp_path, first, settings, reason):
     pairs, report, _ = read(write(tmp_path, f"{first}\nGo.\tGeh.\n"), **settings)
-    assert reasons(report) == ({reason: [1]} if reason else {})
+    assert skipped(report) == ({reason: [1]} if reason else {})
     assert pairs == ([] if reason else [tuple(first.split("\t")[:2])]) + [("Go.", "Geh.")]
 
 
@@ -196,7 +173,7 @@ def test_every_fault_has_its_reason_and_line(tmp_path):
     pairs, report, numbers = read(write(tmp_path, b"\n".join(rows)))
     assert pairs == [("Go.", "Geh."), ("End", "Ende")]
     assert numbers == [1, 10]
-    assert reasons(report) == {
+    assert skipped(report) == {
         EMPTY_SOURCE: [2],
         EMPTY_TARGET: [3],
         TOO_FEW_COLUMNS: [4],
@@ -216,7 +193,7 @@ def test_a_line_without_end_does_not_fill_memory_nor_shift_the_numbers(tmp_path,
     pairs, report, numbers = read(write(tmp_path, content))
     assert pairs == [("a", "b"), ("c", "d"), ("e", "f")][: 3 if ends else 2]
     assert numbers == [1, 3, 5][: 3 if ends else 2]
-    assert reasons(report) == {OVER_LONG: [2, 4]}
+    assert skipped(report) == {OVER_LONG: [2, 4]}
     source, target = write(tmp_path, content, "x.en"), write(tmp_path, "1\n2\n3\n4\n" + ("5\n" if ends else ""), "x.de")
     assert read(source, target)[2] == numbers
     rows = "".join(json.dumps({"s": side, "t": "y"}) + "\n" for side in ("a", long, "b"))
@@ -230,7 +207,7 @@ def test_a_first_line_without_end_is_skipped(tmp_path, monkeypatch, name):
     rest = '{"s": "a", "t": "b"}\n' if name.endswith("l") else "a\tb\n"
     pairs, report, numbers = read(write(tmp_path, "x" * 5000 + "\n" + rest, name))
     assert (pairs, numbers) == ([("a", "b")], [2])
-    assert reasons(report) == {OVER_LONG: [1]}
+    assert skipped(report) == {OVER_LONG: [1]}
 
 
 @pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.txt", "x.jsonl"])
@@ -260,7 +237,7 @@ def test_bad_bytes_in_csv_json_and_parquet(tmp_path):
     path = write(tmp_path, b'{"s":"Go.","t":"Geh."}\n{"s":"\\ud800","t":"x"}\n{"s":"\xff","t":"x"}\n', "x.jsonl")
     pairs, report, _ = read(path)
     assert pairs == [good]
-    assert reasons(report) == {NOT_UNICODE: [2, 3]}
+    assert skipped(report) == {NOT_UNICODE: [2, 3]}
     raw = pa.array([b"Go.", b"\xff"]).view(pa.string())
     pq.write_table(pa.table({"a": raw, "b": ["Geh.", "x"]}), tmp_path / "x.parquet")
     assert read(tmp_path / "x.parquet")[0] == [good]
@@ -271,7 +248,7 @@ def test_csv_rows_that_span_lines_are_numbered_by_their_first(tmp_path):
     pairs, report, numbers = read(path, source="en", target="de")
     assert pairs == [("a\nb", "c"), ("d", 'e "f"')]
     assert numbers == [2, 5]
-    assert reasons(report) == {HEADER: [1], EMPTY_LINE: [4]}
+    assert skipped(report) == {HEADER: [1], EMPTY_LINE: [4]}
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -288,7 +265,7 @@ def test_json_with_nested_translation_nulls_and_blank_lines(tmp_path):
     rows = '{"id":1,"translation":{"de":"Geh.","en":"Go."}}\n\n{"translation":{"en":null,"de":"x"}}\n'
     pairs, report, _ = read(write(tmp_path, rows, "x.json"), source="en", target="de")
     assert pairs == [("Go.", "Geh.")]
-    assert reasons(report) == {EMPTY_LINE: [2], EMPTY_SOURCE: [3]}
+    assert skipped(report) == {EMPTY_LINE: [2], EMPTY_SOURCE: [3]}
     assert report.columns == ["translation.en", "translation.de"]
 
 
@@ -299,7 +276,7 @@ def test_parquet_with_structs_dictionaries_and_gzip(tmp_path):
     for path in (tmp_path / "x.parquet", zipped):
         pairs, report, _ = read(path, source="en", target="de", format="parquet")
         assert pairs == [("Go.", "Geh.")]
-        assert reasons(report) == {EMPTY_SOURCE: [2]}
+        assert skipped(report) == {EMPTY_SOURCE: [2]}
     coded = pa.table({"a": pa.array(["x", "x"]).dictionary_encode(), "n": [1, 2], "b": pa.array(["y", "z"], pa.large_string())})
     pq.write_table(coded, tmp_path / "y.pq")
     assert read(tmp_path / "y.pq")[0] == [("x", "y"), ("x", "z")]

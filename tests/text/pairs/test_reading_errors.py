@@ -1,28 +1,18 @@
 import gzip
 import os
 import re
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tables import read_all_pairs, refused, write
 
 from regard.config import DataConfig
-from regard.errors import DataError
 from regard.text.pairs.readers import read_pairs
 from regard.text.report import ReadingReport
 
-
-def fail(*paths: Path, **settings: object) -> str:
-    with pytest.raises(DataError) as caught:
-        list(read_pairs(paths, DataConfig(**settings), ReadingReport()))
-    return str(caught.value)
-
-
-def write(folder: Path, content: str | bytes, name: str = "pairs.tsv") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
+fail = partial(refused, read_all_pairs)
 
 
 def test_a_missing_file_offers_its_neighbour(tmp_path):
@@ -50,13 +40,13 @@ def test_one_column(tmp_path, name):
 def test_unknown_columns(tmp_path):
     path = write(tmp_path, "english\tgerman\nGo.\tGeh.\n")
     message = fail(path, columns=("englsh", "german"))
-    assert message.endswith("there is no column 'englsh'; it has 'english', 'german'; did you mean 'english'?")
-    assert fail(path, columns=("0", "2")).endswith("there is no column 2; it has 2 columns, numbered 0 to 1")
+    assert message.endswith("there is no column 'englsh'; it has 'english', 'german'; did you mean 'english'? (data.columns)")
+    assert fail(path, columns=("0", "2")).endswith("there is no column 2; it has 2 columns, numbered 0 to 1 (data.columns)")
     assert fail(path, columns=("0", "0")).endswith(
         "data.columns name the column 'english' twice, expected two different columns"
     )
     assert fail(path, columns=("0",)).endswith("data.columns is 0, expected two: the source's and the target's")
-    assert "but data.header is 'no'; give numbers" in fail(path, columns=("english", "german"), header="no")
+    assert "because data.header is 'no'; give numbers" in fail(path, columns=("english", "german"), header="no")
 
 
 def test_parallel_files_of_different_length(tmp_path):
@@ -102,7 +92,7 @@ def test_what_is_not_parquet(tmp_path):
 def test_parquet_without_two_text_columns(tmp_path):
     pq.write_table(pa.table({"text": ["x"], "label": [1]}), tmp_path / "x.parquet")
     message = fail(tmp_path / "x.parquet")
-    assert message.endswith("has 1 text columns, expected a source and a target; it holds text (string), label (int64)")
+    assert message.endswith("has 1 text values (keys: text, label), expected a source and a target")
     pq.write_table(pa.table({"en": ["x"], "de": ["y"]}), tmp_path / "y.parquet")
     assert "there is no column 'fr'; it has 'en', 'de'" in fail(tmp_path / "y.parquet", columns=("en", "fr"))
 
@@ -166,7 +156,7 @@ def test_a_pipe(tmp_path):
 def test_latin_1_gets_a_hint(tmp_path):
     report = ReadingReport()
     list(read_pairs([write(tmp_path, "Go.\tGeh.\nOver.\tÜber.\n".encode("latin-1"))], DataConfig(), report))
-    assert "pairs.tsv looks like Windows-1252: set data.encoding to cp1252." in report.render()
+    assert "x.tsv looks like Windows-1252: set data.encoding to cp1252." in report.render()
 
 
 @pytest.mark.parametrize(
@@ -202,35 +192,8 @@ EN_DE = {"source": "en", "target": "de"}
 def test_parallel_files_in_the_wrong_order(tmp_path):
     english, german = write(tmp_path, "\n".join(ENGLISH), "a.en"), write(tmp_path, "\n".join(GERMAN), "a.de")
     message = fail(german, english, **EN_DE)
-    assert (
-        f"{german} seems to be in the language 'de' and {english} in 'en', but data.source is 'en' and data.target is"
-        in message
-    )
-    assert f"To translate from 'en' to 'de', give the files in the other order: {english},{german}. For the other" in message
-    assert message.endswith("For the other direction, set data.source to de and data.target to en")
+    assert f"{german} and {english}: are named like the languages 'de' and 'en', but data.source is 'en'" in message
+    assert message.endswith("give the files in the other order, or exchange the languages")
+    assert list(read_pairs([english, german], DataConfig(**EN_DE), ReadingReport()))
     for settings in ({}, {"source": "en"}, {"source": "de", "target": "en"}, {"source": "Deutsch", "target": "English"}):
         assert list(read_pairs([german, english], DataConfig(**settings), ReadingReport()))
-
-
-@pytest.mark.parametrize(
-    ("header", "name", "settings", "order"),
-    [
-        ("source\ttarget\n", "x.tsv", {}, "column 'source' seems to be in the language 'de' and column 'target' in 'en'"),
-        ("source\ttarget\n", "x.tsv", {}, "set --data.columns target,source"),
-        ("", "x.tsv", {"columns": ("0", "1")}, "set --data.columns 1,0"),
-        ("", "x.tsv", {"columns": ("0", "1"), "format": "tsv"}, "column '0' seems to be in the language 'de'"),
-    ],
-)
-def test_columns_in_the_wrong_order(tmp_path, header, name, settings, order):
-    rows = "".join(f"{target}\t{source}\n" for source, target in zip(ENGLISH, GERMAN, strict=True))
-    path = write(tmp_path, header + rows, name)
-    assert order in fail(path, **EN_DE, **settings)
-    columns = ("target", "source") if header else ("1", "0")
-    [chunk] = read_pairs([path], DataConfig(**EN_DE, columns=columns), ReadingReport())
-    assert (chunk.source[0], chunk.target[0]) == (ENGLISH[0], GERMAN[0])
-
-
-def test_a_side_that_is_not_translated_is_not_a_wrong_order(tmp_path):
-    english = write(tmp_path, "\n".join(ENGLISH), "a.en")
-    for other in (ENGLISH, [f"{i}" for i in range(9)]):
-        assert list(read_pairs([write(tmp_path, "\n".join(other), "b"), english], DataConfig(**EN_DE), ReadingReport()))

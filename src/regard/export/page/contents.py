@@ -117,7 +117,7 @@ def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
     symbols = tokenizer.symbols
     return {
         "kind": tokenizer.kind,
-        "language": getattr(tokenizer.scheme, "language", ""),
+        "language": tokenizer.scheme.language,
         "lowercase": tokenizer.lowercase,
         "normalization": tokenizer.normalization,
         "tokens": symbols.tokens,

@@ -73,15 +73,28 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
     given = [Path(path) for path in paths]
     if not given:
         raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
-    if data.format in ("auto", "text") and (found := _find_folders(given, data.format)):
-        return found
-    expanded = [_expand(path) for path in given]
-    files = [check_file(file, WHAT) for kept, _ in expanded for file in kept]
-    ignored = [name for _, names in expanded for name in names]
+    files, folders, ignored = given, [], list[Path]()
+    if len(given) == 1 and isdir(given[0]):
+        files, folders, ignored = _look_into(given[0])
+    elif len(given) > 1 and all(map(isdir, given)):
+        files, folders = [], given
+    if len(folders) > 1 and data.format in ("auto", "text"):
+        _check_folders(folders, files, data.format)
+        labels = [folder.name or folder.resolve().name for folder in folders]
+        return LabelFiles(_in_order(folders, labels), "folders", sorted(map(str, {*files, *ignored})))
+    if not files:
+        held = folders or ignored
+        inside = (
+            f" except {held[0].name}" if held and isfile(held[0]) else f", but folders such as {held[0].name}" if held else ""
+        )
+        advice = "; write the texts of each folder to one file, with one text per line" if folders else ""
+        raise DataError(f"{given[0]}: holds no files{inside}, expected one text file for each label{advice}")
+    files = [check_file(file, WHAT) for file in files]
+    left_out = sorted(map(str, [*ignored, *folders]))
     shown = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else "")
     if len(files) == 1 and data.format != "text":
         form = data.format if data.format != "auto" else detect_format(files[0], data.encoding, _TABLES)
-        return LabelFiles([LabelFile(files[0])], form, ignored)
+        return LabelFiles([LabelFile(files[0])], form, left_out)
     if data.format not in ("auto", "text"):
         raise DataError(f"{len(files)} files were given with data.format '{data.format}', expected one: {shown}")
     if data.format == "auto" and (table := find_table(files)):
@@ -91,49 +104,35 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
         )
     if len(files) == 1:
         raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, but only one was given")
-    return LabelFiles(_in_order(files, _name_labels(files)), "text", ignored)
+    return LabelFiles(_in_order(files, _name_labels(files)), "text", left_out)
 
 
-def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
-    """Return the folder of each label: the given folders, or the subfolders of a single one.
+def _look_into(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
+    """Return the files of a folder that may hold texts, the folders in it that may be labels, and all others."""
+    files, folders = _scan(folder)
+    kept = [file for file in files if not _ABOUT.match(file.name)]
+    kept = [file for file in kept if file.suffix.lower() != ".md"] or kept
+    labels = [inner for inner in folders if inner.name.casefold() not in _UNLABELLED and not _is_empty(inner)]
+    if len(labels) < 2:
+        labels = folders
+    return kept, labels, sorted({*files, *folders} - {*kept, *labels})
 
-    Args:
-        paths: The given files or folders.
-        form: `auto` or `text`.
 
-    Returns:
-        The folders; None if there are fewer than two or a path is not a folder. If `form` is `auto` and a table is beside the
-        folders, also None, unless all folders hold only text files.
-
-    Raises:
-        DataError: If the folders don't look like labels with one text per file, two have the same label, or it is not clear
-            whether the folders or the files beside them are meant.
-    """
-    files: list[Path] = []
-    ignored: list[Path] = []
-    folders = list(paths)
-    if len(paths) == 1 and isdir(paths[0]):
-        files, inner = _scan(paths[0])
-        folders = [folder for folder in inner if folder.name.casefold() not in _UNLABELLED and not _is_empty(folder)]
-        ignored = [*files, *sorted(set(inner) - set(folders))]
-    if len(folders) < 2 or not all(map(isdir, folders)):
-        return None
-    table = find_table(files) if form == "auto" else None
-    if table and not all(map(_has_only_texts, folders)):
-        return None
-    labels = [folder.name or folder.resolve().name for folder in folders]
-    if all(label.casefold() in _PARTS for label in labels):
+def _check_folders(folders: Sequence[Path], files: Sequence[Path], form: str) -> None:
+    """Raise an error if folders don't look like labels with one text per file, or the files beside them may be meant."""
+    if all(folder.name.casefold() in _PARTS for folder in folders):
         raise DataError(
             f"{', '.join(map(str, folders))}: these folders are named like the parts of a data set and not like labels; give "
             "one of them as data.train and another as data.dev"
         )
-    label_files = [file for file in files if _is_text(file) and not _ABOUT.match(file.name) and file.name[:5] != "urls_"]
-    if table or len(label_files) > 1:
-        beside = f"a table, {table.name}" if table else f"files such as {label_files[0].name}"
-        other = f"the table, as in --data.train {table}" if table else f"the files, as in --data.train {_list(label_files)}"
+    table = find_table(files) if form == "auto" else None
+    texts = [file for file in files if ending(file) in (".txt", "") and file.name[:5] != "urls_"]
+    if table or len(texts) > 1:
+        beside = f"a table, {table.name}" if table else f"files such as {texts[0].name}"
+        other = f"the table, as in --data.train {table}" if table else f"the files, as in --data.train {_list(texts)}"
         raise DataError(
-            f"{paths[0]}: holds {beside}, and folders such as {folders[0].name}, and either could be the data. Give {other}, "
-            f"or the folders, as in --data.train {_list(folders)}"
+            f"{folders[0].parent}: holds {beside}, and folders such as {folders[0].name}, and either could be the data. Give "
+            f"{other}, or the folders, as in --data.train {_list(folders)}"
         )
     for folder in folders:
         texts, inner = _scan(folder)
@@ -147,35 +146,10 @@ def _find_folders(paths: Sequence[Path], form: str) -> LabelFiles | None:
             raise DataError(
                 f"{table}: is named like a table, but its folder is read as a label; expected files with one text each"
             )
-    return LabelFiles(_in_order(folders, labels), "folders", list(map(str, ignored)))
 
 
 def _list(paths: Sequence[Path]) -> str:
     return f"{paths[0]},{paths[1]}{',…' if len(paths) > 2 else ''}"
-
-
-def _has_only_texts(folder: Path) -> bool:
-    """Return True if a folder holds text files and nothing else."""
-    files, folders = _scan(folder)
-    return bool(files) and not folders and all(map(_is_text, files))
-
-
-def _is_text(file: Path) -> bool:
-    return ending(file) == ".txt" or not file.suffix
-
-
-def _expand(path: Path) -> tuple[list[Path], list[str]]:
-    """Return a file, or the files in a folder except descriptions such as a readme; and the paths that are left out."""
-    if not isdir(path):
-        return [path], []
-    files, folders = _scan(path)
-    kept = [file for file in files if not _ABOUT.match(file.name)]
-    kept = [file for file in kept if file.suffix.lower() != ".md"] or kept
-    if not kept:
-        inside = f", but folders such as {folders[0].name}" if folders else f" except {files[0].name}" if files else ""
-        advice = "; write the texts of each folder to one file, with one text per line" if folders else ""
-        raise DataError(f"{path}: holds no files{inside}, expected one text file for each label{advice}")
-    return kept, list(map(str, [*sorted(set(files) - set(kept)), *folders]))
 
 
 def _scan(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -202,12 +176,11 @@ def _in_order(paths: Sequence[Path], labels: Sequence[str]) -> list[LabelFile]:
     Raises:
         DataError: If two have the same label.
     """
-    counts = Counter(labels)
-    twice = next((label for label in labels if counts[label] > 1), None)
-    if twice is not None:
-        both = [str(path) for path, label in zip(paths, labels, strict=True) if label == twice]
+    label, count = Counter(labels).most_common(1)[0]
+    if count > 1:
+        both = [str(path) for path, other in zip(paths, labels, strict=True) if other == label]
         raise DataError(
-            f"{both[0]} and {both[1]} both have the label '{twice}', expected one file or folder for each label; join them"
+            f"{both[0]} and {both[1]} both have the label '{label}', expected one file or folder for each label; join them"
         )
     return [LabelFile(path, label) for label, path in sorted(zip(labels, paths, strict=True))]
 

@@ -1,7 +1,7 @@
 """The preparation of labelled texts: labels are numbered, splits are stratified by label, and long texts are truncated."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +9,31 @@ import numpy as np
 import pyarrow as pa
 
 from regard.config import LabelledDataConfig, TokenizerConfig
+from regard.errors import DataError
+from regard.plurals import counted
 from regard.text.clean import Chunk
 from regard.text.corpora import LabelledCorpus, cut_rows
 from regard.text.data_report import LabelledReport
 from regard.text.labelled.files import WHAT, find_files
-from regard.text.labelled.labels import Labels
+from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.readers import read_labelled
-from regard.text.labelled.selection import LabelledSpool, match_labels, select, spool_labelled
 from regard.text.mapped import Rows
-from regard.text.preparation import prepare_data, read_json, write_json
-from regard.text.report import ReadingReport
-from regard.text.schema import DataSchema, EncodedRows, Part, Prepared, Selection
-from regard.text.split import Indices
-from regard.text.spool import Texts
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data, read_json
+from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
+from regard.text.split import (
+    Groups,
+    Hashes,
+    Indices,
+    LabelRows,
+    draw_dev,
+    draw_fold,
+    find_groups,
+    first_occurrences,
+    hash_pairs,
+    mark,
+    take_first,
+)
+from regard.text.spool import Spool, Texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -65,7 +77,7 @@ def prepare_labelled(
     return prepare_data(_LabelledSchema(data, tokenizer, learned), seed=seed, progress=progress)
 
 
-class _LabelledSchema(DataSchema[LabelledSpool]):
+class _LabelledSchema(DataSchema):
     """Texts with one label each, or with several."""
 
     content = WHAT
@@ -77,20 +89,12 @@ class _LabelledSchema(DataSchema[LabelledSpool]):
     def __init__(self, data: LabelledDataConfig, tokenizer: TokenizerConfig, learned: tuple[Tokenizer, Labels] | None) -> None:
         super().__init__(data, (tokenizer,), learned[:1] if learned else None)
         self.data = data
+        self.dev_size = 0 if data.folds else self.dev_size
         self._labels = learned[1] if learned else None
 
-    @property
-    def dev_size(self) -> int:
-        """Number of texts to hold out; 0 if there are dev files or folds."""
-        return 0 if self.data.folds else super().dev_size
-
-    def find_files(self, paths: Sequence[str]) -> list[str]:
+    def find_files(self, paths: Sequence[str]) -> dict[str, list[str]]:
         """Return the table, the text file of each label, or the non-empty files in the folder of each label."""
-        return [str(text) for file in find_files(paths, self.data).files for text in file.texts_with_content]
-
-    def show_files(self, paths: Sequence[str]) -> list[str]:
-        """Return the table, or the text file or the folder of each label."""
-        return [str(file.path) for file in find_files(paths, self.data).files]
+        return {str(file.path): list(map(str, file.texts_with_content)) for file in find_files(paths, self.data).files}
 
     def settings(self) -> dict[str, Any]:
         """Return the format of the files, the labels from their names, and the labels of the starting model.
@@ -104,54 +108,152 @@ class _LabelledSchema(DataSchema[LabelledSpool]):
         return {"files_of": files_of, "known": known}
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
-        """Read labelled texts."""
         return read_labelled(paths, self.data, report)
 
-    def spool(self, chunks: Iterator[Chunk], path: Path) -> LabelledSpool:
-        """Write the texts to a file, and collect their labels."""
-        return spool_labelled(chunks, path)
+    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection:
+        """Drop duplicates, check the labels, hold out texts of every label, and apply `max_texts`.
 
-    def select(self, spool: LabelledSpool, report: ReadingReport, seed: int) -> Selection[LabelledSpool]:
-        """Drop duplicates, check the labels, and hold out texts of every label."""
-        return select(spool, self.data, seed, report, self._labels)
+        If the starting model has all labels of the texts, each label keeps its number in that model.
 
-    def match_dev(self, spool: LabelledSpool, selection: Selection[LabelledSpool], report: ReadingReport) -> LabelledSpool:
-        """Number the labels of dev files as in training."""
-        return match_labels(spool, selection.spool.known, report)
+        Raises:
+            DataError: If the labels cannot be learned (`_check_labels`); if there are more folds than different texts; or if
+                texts have several labels and those of the model have one each, or vice versa.
+        """
+        data, hashes = self.data, spool.hashes[0]
+        whole = hash_pairs(hashes, _label_sets(spool.labels))
+        first = first_occurrences(whole) if data.drop_repeats else np.ones(len(spool), np.bool_)
+        report.withdraw(REPEATED_TEXT, spool.lines[~first])
+        places = np.flatnonzero(first)
+        labels = spool.labels.take(places)
+        groups = find_groups(hashes[places], labels, len(spool.names))
+        _check_labels(spool, labels, groups, places, report)
+        if data.folds > len(groups.sizes):
+            raise DataError(
+                f"{' + '.join(report.files)}: holds {len(groups.sizes):,} different texts, too few for {data.folds:,} folds "
+                "(data.folds); each fold needs a text to hold out"
+            )
+        dev = (
+            draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
+            if data.folds
+            else draw_dev(groups, labels, dev_size=self.dev_size, seed=seed)
+        )
+        left = np.flatnonzero(~dev)
+        size = data.max_texts or len(left)
+        taken = left[take_first(labels.take(left), groups.stratum[groups.of[left]], size)]
+        report.withdraw(BEYOND_MAX_TEXTS, spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
+        counts = dict(zip(spool.names, labels.take(taken).counts(len(spool.names)).tolist(), strict=True))
+        if self._labels:
+            spool = _number_as(spool, self._labels)
+        differing = len(np.unique(whole)) - len(np.unique(hashes))
+        return Selection(
+            spool,
+            mark(places[taken], len(spool)),
+            mark(places[dev], len(spool)),
+            tuple(counts.get(name, 0) for name in spool.names),
+            [f"duplicates with different labels, all kept: {differing:,}"] if differing else [],
+        )
 
-    def arrow_schema(self, selection: Selection[LabelledSpool]) -> pa.Schema:
-        """Return the columns of a `LabelledCorpus`."""
+    def match_dev(self, spool: Spool, selection: Selection, report: ReadingReport) -> Spool:
+        """Number the labels of dev files as in training.
+
+        Raises:
+            DataError: If training lacks one of these labels, or only the dev texts or only the training texts have several.
+        """
+        labels = _labels_of(selection)
+        if spool.multiple != labels.multiple:
+            one, many = ("data.train", "data.dev") if spool.multiple else ("data.dev", "data.train")
+            raise DataError(f"texts have several labels in {many} and one in {one}; write the labels of both in the same form")
+        for name in spool.names:
+            if name not in labels.names:
+                first = np.flatnonzero(spool.labels.flat == spool.names.index(name))[0]
+                labels.number(name, f"{' + '.join(report.files)}, line {spool.lines[spool.labels.owners()[first]]}")
+        return _renumber(spool, labels)
+
+    def arrow_schema(self, selection: Selection) -> pa.Schema:
         return LabelledCorpus.schema_for(num_labels=len(selection.spool.names), multiple=selection.spool.multiple)
 
-    def encode(self, part: Part[LabelledSpool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
+    def encode(self, part: Part, positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Truncate long texts, and add the labels."""
         rows, cut = cut_rows(*encoded[0], self.data.max_tokens)
         labels = part.spool.labels.take(positions)
         return EncodedRows([rows, (labels.flat, labels.offsets)], texts, [rows[0]], [len(rows[0])], int(cut.sum()))
 
-    def report(
-        self,
-        selection: Selection[LabelledSpool],
-        train: Part[LabelledSpool],
-        dev: Part[LabelledSpool],
-        tokenizers: Sequence[Tokenizer],
-    ) -> LabelledReport:
+    def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> LabelledReport:
         """Return the report, with notes on truncated texts and duplicates."""
         names, truncated = selection.spool.names, train.num_long + dev.num_long
         dev_counts = dev.spool.labels.take(np.flatnonzero(dev.chosen)).counts(len(names))
         notes = [f"texts truncated to {self.data.max_tokens:,} tokens (data.max_tokens): {truncated:,}"] if truncated else []
         return LabelledReport(
             **self.count_texts(train, dev, tokenizers),
-            train_counts=dict(zip(names, selection.spool.counts, strict=True)),
+            train_counts=dict(zip(names, selection.counts, strict=True)),
             dev_counts=dict(zip(names, dev_counts.tolist(), strict=True)),
             truncated=truncated,
             notes=[*notes, *selection.notes],
         )
 
-    def save(self, folder: Path, selection: Selection[LabelledSpool]) -> None:
-        """Write `labels.json`."""
-        write_json(folder / "labels.json", selection.spool.known.to_dict())
+    def further_files(self, selection: Selection) -> dict[str, Any]:
+        return {"labels.json": _labels_of(selection).to_dict()}
 
     def load(self, folder: Path) -> dict[str, Any]:
-        """Return the labels."""
         return {"labels": Labels.from_dict(read_json(folder / "labels.json"))}
+
+
+def _labels_of(selection: Selection) -> Labels:
+    return Labels(tuple(selection.spool.names), selection.spool.multiple, selection.counts)
+
+
+def _number_as(spool: Spool, known: Labels) -> Spool:
+    """Number the labels as in a trained model if it has all of them; else leave them unchanged."""
+    if spool.multiple != known.multiple:
+        here, there = ("several labels", "one label") if spool.multiple else ("one label", "several labels")
+        raise DataError(
+            f"the texts have {here} each, but the training texts of the model had {there}; set "
+            "data.label_separator as it was for that model, or train a new model"
+        )
+    return _renumber(spool, known) if set(spool.names) <= set(known.names) else spool
+
+
+def _renumber(spool: Spool, known: Labels) -> Spool:
+    """Return texts whose labels have the numbers of known labels."""
+    numbers = np.array([known.number(name) for name in spool.names], np.int32)
+    return replace(spool, names=list(known.names), labels=LabelRows(numbers[spool.labels.flat], spool.labels.offsets))
+
+
+def _check_labels(spool: Spool, labels: LabelRows, groups: Groups, places: Indices, report: ReadingReport) -> None:
+    """Raise an error if no text has a label, or, with one label per text, there is one label or a label with a single text."""
+    names, files = spool.names, " + ".join(report.files)
+    column = f"column '{report.columns[1]}'" if len(report.columns) > 1 else "data"
+    if not names:
+        raise DataError(f"{files}: no text has a label; the {column} holds no label: name another with data.label")
+    if spool.multiple:
+        return
+    if len(names) == 1:
+        raise DataError(
+            f"{files}: every text has the label '{names[0]}' ({counted(len(labels), 'text')}), expected at least two labels; "
+            f"they were taken from the {column}: name another with data.label, or add texts with other labels"
+        )
+    different = np.unique(groups.of * len(names) + labels.flat) % len(names)
+    single = np.flatnonzero(np.bincount(different, minlength=len(names)) < 2).tolist()
+    if len(single) > 1 and 2 * len(single) > len(names):
+        raise DataError(
+            f"{files}: {len(single):,} of {len(names):,} labels have one text each: {show_names([names[i] for i in single])}; "
+            f"they were taken from the {column}: name another with data.label"
+        )
+    if single:
+        lines = spool.lines[places[[int(np.flatnonzero(labels.flat == number)[0]) for number in single[:5]]]].tolist()
+        where = [f" (line {line})" if report.locates else "" for line in lines]
+        shown = ", ".join(f"'{names[number]}'{line}" for number, line in zip(single, where, strict=False))
+        more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
+        headless = report.locates and report.columns and all(map(str.isdigit, report.columns)) and min(lines) == 1
+        header = "if line 1 is a header, set data.header to yes; otherwise " if headless else ""
+        raise DataError(
+            f"{files}: only one text has the label {shown}{more}, expected at least two different texts, for training and "
+            f"validation; {header}add texts, merge the label with another, or remove it"
+        )
+
+
+def _label_sets(labels: LabelRows) -> Hashes:
+    """Return a hash of each text's set of labels, independent of their order."""
+    mixed = hash_pairs(labels.flat.astype(np.int64), np.zeros(len(labels.flat), np.int64)).astype(np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    return (sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]).astype(np.int64)

@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.clean import Chunk, Labels, find_damage, keep
+from regard.text.clean import Chunk, Labels, clean, read_usable
 from regard.text.column_rules import LabelledColumns
 from regard.text.content import read_list
 from regard.text.labelled.files import WHAT, LabelFile, find_files
-from regard.text.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, check_file, line_blocks, show_encoding
+from regard.text.opening import CHUNK_CHARACTERS, LONGEST_SIDE, check_file, line_blocks, show_encoding
 from regard.text.report import (
     EMPTY_LABEL,
     EMPTY_LINE,
@@ -20,11 +19,9 @@ from regard.text.report import (
     IN_FILE,
     LONG_LABEL,
     MISSING_LABEL,
-    OVER_LONG,
     ReadingReport,
-    SkipLimit,
 )
-from regard.text.rows import Format, load_format
+from regard.text.rows import load_format
 from regard.text.strings import normalise, quoted, trim
 
 LONGEST_LABEL = 200
@@ -57,124 +54,90 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
     """
     found = find_files(paths, data)
     report.files, report.kind = [str(file.path) for file in found.files], "texts"
-    limit = SkipLimit(data.allow_skipped, data.encoding, report)
-    first = next((text for file in found.files for text in file.texts if text.stat().st_size), None)
+    first = next((text for file in found.files for text in file.texts_with_content), None)
     if first:
         report.encoding = show_encoding(first, "utf-8" if found.form == "parquet" else data.encoding)
-    if found.form in ("text", "folders"):
-        report.form = "a text file for each label" if found.form == "text" else "a folder for each label"
-        cleaner = _Cleaner(data, report, None)
-        for file in found.files:
-            yield from (_read_label_file if found.form == "text" else _read_label_folder)(file, cleaner, report)
-            limit.check(file.texts, name=str(file.path), whole=False)
-    else:
-        form = load_format(found.form)
-        report.form = form.title
-        cleaner = _Cleaner(data, report, form)
-        for (texts, cells), lines in form.read(found.files[0].path, LabelledColumns(data), report):
-            yield from cleaner.clean(texts, cells, lines)
-        limit.check([found.files[0].path])
+    read = _read_label if found.form in ("text", "folders") else _read_table
+    sources = [(str(file.path), file.texts, read(file, found.form, data, report)) for file in found.files]
+    yield from read_usable(sources, data, report)
     if found.ignored:
         more = ", …" if len(found.ignored) > _IGNORED_SHOWN else ""
         report.advice = f"{report.advice} not read: {', '.join(found.ignored[:_IGNORED_SHOWN])}{more}".strip()
-    if not report.kept:
-        raise DataError(_describe_nothing_usable(report))
 
 
-def _read_label_file(file: LabelFile, cleaner: "_Cleaner", report: ReadingReport) -> Iterator[Chunk]:
-    """Read one text per line; all texts of a file have the same label."""
-    for first, lines in line_blocks(check_file(file.path, WHAT), cleaner.data.encoding, report.hashes):
-        report.read += len(lines)
-        numbers = range(first, first + len(lines))
-        yield from cleaner.clean(lines, [file.label] * len(lines), numbers, f"{IN_FILE}{file.path.name})")
+def _read_table(file: LabelFile, form: str, data: LabelledDataConfig, report: ReadingReport) -> Iterator[Chunk]:
+    """Read a table with a column of texts and a column of labels."""
+    table = load_format(form)
+    report.form = table.title
+    reader = _LabelReader(data, report, typed=table.typed)
+    for (values, cells), lines in table.read(file.path, LabelledColumns(data), report):
+        labels = reader.read(cells, lines)
+        texts = [write_value(value)[:LONGEST_SIDE] if value != [] else "" for value in values]
+        yield clean([texts], lines, data.normalization, report, empty=(EMPTY_TEXT,), labels=labels, multiple=reader.multiple)
 
 
-def _read_label_folder(folder: LabelFile, cleaner: "_Cleaner", report: ReadingReport) -> Iterator[Chunk]:
-    """Read one text per file; all texts of a folder have the same label."""
-    report.unit = "files"
-    where = f"{IN_FILE}{folder.label})"
+def _read_label(file: LabelFile, form: str, data: LabelledDataConfig, report: ReadingReport) -> Iterator[Chunk]:
+    """Read the texts of one label: the lines of a text file, or the files of a folder."""
+    report.form = "a text file for each label" if form == "text" else "a folder for each label"
+    if form == "folders":
+        report.unit = "files"
+    blocks = _read_lines(file, data, report) if form == "text" else _read_files(file, data, report)
+    where = f"{IN_FILE}{file.path.name if form == 'text' else file.label})"
+    label = tuple(normalise([file.label], data.normalization))
+    for texts, lines in blocks:
+        report.read += len(texts)
+        texts = [text[:LONGEST_SIDE] for text in texts]
+        empty = EMPTY_LINE if form == "text" else EMPTY_TEXT
+        yield clean([texts], lines, data.normalization, report, empty=(empty,), labels=[label] * len(texts), where=where)
+
+
+def _read_lines(file: LabelFile, data: LabelledDataConfig, report: ReadingReport) -> Iterator[tuple[list[str], Sequence[int]]]:
+    for first, lines in line_blocks(check_file(file.path, WHAT), data.encoding, report.hashes):
+        yield lines, range(first, first + len(lines))
+
+
+def _read_files(file: LabelFile, data: LabelledDataConfig, report: ReadingReport) -> Iterator[tuple[list[str], Sequence[int]]]:
+    """Yield the texts of a folder's files, with the numbers of the files; of a long file, only the beginning is read."""
     texts: list[str] = []
-    numbers: list[int] = []
-    size = 0
-    for number, file in enumerate(folder.texts, 1):
-        report.read += 1
-        text = _read_whole(file, cleaner.data.encoding, report.hashes)
-        if not text.strip():
-            report.skip(EMPTY_TEXT + where, number)
-            continue
-        texts.append(text)
-        numbers.append(number)
-        size += len(text)
+    size, done = 0, 0
+    for path in file.texts:
+        parts: list[str] = []
+        long = 0
+        # An empty file is an empty text, and `line_blocks` would raise an error. Lines may end in any way.
+        blocks = line_blocks(path, data.encoding, report.hashes, any_line_ends=True) if path.stat().st_size else ()
+        for _, lines in blocks:
+            if long <= LONGEST_SIDE:
+                parts += lines
+                long += sum(map(len, lines)) + len(lines)
+        texts.append("\n".join(parts))
+        size += long
         if size > CHUNK_CHARACTERS:
-            yield from cleaner.clean(texts, [folder.label] * len(texts), numbers, where)
-            texts, numbers, size = [], [], 0
-    yield from cleaner.clean(texts, [folder.label] * len(texts), numbers, where)
+            yield texts, range(done + 1, done + len(texts) + 1)
+            texts, size, done = [], 0, done + len(texts)
+    yield texts, range(done + 1, done + len(texts) + 1)
 
 
-def _read_whole(path: Path, encoding: str, hashes: dict[str, str]) -> str:
-    """Return the text of a file; of a long file, only the beginning is kept. Lines may end in any way."""
-    if not path.stat().st_size:  # an empty file is an empty text, and `line_blocks` would raise an error
-        return ""
-    parts: list[str] = []
-    size = 0
-    for _, lines in line_blocks(path, encoding, hashes, any_line_ends=True):
-        if size <= LONGEST_SIDE:
-            parts += lines
-            size += sum(map(len, lines)) + len(lines)
-    return "\n".join(parts)
-
-
-class _Cleaner:
-    """A cleaner that strips and normalises texts and labels, and skips invalid ones, with the reason in the report.
+class _LabelReader:
+    """A reader of the cells of a column of labels.
 
     Args:
         data: The settings.
-        report: The report.
-        form: The format of the table; None if the labels are names of files.
+        report: The report, whose file messages name.
+        typed: Whether values have types (JSON, Parquet).
     """
 
-    def __init__(self, data: LabelledDataConfig, report: ReadingReport, form: Format | None) -> None:
-        self.data, self.report, self._form = data, report, form
-        self._multiple = bool(data.label_separator)
+    def __init__(self, data: LabelledDataConfig, report: ReadingReport, *, typed: bool) -> None:
+        self.data, self.report, self.typed = data, report, typed
+        self.multiple = bool(data.label_separator)
         self._listed: bool | None = None  # whether all labels are written as lists; None if none was read
-        self._known: dict[str, Labels | None] = {}
+        self._known: dict[str, Labels | str] = {}
 
-    def clean(self, texts: Sequence[Any], cells: Sequence[Any], lines: Sequence[int], where: str = "") -> Iterator[Chunk]:
-        """Yield at most one chunk of usable texts.
-
-        Args:
-            texts: The texts as read.
-            cells: Content of the label column.
-            lines: Their line numbers.
-            where: Addition to the reasons in the report, which names the file or the label; empty for a table.
-        """
-        texts = [text if isinstance(text, str) else write_value(text) if text != [] else "" for text in texts]
-        texts = normalise([text[:LONGEST_SIDE] for text in texts], self.data.normalization)
-        if self._form:
-            self._check_lists(cells, lines)
-        self._multiple = self._multiple or bool(self._listed) or any(isinstance(cell, list) for cell in cells)
-        labels = [self._read_labels(cell) for cell in cells]
-
-        def find_fault(place: int) -> str:
-            reason = self._find_fault(texts[place], labels[place], cells[place])
-            return reason and reason + where
-
-        usual = all(texts) and None not in labels and (self._multiple or () not in labels)
-        usual = usual and not find_damage(chain(texts, set(chain.from_iterable(filter(None, labels)))))
-        kept = [True] * len(texts) if usual else keep(lines, find_fault, self.report)
-        self.report.kept += sum(kept)
-        if any(kept):
-            chunk = Chunk(
-                (list(compress(texts, kept)),),
-                list(compress(lines, kept)),
-                [own or () for own in compress(labels, kept)],
-                self._multiple,
-            )
-            if not self.report.first:
-                shown = ", ".join(quoted(label, mark='"') for label in chunk.labels[0][:5]) or "none"
-                text = quoted(chunk.text[0], mark='"')
-                self.report.first = f"{text} with the label{'s' * self._multiple} {shown}"
-            yield chunk
+    def read(self, cells: Sequence[Any], lines: Sequence[int]) -> list[Labels | str]:
+        """Return the labels in each cell, or the reason for skipping the row."""
+        self._check_lists(cells, lines)
+        if not self.multiple and (self._listed or any(isinstance(cell, list) for cell in cells)):
+            self.multiple, self._known = True, {}
+        return list(map(self._read_cell, cells))
 
     def _check_lists(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
         """Find whether labels are written as lists, such as `['film', 'good']` in a table that pandas wrote.
@@ -183,7 +146,7 @@ class _Cleaner:
             DataError: If only some labels are.
         """
         first = {cell: line for cell, line in reversed(list(zip(cells, lines, strict=True))) if isinstance(cell, str)}
-        lists = {cell: read_list(cell) for cell in first if (label := trim(cell)) and not self._is_missing(label)}
+        lists = {cell: read_list(cell) for cell in first if (label := trim(cell)) and not is_missing(label, typed=self.typed)}
         if self._listed is None and lists:
             self._listed = None not in lists.values() and any({*"'\","} & {*cell} for cell in lists)
         odd = [cell for cell, items in lists.items() if (items is None if self._listed else items and {*"'\""} & {*cell})]
@@ -193,42 +156,34 @@ class _Cleaner:
                 "are lists; write all labels as lists such as ['film', 'good'], or all as plain text with data.label_separator"
             )
 
-    def _is_missing(self, label: str) -> bool:
-        return self._form is not None and is_missing(label, typed=self._form.typed)
-
-    def _find_fault(self, text: str, labels: Labels | None, cell: Any) -> str:
-        if text == OVER_LONG_LINE:
-            return OVER_LONG
-        filled = cell is not None and not isinstance(cell, list) and bool(str(cell).strip())
-        if not text:
-            return EMPTY_LINE if not self._form or (not labels and not filled) else EMPTY_TEXT
-        if labels is None:
-            return LONG_LABEL
-        if not labels and not self._multiple:
-            return MISSING_LABEL if filled else EMPTY_LABEL
-        return find_damage((text, *labels))
-
-    def _read_labels(self, cell: Any) -> Labels | None:
-        """Return the labels in a cell; None if one of them is too long."""
+    def _read_cell(self, cell: Any) -> Labels | str:
         if isinstance(cell, list):
-            return self._clean_labels([write_value(item) for item in cell if item is not None])
+            return self._clean([write_value(item) for item in cell if item is not None], filled=False)
         cell = write_value(cell)
         if cell not in self._known:
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             separator = self.data.label_separator
             items = (read_list(cell) or []) if self._listed else cell.split(separator) if separator else [cell]
-            self._known[cell] = self._clean_labels(items)
+            self._known[cell] = self._clean(items, filled=bool(cell.strip()))
         return self._known[cell]
 
-    def _clean_labels(self, labels: Sequence[str]) -> Labels | None:
-        found = [label for label in normalise(labels, self.data.normalization) if not self._is_missing(label)]
+    def _clean(self, labels: Sequence[str], *, filled: bool) -> Labels | str:
+        """Return the different labels, without invisible characters at their ends, which would make labels that look the same.
+
+        A whole number loses its decimals, so that `1.0` from CSV and 1 from JSON are the same label.
+        """
+        found = [name for label in labels if (name := trim(normalise([label], self.data.normalization)[0]))]
+        found = [label for label in found if not is_missing(label, typed=self.typed)]
         if len(found) > 2 and found.count("0") + found.count("1") == len(found):
             raise DataError(
                 f"{self.report.files[0]}: labels are lists of 0 and 1, expected the names of labels, as in ['film', 'good']"
             )
-        cleaned = dict.fromkeys(_whole(label) for label in found if trim(label))
-        return None if any(len(label) > LONGEST_LABEL for label in cleaned) else tuple(cleaned)
+        whole = [label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() for label in found]
+        cleaned = dict.fromkeys(label[:-2] if cut else label for label, cut in zip(found, whole, strict=True))
+        if any(len(label) > LONGEST_LABEL for label in cleaned):
+            return LONG_LABEL
+        return tuple(cleaned) if cleaned or self.multiple else MISSING_LABEL if filled else EMPTY_LABEL
 
 
 def is_missing(label: str, *, typed: bool) -> bool:
@@ -243,15 +198,6 @@ def is_missing(label: str, *, typed: bool) -> bool:
     return label in _MISSING or (label == "None" and not typed)
 
 
-def _whole(label: str) -> str:
-    """Return a label without invisible characters at its ends, which would make a second label that looks the same.
-
-    A whole number loses its decimals, so that `1.0` from CSV and 1 from JSON are the same label.
-    """
-    label = trim(label)
-    return label[:-2] if label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() else label
-
-
 def write_value(value: Any) -> str:
     """Return a JSON or Parquet value as text: whole numbers without a decimal point, booleans in lower case."""
     if isinstance(value, str):
@@ -263,17 +209,3 @@ def write_value(value: Any) -> str:
             return ""  # a missing number
         return str(int(value)) if value.is_integer() else repr(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)
-
-
-def _describe_nothing_usable(report: ReadingReport) -> str:
-    files = " + ".join(report.files)
-    names = dict(zip(("text", "label"), report.columns, strict=False))
-    rest = f"the report on its {report.unit}:\n{report.render()}"
-    for reasons, side in (((EMPTY_LABEL, MISSING_LABEL), "label"), ((EMPTY_TEXT,), "text")):
-        empty = report.count(reasons)
-        if empty and side in names and empty * 2 > report.read:
-            return (
-                f"{files}: the {side} column '{names[side]}' is empty in {empty:,} of {report.read:,} {report.unit}; "
-                f"name another with data.{side}, or fill it; {rest}"
-            )
-    return f"no usable text in {files}; {rest}"

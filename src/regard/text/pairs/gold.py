@@ -21,6 +21,7 @@ from regard.pharaoh import Link, parse_pharaoh
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
 from regard.text.corpora import EncodedCorpus
+from regard.text.mapped import Indices
 from regard.text.opening import OVER_LONG_LINE, line_blocks
 from regard.text.pairs.prepare import PreparedData
 from regard.text.pairs.readers import read_pairs
@@ -59,7 +60,7 @@ class GuidedCorpus(EncodedCorpus):
     def __reduce__(self) -> tuple:
         return GuidedCorpus, (self.path, self.offsets, self.links)
 
-    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> GuidedBatch:
+    def batch(self, indices: Indices) -> GuidedBatch:
         """Return a batch as for `EncodedCorpus`, with the gold alignment."""
         plain = super().batch(indices)
         gold = torch.zeros(*plain.target_out.shape, plain.source.shape[1])

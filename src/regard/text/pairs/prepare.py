@@ -4,20 +4,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from regard.config import DataConfig, TokenizersConfig
 from regard.errors import DataError
 from regard.text.clean import Chunk
 from regard.text.corpora import EncodedCorpus
 from regard.text.data_report import Overlap, PairReport
-from regard.text.mapped import Ids, Offsets, Rows
+from regard.text.languages import describe_unknown
+from regard.text.mapped import Rows
 from regard.text.pairs.readers import read_pairs
-from regard.text.preparation import prepare_data
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
 from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS, ReadingReport
-from regard.text.schema import DataSchema, EncodedRows, Part, Prepared, Selection
-from regard.text.split import Indices, hash_pairs
-from regard.text.spool import Spool, Texts
+from regard.text.split import Indices, hash_pairs, ranges
+from regard.text.spool import Texts
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 
@@ -71,7 +70,7 @@ def prepare(
     return prepare_data(_PairSchema(data, tokenizers, learned), seed=seed, progress=progress)
 
 
-class _PairSchema(DataSchema[Spool]):
+class _PairSchema(DataSchema):
     """Pairs of a source and a target."""
 
     content = "sentence pairs"
@@ -85,15 +84,9 @@ class _PairSchema(DataSchema[Spool]):
 
     def __init__(self, data: DataConfig, tokenizers: TokenizersConfig, learned: tuple[Tokenizer, Tokenizer] | None) -> None:
         super().__init__(data, (tokenizers.source, tokenizers.target), learned, joint=tokenizers.joint)
-        self.data = data
-
-    @property
-    def max_rows(self) -> int:
-        """`data.max_pairs`."""
-        return self.data.max_pairs
+        self.data, self.max_rows = data, data.max_pairs
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
-        """Read sentence pairs."""
         return read_pairs(paths, self.data, report)
 
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
@@ -102,20 +95,22 @@ class _PairSchema(DataSchema[Spool]):
         config = TokenizersConfig(source=source, target=target, joint=self.joint)
         return build_tokenizers(((chunk[0], chunk[1]) for chunk in texts), config, self.data, progress=progress)
 
-    def encode(self, part: Part[Spool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
+    def encode(self, part: Part, positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Leave out pairs with too many tokens on either side."""
         fits = np.stack([np.diff(offsets) for _, offsets in encoded]).max(axis=0) <= self.data.max_tokens
         if not fits.all():
             part.report.withdraw(TOO_MANY_TOKENS, part.spool.lines[positions[~fits]])
-            encoded = [_keep(ids, offsets, fits) for ids, offsets in encoded]
+            lengths = [np.diff(offsets) for _, offsets in encoded]
+            encoded = [
+                (ids[ranges(offsets[:-1][fits], length[fits])], np.r_[0, np.cumsum(length[fits])])
+                for (ids, offsets), length in zip(encoded, lengths, strict=True)
+            ]
             texts = tuple([text for text, fit in zip(column, fits.tolist(), strict=True) if fit] for column in texts)
         symbols = [ids for ids, _ in encoded]
         tokens = [len(ids) + int(fits.sum()) for ids in symbols]
         return EncodedRows(encoded, texts, symbols, tokens, int((~fits).sum()))
 
-    def report(
-        self, selection: Selection[Spool], train: Part[Spool], dev: Part[Spool], tokenizers: Sequence[Tokenizer]
-    ) -> PairReport:
+    def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> PairReport:
         """Return the report.
 
         Raises:
@@ -128,6 +123,11 @@ class _PairSchema(DataSchema[Spool]):
                 f"  {train.report.render()}"
             )
         source, target = tokenizers
+        overlap = None
+        if self.data.dev:
+            known, new = [hashes[train.chosen] for hashes in train.spool.hashes], dev.spool.hashes
+            columns = ((hash_pairs(*new), hash_pairs(*known)), (new[0], known[0]), (new[1], known[1]))
+            overlap = Overlap(*(int(np.isin(found, trained).sum()) for found, trained in columns))
         return PairReport(
             train=train.report,
             dev=dev.report if self.data.dev else None,
@@ -137,21 +137,9 @@ class _PairSchema(DataSchema[Spool]):
             target_size=target.size,
             joint=source is target,
             train_tokens=(train.tokens[0], train.tokens[1]),
-            overlap=_find_overlap(train, dev.spool) if self.data.dev else None,
+            overlap=overlap,
+            notes=[
+                *describe_unknown("data.source", self.data.source),
+                *describe_unknown("data.target", self.data.target),
+            ],
         )
-
-
-def _find_overlap(train: Part[Spool], dev: Spool) -> Overlap:
-    source, target = (hashes[train.chosen] for hashes in train.spool.hashes)
-    pairs = np.isin(hash_pairs(*dev.hashes), hash_pairs(source, target))
-    return Overlap(
-        pairs=int(pairs.sum()),
-        sources=int(np.isin(dev.hashes[0], source).sum()),
-        targets=int(np.isin(dev.hashes[1], target).sum()),
-    )
-
-
-def _keep(ids: Ids, offsets: Offsets, fits: npt.NDArray[np.bool_]) -> Rows:
-    """Return the rows for which `fits` is True, in the same flat form."""
-    lengths = np.diff(offsets)
-    return ids[np.repeat(fits, lengths)], np.r_[0, np.cumsum(lengths[fits])]

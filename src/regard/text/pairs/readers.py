@@ -1,26 +1,23 @@
 """Sentence pairs from files of any format, with a report on every line that is not a pair."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import get_args
 
 from regard.config import DataConfig
 from regard.config.data import TableFormat
 from regard.errors import DataError
-from regard.text.clean import Chunk, clean
+from regard.text.clean import Chunk, clean, read_usable
 from regard.text.column_rules import PairColumns
 from regard.text.header import skip_headers
-from regard.text.languages import are_exchanged
-from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks, read_start, show_encoding
-from regard.text.report import EMPTY_SOURCE, EMPTY_TARGET, PARALLEL, ReadingReport, SkipLimit
+from regard.text.languages import find_language
+from regard.text.opening import OVER_LONG_LINE, check_file, ending, line_blocks, read_start, show_encoding
+from regard.text.report import EMPTY_SOURCE, EMPTY_TARGET, PARALLEL, ReadingReport
 from regard.text.rows import Chunk as RawChunk
 from regard.text.rows import detect_format, find_table, load_format, most_lines
 from regard.text.strings import quoted, trim
 
 _TABLES = (*get_args(TableFormat), "fast_align")
-_DIRECTION_ROWS = 300
-"""Number of pairs whose languages are compared with the settings."""
 
 
 def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[Chunk]:
@@ -36,10 +33,10 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
         report: Report, which is filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length;
-            if two files look like tables; if a column does not exist, or it is not clear which columns are wanted; if the
-            sources are in the language of `data.target` and the targets in that of `data.source`; or, at the end, if no usable
-            pair was found, or the unusable share is larger than `data.allow_skipped`. The message names the file and the line.
+        DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length,
+            or are named like the target's and the source's language; if two files look like tables; if a column does not exist,
+            or it is not clear which columns are wanted; or, at the end, if no usable pair was found, or the unusable share is
+            larger than `data.allow_skipped`. The message names the file and the line.
     """
     files = [check_file(path) for path in paths]
     if len(files) not in (1, 2):
@@ -48,19 +45,10 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
     report.files = [str(file) for file in files]
     report.form = PARALLEL if form == "text" else load_format(form).title
     report.encoding = show_encoding(files[0], "utf-8" if form == "parquet" else data.encoding)
-    raw = _read_parallel(files, rules, report) if form == "text" else load_format(form).read(files[0], rules, report)
-    limit = SkipLimit(data.allow_skipped, data.encoding, report)
-    for columns, lines in raw:
-        first = not report.kept
-        chunk = clean(columns, lines, data.normalization, report, empty=(EMPTY_SOURCE, EMPTY_TARGET))
-        if chunk.line:
-            if first:
-                _check_direction(chunk, rules, report)
-                report.first = " → ".join(quoted(side[0], mark='"') for side in chunk.columns)
-            yield chunk
-    limit.check(files)
-    if not report.kept:
-        raise DataError(f"no usable pair in {' + '.join(report.files)}; the report on its {report.unit}:\n  {report.render()}")
+    raw = _read_parallel(files, data, rules, report) if form == "text" else load_format(form).read(files[0], rules, report)
+    empty = (EMPTY_SOURCE, EMPTY_TARGET)
+    chunks = (clean(columns, lines, data.normalization, report, empty=empty) for columns, lines in raw)
+    yield from read_usable([(" + ".join(report.files), files, chunks)], data, report)
 
 
 def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
@@ -75,7 +63,8 @@ def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
         raise DataError(f"two files were given with data.format '{data.format}', expected one; parallel files are 'text'")
     # Line n of one table, such as one of two parts of a data set, would not be the translation of line n of the other.
     table = find_table(paths)
-    if data.format == "auto" and (table or all(most_lines(read_start(path, data.encoding), _has_tab) for path in paths)):
+    tabs = (most_lines(read_start(path, data.encoding), lambda line: b"\t" in line) for path in paths)
+    if data.format == "auto" and (table or all(tabs)):
         found = f"{table.name} is named like a table" if table else "nearly all lines of both contain a tab, as in tables"
         raise DataError(
             f"{paths[0]} and {paths[1]}: two files are read as parallel text, but {found}; expected one table or two text "
@@ -85,27 +74,26 @@ def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
     return "text"
 
 
-def _has_tab(line: bytes) -> bool:
-    return b"\t" in line
-
-
-def _read_parallel(paths: Sequence[Path], rules: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:
+def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:
     """Read two parallel files: line n of one file and line n of the other are a pair.
 
     Raises:
-        DataError: If the files differ in length (the message has both counts), or only one begins with a header; else as for
-            `opening.line_blocks`.
+        DataError: If the files differ in length (the message has both counts), only one begins with a header, or they are named
+            like the languages of the target and the source; else as for `opening.line_blocks`.
     """
+    named = [find_language(ending(path)[1:]) for path in paths]
+    if None not in named and named[0] != named[1] and tuple(named) == rules.languages[::-1]:
+        raise DataError(
+            f"{paths[0]} and {paths[1]}: are named like the languages '{data.target}' and '{data.source}', but data.source is "
+            f"'{data.source}' and data.target is '{data.target}'; give the files in the other order, or exchange the languages"
+        )
     blocks = [line_blocks(path, rules.encoding, report.hashes) for path in paths]
     waiting: list[list[str]] = [[], []]
-    counts = [0, 0]
     header: tuple[str, ...] = ()
     done = 0
     while True:
         for side in (0, 1):
-            if not waiting[side]:
-                waiting[side] = next(blocks[side], (0, []))[1]
-                counts[side] += len(waiting[side])
+            waiting[side] = waiting[side] or next(blocks[side], (0, []))[1]
         size = min(map(len, waiting))
         if not size:
             break
@@ -117,8 +105,8 @@ def _read_parallel(paths: Sequence[Path], rules: PairColumns, report: ReadingRep
         yield [[pair[side] for pair in pairs] for side in (0, 1)], numbers
         done += size
         waiting = [lines[size:] for lines in waiting]
-    for side in (0, 1):
-        counts[side] += sum(len(lines) for _, lines in blocks[side])
+    left = [len(lines) + sum(len(more) for _, more in rest) for lines, rest in zip(waiting, blocks, strict=True)]
+    counts = [done + count for count in left]
     if counts[0] != counts[1]:
         raise DataError(
             f"{paths[0]} has {counts[0]:,} lines and {paths[1]} has {counts[1]:,}, expected the same number; line n of one "
@@ -146,23 +134,3 @@ def _has_headers(lines: Sequence[str], paths: Sequence[Path], rules: PairColumns
                 "data.header to no if it is a sentence"
             )
     return False
-
-
-def _check_direction(chunk: Chunk, rules: PairColumns, report: ReadingReport) -> None:
-    """Raise an error if sources and targets are exchanged, according to the languages of the texts and of the settings."""
-    data, (source, target) = rules.data, rules.languages
-    if source is None or target is None or source == target:
-        return
-    sources, targets = (list(islice(column, _DIRECTION_ROWS)) for column in chunk.columns)
-    if not are_exchanged(sources, targets, source, target):
-        return
-    if report.form == PARALLEL:
-        (first, second), order = report.files, f"give the files in the other order: {report.files[1]},{report.files[0]}"
-    else:
-        first, second = (f"column {quoted(name)}" for name in report.columns)
-        first, order = f"{report.files[0]}: {first}", f"set {rules.example(report.columns[::-1])}"
-    raise DataError(
-        f"{first} seems to be in the language '{data.target}' and {second} in '{data.source}', but data.source is "
-        f"'{data.source}' and data.target is '{data.target}'. To translate from '{data.source}' to '{data.target}', {order}. "
-        f"For the other direction, set data.source to {data.target} and data.target to {data.source}"
-    )

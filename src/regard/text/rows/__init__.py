@@ -1,4 +1,4 @@
-"""Formats of tables. Each format is the module with its name, which declares `FORMAT`."""
+"""Formats of tables. A module declares its formats, with their endings, in `FORMATS`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from regard.text.report import ReadingReport
 
 Chunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
 """The two wanted columns and the line numbers, before cleaning. Values are text, unless the format has types."""
+
+_MODULES = ("delimited", "jsonl", "parquet", "fasttext")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Format:
 
 def load_format(name: str) -> Format:
     """Return a format by its name."""
-    return import_module(f"regard.text.rows.{name}").FORMAT
+    formats = (import_module(f"regard.text.rows.{module}").FORMATS for module in _MODULES)
+    return next(found[name] for found in formats if name in found)
 
 
 def name_format(path: str | Path, names: Sequence[str] = get_args(TableFormat)) -> str:

@@ -1,8 +1,6 @@
-"""JSON files with one object per line, or with all objects in one array, which is read element by element."""
+"""JSON files with one object per line, or with all objects in one array."""
 
-import codecs
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,30 +9,19 @@ from regard.errors import DataError
 from regard.text.column_rules import ColumnRules
 from regard.text.columns import COLUMNS_JUDGED, SAMPLE_ROWS, TOO_DEEP, choose_columns
 from regard.text.encodings import advise_encoding
-from regard.text.opening import (
-    BLOCK_BYTES,
-    CHUNK_CHARACTERS,
-    CHUNK_ROWS,
-    OVER_LONG_LINE,
-    Bytes,
-    line_blocks,
-    open_utf8,
-    read_start,
-)
+from regard.text.opening import CHUNK_ROWS, OVER_LONG_LINE, line_blocks, open_utf8, read_start
 from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
 from regard.text.rows import Chunk, Format
-from regard.text.strings import is_unicode, quoted
+from regard.text.strings import is_unicode
 
-LONGEST_ELEMENT = 1 << 24
-"""Maximum number of characters of an element of an array."""
+LARGEST_ARRAY = 1 << 29
+"""Maximum number of bytes of an array, which is read into memory as a whole."""
 _TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
 """Descriptions of the JSON values that are not objects, by their types in Python."""
-_SPACE = re.compile(r"[ \t\r\n]*")
-_ENDS_LATE = re.compile(r"[-+0-9.eE]")
 _DEEPEST = 8
 """Maximum depth of nested objects in which names of columns are searched."""
 
-Object = dict[str, Any]
+Object = Mapping[str, Any]
 Keys = tuple[str, ...]
 """Name of a column, or the names of an object and of a column in it."""
 
@@ -54,14 +41,16 @@ def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chu
     keys: Sequence[Keys] = ()
     for rows, numbers in (_array_objects if array else _line_objects)(path, rules, report):
         if not keys and rows:
-            keys = _choose_keys(rows, rules, path, f"{path}, {unit} {numbers[0]}")
+            if len(rows) == 1 and sum(not isinstance(value, list | dict) for value in rows[0].values()) < 2:
+                _check_row(rows[0], path)
+            keys = choose_keys(rows, rules, path, f"{path}, {unit} {numbers[0]}")
             report.columns = [".".join(column) for column in keys]
         if keys:
             places = [f"{path}, {unit} {number}" for number in numbers]
             yield [[_pick(row, key, where, rules) for row, where in zip(rows, places, strict=True)] for key in keys], numbers
 
 
-def _line_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], list[int]]]:
+def _line_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], Sequence[int]]]:
     for first, lines in line_blocks(path, rules.encoding, report.hashes):
         report.read += len(lines)
         rows, numbers = [], []
@@ -93,7 +82,7 @@ def _parse(line: str, path: Path, number: int, rules: ColumnRules) -> Object:
 def _check_whole(path: Path, rules: ColumnRules) -> None:
     """Raise an error if a file is one JSON object on several lines, or begins with such an object."""
     with open_utf8(path, rules.encoding) as file:
-        text = file.read(LONGEST_ELEMENT).decode("utf-8", "replace")
+        text = file.read(1 << 24).decode("utf-8", "replace")
     try:
         whole, _ = json.JSONDecoder().raw_decode(text.lstrip())
     except (ValueError, RecursionError):
@@ -105,7 +94,7 @@ def _check_whole(path: Path, rules: ColumnRules) -> None:
     )
 
 
-def _check_row(row: Mapping[str, Any], path: Path) -> None:
+def _check_row(row: Object, path: Path) -> None:
     """Raise an error if a JSON object holds all rows or all columns of a table."""
     inner = next((name for name, held in row.items() if isinstance(held, list) and held and isinstance(held[0], dict)), None)
     if inner is not None:
@@ -121,134 +110,68 @@ def _check_row(row: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], list[int]]]:
-    rows: list[Object] = []
-    numbers: list[int] = []
-    size = 0
-    for number, value in _read_elements(path, rules.encoding, report.hashes):
-        report.read += 1
-        if not isinstance(value, dict):
-            raise DataError(f"{path}, element {number}: is {_TYPES[type(value)]}, expected an object with {rules.what}")
-        rows.append(value)
-        numbers.append(number)
-        size += sum(len(held) for held in value.values() if isinstance(held, str | list))
-        if len(rows) >= CHUNK_ROWS or size > CHUNK_CHARACTERS:
-            yield rows, numbers
-            rows, numbers, size = [], [], 0
-    yield rows, numbers
+def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], Sequence[int]]]:
+    with open_utf8(path, rules.encoding, report.hashes) as file:
+        parts, size = [], 0
+        while (part := file.read(1 << 20)) and size <= LARGEST_ARRAY:
+            parts.append(part)
+            size += len(part)
+    if size > LARGEST_ARRAY:
+        raise DataError(
+            f"{path}: is a JSON array of more than {LARGEST_ARRAY:,} bytes, expected one object per line; convert it "
+            f"with `jq -c '.[]' {path.name} > lines.jsonl`"
+        )
+    try:
+        rows = json.loads(b"".join(parts).decode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise DataError(f"{path}: is not a JSON array ({error}); check the file") from error
+    except RecursionError as error:
+        raise DataError(f"{path}: JSON nested too deeply, expected an array of flat objects") from error
+    for begin in range(0, len(rows), CHUNK_ROWS):
+        chunk = rows[begin : begin + CHUNK_ROWS]
+        for number, row in enumerate(chunk, begin + 1):
+            if not isinstance(row, dict):
+                raise DataError(f"{path}, element {number}: is {_TYPES[type(row)]}, expected an object with {rules.what}")
+        report.read += len(chunk)
+        yield chunk, range(begin + 1, begin + len(chunk) + 1)
 
 
-def _read_elements(path: Path, encoding: str, hashes: dict[str, str]) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each element of a JSON array, from 1, and its value."""
-    decoder = json.JSONDecoder()
-    with open_utf8(path, encoding, hashes) as file:
-        text = _Text(file, path)
-        text.take("[")
-        number, closed = 0, text.take("]")
-        while not closed:
-            number += 1
-            yield number, text.take_value(decoder, number)
-            closed = text.take("]")
-            if not closed and not text.take(","):
-                found = text.show() or "the end of the file"
-                raise DataError(f"{path}, element {number + 1}: found {found}, expected a comma or ] between the objects")
-        if rest := text.show():
-            raise DataError(f"{path}: something follows the JSON array: {rest}")
-
-
-class _Text:
-    """The text of a file, of which only a small part is in memory at a time."""
-
-    def __init__(self, file: Bytes, path: Path) -> None:
-        self._file, self._path = file, path
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._buffer, self._place, self._ended = "", 0, False
-
-    def take(self, letter: str) -> bool:
-        """Move past white space, and past `letter` if it comes next; return whether it did."""
-        self._skip_space()
-        found = self._buffer.startswith(letter, self._place)
-        self._place += found
-        return found
-
-    def show(self) -> str:
-        """Return the next characters that are not white space, in quotation marks; empty at the end of the file."""
-        self._skip_space()
-        return quoted(self._buffer[self._place :], 20) if self._place < len(self._buffer) else ""
-
-    def take_value(self, decoder: json.JSONDecoder, number: int) -> Any:
-        """Return the next value, and read more of the file until the value is complete."""
-        self._skip_space()
-        while True:
-            try:
-                value, end = decoder.raw_decode(self._buffer, self._place)
-            except json.JSONDecodeError as error:
-                if len(self._buffer) - self._place > LONGEST_ELEMENT:
-                    raise DataError(f"{self._path}, element {number}: is longer than {LONGEST_ELEMENT:,} characters") from error
-                # More text cannot repair an error far before the end of the buffer, except a string that is still open.
-                near = len(self._buffer) - error.pos < BLOCK_BYTES // 2 or error.msg.startswith("Unterminated")
-                if near and self._grow():
-                    continue
-                start = quoted(self._buffer[self._place :], 60)
-                raise DataError(f"{self._path}, element {number}: is not JSON ({error.msg}): {start}") from error
-            except (RecursionError, ValueError) as error:
-                raise DataError(f"{self._path}, element {number}: JSON nested too deeply, or a number too long") from error
-            if end == len(self._buffer) and _ENDS_LATE.match(self._buffer, end - 1) and self._grow():
-                continue
-            self._place = end
-            return value
-
-    def _skip_space(self) -> None:
-        while True:
-            found = _SPACE.match(self._buffer, self._place)
-            assert found
-            self._place = found.end()
-            if self._place < len(self._buffer) or not self._grow():
-                return
-
-    def _grow(self) -> bool:
-        """Read more text; return False at the end of the file."""
-        while not self._ended:
-            data = self._file.read(BLOCK_BYTES)
-            self._ended = not data
-            if more := self._decoder.decode(data, final=not data):
-                self._buffer, self._place = self._buffer[self._place :] + more, 0
-                return True
-        return False
-
-
-def _choose_keys(rows: Sequence[Object], rules: ColumnRules, path: Path, where: str) -> list[Keys]:
+def choose_keys(rows: Sequence[Object], rules: ColumnRules, path: Path, where: str) -> list[Keys]:
     """Return the keys of the two wanted columns.
 
     Whether a key can be a column depends on its first value that is neither null nor an empty list or object.
+
+    Args:
+        rows: Some rows of the table.
+        rules: The columns to look for.
+        path: The file.
+        where: File and line of the first row, for messages.
+
+    Raises:
+        DataError: If there are fewer than two usable columns; else as for `choose_columns`.
     """
     first: dict[Keys, Any] = {}
     for row in rows[:SAMPLE_ROWS]:
         for keys, value in _find_values(row):
             if first.get(keys) in (None, [], {}):
                 first[keys] = value
-    found = [keys for keys, value in first.items() if value is None or _is_usable(value, rules)]
-    if len(rows) == 1 and (len(found) < 2 or not any(isinstance(value, str) for value in rows[0].values())):
-        _check_row(rows[0], path)
+    parents = {keys[0] for keys in first if len(keys) > 1}  # an object that is null in some rows
+    found = [keys for keys, value in first.items() if (value is None and keys[0] not in parents) or _is_usable(value, rules)]
     unusable = {keys: value for keys, value in first.items() if keys not in set(found)}
     if len(found) < 2:
         kind = "text " if rules.kinds == (str,) else ""
         held = ", ".join(dict.fromkeys(keys[0] for keys in first))
-        shaped = {".".join(keys): describe_shape(value) for keys, value in unusable.items()}
+        shaped = {".".join(keys): _describe_shape(value) for keys, value in unusable.items()}
         shapes = "".join(f"; '{name}' holds {shape}" for name, shape in shaped.items() if shape)
         raise DataError(f"{where}: has {len(found)} {kind}values (keys: {held}{shapes}), expected {rules.what}")
     judged = found[:COLUMNS_JUDGED]  # objects with different keys in each row can give thousands of columns
-    sample = [[_look_up(row, keys) for keys in judged] for row in rows[:SAMPLE_ROWS]]
-    places = choose_columns([".".join(keys) for keys in found], sample, rules, path, name_unreadable(unusable))
+    sample = [[look_up(row, keys) for keys in judged] for row in rows[:SAMPLE_ROWS]]
+    places = choose_columns([".".join(keys) for keys in found], sample, rules, path, _name_unreadable(unusable))
     return [found[place] for place in places]
 
 
-def name_unreadable(values: Mapping[Keys, Any]) -> dict[str, str]:
-    """Return the names of columns that hold lists or objects, and of all keys inside these, with their shapes.
-
-    Args:
-        values: An example value of each column that cannot be read.
-    """
+def _name_unreadable(values: Mapping[Keys, Any]) -> dict[str, str]:
+    """Return the names of columns that hold lists or objects, and of all keys inside these, with their shapes."""
     named: dict[str, str] = {}
 
     def add(value: Any, name: str, depth: int) -> None:
@@ -257,13 +180,13 @@ def name_unreadable(values: Mapping[Keys, Any]) -> dict[str, str]:
             add(held, f"{name}.{key}", depth + 1)
 
     for keys, value in values.items():
-        if shape := describe_shape(value):
+        if shape := _describe_shape(value):
             named[".".join(keys)] = shape
             add(value, ".".join(keys), 0)
     return named
 
 
-def describe_shape(value: Any) -> str:
+def _describe_shape(value: Any) -> str:
     """Return the shape of a list or an object, for messages; empty for other values."""
     if isinstance(value, dict):
         return "objects inside objects"
@@ -287,7 +210,7 @@ def _is_usable(value: Any, rules: ColumnRules) -> bool:
     return isinstance(value, rules.kinds) and not (isinstance(value, list) and any(isinstance(x, list | dict) for x in value))
 
 
-def _look_up(row: Object, keys: Keys) -> Any:
+def look_up(row: Object, keys: Keys) -> Any:
     """Return a value, or None if it is missing."""
     value: Any = row
     for key in keys:
@@ -296,7 +219,7 @@ def _look_up(row: Object, keys: Keys) -> Any:
 
 
 def _pick(row: Object, keys: Keys, where: str, rules: ColumnRules) -> Any:
-    value = _look_up(row, keys)
+    value = look_up(row, keys)
     if value is None:
         return ""
     if not _is_usable(value, rules):
@@ -307,12 +230,14 @@ def _pick(row: Object, keys: Keys, where: str, rules: ColumnRules) -> Any:
 def _begins(start: bytes) -> bool:
     """Return True if a file begins like an array of objects, or its first line like an object and not like text with a tab."""
     first = start.split(b"\n", 1)[0]
-    if start.startswith(b"[") or not first.startswith(b"{") or b"\t" not in first:
-        return (start.startswith(b"[") and start[1:].lstrip().startswith(b"{")) or first.startswith(b"{")
+    if start.startswith(b"["):
+        return start[1:].lstrip().startswith(b"{")
+    if not first.startswith(b"{") or b"\t" not in first:
+        return first.startswith(b"{")
     try:
         return isinstance(json.loads(first), dict)
     except (ValueError, RecursionError):
         return False
 
 
-FORMAT = Format("JSON lines", _read, (".jsonl", ".ndjson", ".json"), _begins, typed=True)
+FORMATS = {"jsonl": Format("JSON lines", _read, (".jsonl", ".ndjson", ".json"), _begins, typed=True)}

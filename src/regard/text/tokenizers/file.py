@@ -6,7 +6,6 @@ rebuilt from the kind of the tokenizer.
 
 import json
 import warnings
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,40 +28,32 @@ _MODELS |= {"bpe": "BPE", "unigram": "Unigram"}
 _FIELDS = {"format": str, "version": int, "kind": str, "language": str, "lowercase": bool, "normalization": str, "spacy": str}
 
 
-@dataclass(frozen=True)
-class TokenizerFile:
-    """Content of a tokenizer file."""
-
-    kind: str
-    language: str
-    lowercase: bool
-    normalization: str
-    symbols: Symbols
-
-
-def write_tokenizer(path: str | Path, file: TokenizerFile, scheme: Scheme) -> None:
+def write_tokenizer(path: str | Path, symbols: Symbols, scheme: Scheme, *, lowercase: bool, normalization: str) -> None:
     """Write the file. The `tokenizers` library can load its part of the file, but may lower-case rare letters differently."""
-    library = Library(file.symbols.model())
-    steps = [] if file.normalization == "none" else [normalizers.NFC() if file.normalization == "nfc" else normalizers.NFKC()]
-    library.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if file.lowercase else steps)
+    library = Library(symbols.model())
+    steps = [] if normalization == "none" else [normalizers.NFC() if normalization == "nfc" else normalizers.NFKC()]
+    library.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if lowercase else steps)
     library.pre_tokenizer = scheme.pre_tokenizer
     if scheme.space == SPACE_MARK:
         library.decoder = decoders.Metaspace(SPACE_MARK, "always")
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "kind": file.kind,
-        "language": file.language,
-        "lowercase": file.lowercase,
-        "normalization": file.normalization,
-        "spacy": metadata.version("spacy") if file.kind == "spacy" else "",
+        "kind": scheme.kind,
+        "language": scheme.language,
+        "lowercase": lowercase,
+        "normalization": normalization,
+        "spacy": metadata.version("spacy") if scheme.kind == "spacy" else "",
         "tokenizer": json.loads(library.to_str()),
     }
     disk.write(Path(path), json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-def read_tokenizer(path: str | Path, data: bytes | None = None) -> TokenizerFile:
+def read_tokenizer(path: str | Path, data: bytes | None = None) -> tuple[dict[str, Any], Symbols]:
     """Read and check a file; `data` is its content, if it was read before.
+
+    Returns:
+        The fields `kind`, `language`, `lowercase` and `normalization`, among others; and the symbols.
 
     Raises:
         BundleError: If the file is damaged or missing. The message gives the reason.
@@ -84,13 +75,14 @@ def read_tokenizer(path: str | Path, data: bytes | None = None) -> TokenizerFile
     if content["kind"] not in _MODELS or content["normalization"] not in {"nfc", "nfkc", "none"}:
         raise BundleError(f"{where}: unknown kind {content['kind']!r} or normalization {content['normalization']!r}")
     try:
-        symbols = _symbols(content["tokenizer"], _MODELS[content["kind"]])
+        symbols = _read_symbols(content["tokenizer"]["model"], _MODELS[content["kind"]])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BundleError(f"{where}: its vocabulary is damaged ({error!r:.200}); {_AGAIN}") from error
     if problem := check_symbols(symbols):
         raise BundleError(f"{where}: {problem}; {_AGAIN}")
-    _compare_spacy(path, content["spacy"])
-    return TokenizerFile(content["kind"], content["language"], content["lowercase"], content["normalization"], symbols)
+    if content["spacy"]:
+        _compare_spacy(path, content["spacy"])
+    return content, symbols
 
 
 def _read_json(path: Path, data: bytes | None) -> Any:
@@ -107,8 +99,7 @@ def _read_json(path: Path, data: bytes | None) -> Any:
         raise BundleError(f"{path} is not a tokenizer that regard can read: it is not JSON ({error}); {_AGAIN}") from error
 
 
-def _symbols(library: dict[str, Any], expected: str) -> Symbols:
-    model = library["model"]
+def _read_symbols(model: dict[str, Any], expected: str) -> Symbols:
     if model["type"] != expected:
         raise ValueError(f"a {expected} model was expected, not {str(model['type'])[:60]}")
     if len(model["vocab"]) > _MOST_SYMBOLS:
@@ -122,8 +113,7 @@ def _symbols(library: dict[str, Any], expected: str) -> Symbols:
     tokens = tuple(sorted(ids, key=ids.__getitem__))
     if expected == "WordLevel":
         return Symbols(tokens)
-    merges = tuple((_string(left), _string(right)) for left, right in model["merges"])
-    return Symbols(tokens, merges=merges)
+    return Symbols(tokens, merges=tuple((_string(left), _string(right)) for left, right in model["merges"]))
 
 
 def _string(value: object) -> str:
@@ -134,8 +124,6 @@ def _string(value: object) -> str:
 
 def _compare_spacy(path: str | Path, recorded: str) -> None:
     """Warn if the version of spaCy differs, because it may split words differently."""
-    if not recorded:
-        return  # finding the version takes longer than reading a small tokenizer
     try:
         present = metadata.version("spacy")
     except metadata.PackageNotFoundError:

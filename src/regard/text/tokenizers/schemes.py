@@ -5,6 +5,7 @@ the vocabulary looks up. No rule depends on text outside a chunk, so the ids of 
 `Tokenizer.encode_batch` relies on this.
 """
 
+import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -63,18 +64,21 @@ def _cutter(pattern: str) -> Any:
 
 
 class Scheme(ABC):
-    """Rules of one kind of tokenizer."""
+    """Rules of one kind of tokenizer.
 
-    kind: ClassVar[str]
+    Args:
+        kind: The kind, as in `TokenizerConfig`.
+        language: Language code for the rules that join words; may be empty.
+        pre_tokenizer: The rules as an object of the `tokenizers` library, for saved files and for comparison in tests.
+    """
+
     space: ClassVar[str] = ""
     """Symbol for the space before a word; empty if spaces are not symbols."""
     leading_space: ClassVar[bool] = False
     """Whether the first word of a text also has the mark of a preceding space."""
 
-    @property
-    @abstractmethod
-    def pre_tokenizer(self) -> Any:
-        """The rules of this scheme as an object of the `tokenizers` library, for saved files and for comparison in tests."""
+    def __init__(self, kind: str, language: str, pre_tokenizer: Any) -> None:
+        self.kind, self.language, self.pre_tokenizer = kind, language, pre_tokenizer
 
     @abstractmethod
     def split(self, chunk: str) -> list[str]:
@@ -84,29 +88,26 @@ class Scheme(ABC):
         """Split a word into units, which the vocabulary looks up; `first` is True if a space precedes the word."""
         return (word,)
 
-    @abstractmethod
     def join(self, symbols: Sequence[str]) -> str:
         """Join symbols to text."""
+        return self.join_words(symbols)
 
     def join_words(self, words: Sequence[str]) -> str:
         """Join words to text."""
-        return self.join(words)
+        return detokenize(words, self.language)
 
 
 class WhitespaceScheme(Scheme):
     """A scheme that splits text at ASCII white space, and joins tokens with one space between them."""
 
-    kind = "whitespace"
-
-    @property
-    def pre_tokenizer(self) -> Any:
-        return pre_tokenizers.Split(Regex(r"[ \t\n\r\f\v]+"), "removed")
+    def __init__(self) -> None:
+        super().__init__("whitespace", "", pre_tokenizers.Split(Regex(r"[ \t\n\r\f\v]+"), "removed"))
 
     def split(self, chunk: str) -> list[str]:
         return re.findall(r"[^ \t\n\r\f\v]+", chunk)
 
-    def join(self, symbols: Sequence[str]) -> str:
-        return " ".join(symbols)
+    def join_words(self, words: Sequence[str]) -> str:
+        return " ".join(words)
 
 
 class WordsScheme(Scheme):
@@ -116,21 +117,12 @@ class WordsScheme(Scheme):
     are split into characters.
     """
 
-    kind = "words"
-
     def __init__(self, language: str = "") -> None:
-        self.language = language
         self._splitter = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _cutter(_WORD)])
-
-    @property
-    def pre_tokenizer(self) -> Any:
-        return self._splitter
+        super().__init__("words", language, self._splitter)
 
     def split(self, chunk: str) -> list[str]:
         return [word for word, _ in self._splitter.pre_tokenize_str(chunk)]
-
-    def join(self, symbols: Sequence[str]) -> str:
-        return detokenize(symbols, self.language)
 
 
 class SpacyScheme(Scheme):
@@ -140,44 +132,35 @@ class SpacyScheme(Scheme):
         ConfigError: If spaCy is not installed, or does not know the language.
     """
 
-    kind = "spacy"
     longest_part: ClassVar[int] = 400
     """Maximum number of characters that spaCy gets at once, because it needs quadratic time for text that it cannot split."""
 
     def __init__(self, language: str) -> None:
-        self.language = language
+        super().__init__("spacy", language, pre_tokenizers.WhitespaceSplit())  # for text that spaCy has already split
         self._tokenizer = _spacy_tokenizer(language)
-
-    @property
-    def pre_tokenizer(self) -> Any:
-        return pre_tokenizers.WhitespaceSplit()  # for text that spaCy has already split
 
     def split(self, chunk: str) -> list[str]:
         parts = (chunk[start : start + self.longest_part] for start in range(0, len(chunk), self.longest_part))
         return [token.text for part in parts for token in self._tokenizer(part) if not token.is_space]
 
-    def join(self, symbols: Sequence[str]) -> str:
-        return detokenize(symbols, self.language, split_hyphens=self.language != "de")
+    def join_words(self, words: Sequence[str]) -> str:
+        return detokenize(words, self.language, split_hyphens=self.language != "de")
 
 
 class CharactersScheme(WordsScheme):
     """Every code point is a symbol, including the space."""
 
-    kind = "characters"
     space = " "
 
-    @property
-    def pre_tokenizer(self) -> Any:
-        return pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+    def __init__(self, language: str = "") -> None:
+        super().__init__(language)
+        self.kind, self.pre_tokenizer = "characters", pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
 
     def units(self, word: str, *, first: bool) -> Sequence[str]:
         return self.space + word if first else word
 
     def join(self, symbols: Sequence[str]) -> str:
         return "".join(symbols)
-
-    def join_words(self, words: Sequence[str]) -> str:
-        return detokenize(words, self.language)
 
 
 class SubwordScheme(Scheme):
@@ -187,14 +170,9 @@ class SubwordScheme(Scheme):
     leading_space = True
 
     def __init__(self, kind: str, language: str = "") -> None:
-        self.kind = kind  # type: ignore[misc]
-        self.language = language
-        self._words = _cutter(_SUBWORD_WORD)
-        self._units = _cutter(_SUBWORD_UNIT)
-
-    @property
-    def pre_tokenizer(self) -> Any:
-        return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE_MARK, "always"), self._words, self._units])
+        self._words, self._units = _cutter(_SUBWORD_WORD), _cutter(_SUBWORD_UNIT)
+        steps = [pre_tokenizers.Metaspace(SPACE_MARK, "always"), self._words, self._units]
+        super().__init__(kind, language, pre_tokenizers.Sequence(steps))
 
     def split(self, chunk: str) -> list[str]:
         # A mark in the text would be decoded as a space, so it is read as an underscore.
@@ -205,9 +183,6 @@ class SubwordScheme(Scheme):
 
     def join(self, symbols: Sequence[str]) -> str:
         return "".join(symbols).replace(SPACE_MARK, " ").strip()
-
-    def join_words(self, words: Sequence[str]) -> str:
-        return detokenize(words, self.language)
 
 
 def build_scheme(kind: str, language: str) -> Scheme:
@@ -221,22 +196,20 @@ def build_scheme(kind: str, language: str) -> Scheme:
             return SpacyScheme(language)
         case "characters":
             return CharactersScheme(language)
-        case "bpe" | "unigram":
-            return SubwordScheme(kind, language)
         case _:
-            known = ("whitespace", "words", "spacy", "characters", "bpe", "unigram")
-            raise ConfigError(f"tokenizer kind {kind!r} is unknown{nearest(kind, known)}; the kinds are {', '.join(known)}")
+            return SubwordScheme(kind, language)
 
 
 def _spacy_tokenizer(language: str) -> Any:
     try:
         import spacy
+        import spacy.lang
     except ImportError as error:
         raise ConfigError(
             f"the spacy tokenizer for {language!r} needs spaCy, which cannot be imported ({error}): "
             f"{install_command('spacy')}, or set the tokenizer's kind to words"
         ) from error
-    known = _spacy_languages()
+    known = sorted(module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg)
     if language not in known:
         raise ConfigError(
             f"spaCy has no language {language!r}{nearest(language, known)}; give a language code (en, de, …) "
@@ -249,11 +222,3 @@ def _spacy_tokenizer(language: str) -> Any:
         raise ConfigError(
             f"spaCy's tokenizer for {language!r} cannot start: {reason}; or set the tokenizer's kind to words"
         ) from error
-
-
-def _spacy_languages() -> list[str]:
-    import pkgutil
-
-    import spacy.lang
-
-    return sorted(module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg)

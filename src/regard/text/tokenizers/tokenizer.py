@@ -20,9 +20,10 @@ from jaxtyping import Int32, Int64
 from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
 from regard.scripts import ends_word, is_spaceless
+from regard.text.split import ranges
 from regard.text.strings import to_form
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN, WHITE_SPACE, restore_space, show_space
-from regard.text.tokenizers.file import TokenizerFile, read_tokenizer, write_tokenizer
+from regard.text.tokenizers.file import read_tokenizer, write_tokenizer
 from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.schemes import CharactersScheme, Scheme, build_scheme
 from regard.text.tokenizers.vocabulary import Symbols, learn
@@ -79,7 +80,7 @@ class Tokenizer:
     def digest(self) -> str:
         """Return a hash of everything that determines the ids of a text: the symbols, their order, and the rules."""
         symbols = self.symbols
-        rules = [self.kind, getattr(self.scheme, "language", ""), self.lowercase, self.normalization]
+        rules = [self.kind, self.scheme.language, self.lowercase, self.normalization]
         whole = json.dumps([rules, symbols.tokens, symbols.merges, symbols.scores])
         return hashlib.sha256(whole.encode()).hexdigest()
 
@@ -150,8 +151,7 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write one JSON file. Equal tokenizers give equal bytes."""
-        language = getattr(self.scheme, "language", "")
-        write_tokenizer(path, TokenizerFile(self.kind, language, self.lowercase, self.normalization, self.symbols), self.scheme)
+        write_tokenizer(path, self.symbols, self.scheme, lowercase=self.lowercase, normalization=self.normalization)
 
     @classmethod
     def load(cls, path: str | Path, *, data: bytes | None = None) -> "Tokenizer":
@@ -165,9 +165,9 @@ class Tokenizer:
             BundleError: If the file is missing, damaged, too large or not a tokenizer.
             ConfigError: If the tokenizer needs spaCy, and spaCy or the language is missing.
         """
-        file = read_tokenizer(path, data)
-        scheme = build_scheme(file.kind, file.language)
-        return cls(file.symbols, scheme=scheme, lowercase=file.lowercase, normalization=file.normalization)
+        fields, symbols = read_tokenizer(path, data)
+        scheme = build_scheme(fields["kind"], fields["language"])
+        return cls(symbols, scheme=scheme, lowercase=fields["lowercase"], normalization=fields["normalization"])
 
     def _clean(self, text: str) -> str:
         return _clean(show_space(text) if self.keeps_space else text, self.normalization)
@@ -206,14 +206,11 @@ class Tokenizer:
         starts = np.cumsum(sizes) - sizes
 
         which = coded.indices.to_numpy()
-        lengths = sizes[which]
-        ends = np.cumsum(lengths)
-        ids = flat[np.repeat(starts[which] - (ends - lengths), lengths) + np.arange(lengths.sum())]
-        bounds = np.concatenate([np.zeros(1, np.int64), ends])[chunks.offsets.to_numpy()]
+        ids = flat[ranges(starts[which], sizes[which])]
+        bounds = np.r_[0, np.cumsum(sizes[which])][chunks.offsets.to_numpy()]
         counts = np.diff(bounds)
-        if (
-            self.scheme.space and not self.scheme.leading_space
-        ):  # every chunk was given a space, but the first chunk of a text must not have one
+        # Every chunk was given a space, but the first chunk of a text must not have one.
+        if self.scheme.space and not self.scheme.leading_space:
             ids = np.delete(ids, bounds[:-1][counts > 0])
             counts -= counts > 0
         self._cache.trim()

@@ -1,20 +1,23 @@
-"""CSV files, in which cells can be quoted, with strict rules. Commas, semicolons or tabs separate them."""
+"""Tables whose cells are separated: by tabs or `|||` without quoting, or by commas, semicolons or tabs by the rules of CSV.
+
+Because sentences often contain quotation marks, only CSV files have quoted cells; elsewhere, quotation marks are text.
+"""
 
 import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 
 from regard.errors import DataError
 from regard.text.column_rules import ColumnRules
-from regard.text.header import find_layout
+from regard.text.header import Layout, find_layout
 from regard.text.opening import CHUNK_CHARACTERS, CHUNK_ROWS, OVER_LONG_LINE, line_blocks
-from regard.text.report import ReadingReport
-from regard.text.rows import Chunk, Format
+from regard.text.report import OVER_LONG, ReadingReport
+from regard.text.rows import Chunk, Format, most_lines
 from regard.text.strings import quoted
 
 HEAD_ROWS = 1000
@@ -33,45 +36,75 @@ _STAND_IN = "\ud800"
 """Placeholder for a lone carriage return, which the csv module would read as the end of a row; decoded text never contains it.
 """
 
-NumberedRow = tuple[int, list[str]]
+NumberedRows = tuple[list[list[str]], Sequence[int]]
 
 
-def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
+def _choose(blocks: Iterator[NumberedRows], rules: ColumnRules, path: Path, report: ReadingReport) -> Iterator[Chunk]:
+    """Choose two columns by the first block of rows, and yield their values.
+
+    Raises:
+        DataError: As for `header.find_layout`.
+    """
+    layout: Layout | None = None
+    for rows, numbers in blocks:
+        if layout is None:
+            layout = find_layout(rows[:HEAD_ROWS], rules, path)
+            report.columns, report.advice = list(layout.names), layout.advice
+            if report.form == "tab-separated" and report.unit == "lines" and _are_quoted(rows[:HEAD_ROWS], layout):
+                quotes = f"The quotation marks around cells of {path.name} are read as text"
+                report.advice = f"{quotes}; to remove them, set data.format to csv, or write the file without them."
+            rows, numbers = layout.drop_above(rows, numbers, report)
+        yield layout.select(rows, numbers, report)
+
+
+def _are_quoted(rows: Sequence[Sequence[str]], layout: Layout) -> bool:
+    """Return True if at least half of the cells of a chosen column begin and end with a quotation mark."""
+    columns = ([row[place].strip() for row in rows if place < len(row)] for place in layout.places)
+    return any(2 * sum(cell[:1] == cell[-1:] == '"' for cell in cells) >= len(cells) > 0 for cells in columns)
+
+
+def _read_split(path: Path, rules: ColumnRules, report: ReadingReport, separator: str = "\t") -> Iterator[Chunk]:
+    """Read lines that are split at every separator."""
+    return _choose(_split_lines(path, rules, report, separator), rules, path, report)
+
+
+def _split_lines(path: Path, rules: ColumnRules, report: ReadingReport, separator: str) -> Iterator[NumberedRows]:
+    for first, lines in line_blocks(path, rules.encoding, report.hashes):
+        report.read += len(lines)
+        if lines[0] is OVER_LONG_LINE:  # such a line forms its own block
+            report.skip(OVER_LONG, first)
+        else:
+            yield [line.split(separator) for line in lines], range(first, first + len(lines))
+
+
+def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
     """Read rows of a CSV file.
 
     The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
 
     Raises:
         DataError: If a quote is not closed, text follows a closing quote, a line is too long, or it is not clear whether commas
-            or semicolons separate the columns; else as for `tsv.read_tsv`.
+            or semicolons separate the columns; else as for `header.find_layout`.
     """
     report.unit = "rows"
-    numbered = _csv_rows(path, rules.encoding, report)
-    head = _take(numbered, HEAD_ROWS)
-    layout = find_layout([row for _, row in head] or [[]], rules, path)
-    report.columns, report.advice = list(layout.names), layout.advice
-    rows = chain(head, numbered)
-    above = list(layout.above)
-    while chunk := _take(rows, CHUNK_ROWS):
-        while above:
-            stray = next(place for place, (_, row) in enumerate(chunk) if any(cell.strip() for cell in row))
-            report.skip(above.pop(0), chunk.pop(stray)[0])
-        commas = report.form == _SEPARATED[","]
-        yield layout.select([row for _, row in chunk], [number for number, _ in chunk], report, commas=commas)
+    rows = _csv_rows(path, rules.encoding, report)
+    head = _take(rows, HEAD_ROWS)
+    yield from _choose(chain([head], iter(lambda: _take(rows, CHUNK_ROWS), ([], []))), rules, path, report)
 
 
-def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
+def _take(numbered: Iterator[tuple[int, list[str]]], most: int) -> NumberedRows:
     """Return the next rows, at most `most` of them; fewer if they are long."""
-    taken, size = [], 0
-    for row in islice(rows, most):
-        taken.append(row)
-        size += len(row[1]) + sum(map(len, row[1]))
+    rows, numbers, size = [], [], 0
+    for number, row in islice(numbered, most):
+        rows.append(row)
+        numbers.append(number)
+        size += len(row) + sum(map(len, row))
         if size > CHUNK_CHARACTERS:
             break
-    return taken
+    return rows, numbers
 
 
-def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[NumberedRow]:
+def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[tuple[int, list[str]]]:
     """Yield each row with the number of the line on which it starts."""
     lines = _csv_lines(path, encoding, report.hashes)
     head: list[str] = []
@@ -107,16 +140,12 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
 
 
 def _csv_lines(path: Path, encoding: str, hashes: dict[str, str]) -> Iterator[str]:
+    """Yield the lines, each with a line feed at its end and placeholders for lone carriage returns."""
     for first, lines in line_blocks(path, encoding, hashes):
         for number, line in enumerate(lines, first):
             if line is OVER_LONG_LINE:
                 raise DataError(f"{path}, line {number}: is too long to be a row of CSV; is a quote opened and not closed?")
-            yield end_line(line)
-
-
-def end_line(line: str) -> str:
-    """Return a line with a line feed at its end and placeholders for lone carriage returns, for the csv module."""
-    return (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"
+            yield (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"
 
 
 @dataclass(frozen=True)
@@ -172,7 +201,7 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
         return comma
     firsts = next(rows for rows in zip(*(start.rows for start in clear), strict=False) if max(map(len, rows)) > 1)
     clear = [start for start, row in zip(clear, firsts, strict=True) if len(row) > 1]
-    clear = [start for start in clear if split_head(head, start.separator, spaced=start.spaced, strict=True)] or clear
+    clear = [start for start in clear if _split_head(head, start.separator, spaced=start.spaced, strict=True)] or clear
     if clear[0] is tab:
         return tab
     most = max(start.share for start in clear)
@@ -191,19 +220,17 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
 def _split_start(head: Sequence[str], separator: str) -> _Start:
     """Split the first rows of a CSV file with one separator.
 
-    Spaces between a separator and a quote are ignored if more rows then have the same number of columns. If the number of such
-    rows stays equal, the spaces are ignored if a row that contains them already had the usual number of columns before.
+    Spaces between a separator and a quote are ignored if the rows then obey the rules of quoting, and no fewer of them have the
+    same number of columns.
     """
-    plain = split_head(head, separator) or _Start(separator, False, [])
-    opened = [any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in row) for row in plain.rows]
-    spaced = split_head(head, separator, spaced=True, strict=True) if any(opened) else None
-    if spaced is None or spaced.share < plain.share:
+    plain = _split_head(head, separator) or _Start(separator, False, [])
+    if not any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for row in plain.rows for cell in row):
         return plain
-    fits = any(has and len(row) == plain.width for has, row in zip(opened, plain.rows, strict=True))
-    return spaced if fits or spaced.share > plain.share else plain
+    spaced = _split_head(head, separator, spaced=True, strict=True)
+    return spaced if spaced and spaced.share >= plain.share else plain
 
 
-def split_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
+def _split_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
     """Return the first lines of a CSV file as rows; None if they cannot be read. The last row may be incomplete.
 
     Args:
@@ -223,4 +250,12 @@ def split_head(head: Sequence[str], separator: str, *, spaced: bool = False, str
     return _Start(separator, spaced, rows)
 
 
-FORMAT = Format("comma-separated", _read, (".csv",))
+def _has_bars(start: bytes) -> bool:
+    return most_lines(start, lambda line: line.count(b"|||") == 1 and b"\t" not in line)
+
+
+FORMATS = {
+    "tsv": Format("tab-separated", _read_split, (".tsv", ".tab")),
+    "csv": Format("comma-separated", _read_csv, (".csv",)),
+    "fast_align": Format("separated by |||", partial(_read_split, separator="|||"), begins=_has_bars),
+}
