@@ -41,7 +41,7 @@ from regard.text.opening import check_file
 from regard.text.report import ReadingReport
 from regard.text.split import LARGEST_DEV_PART, Indices, first_occurrences, hash_pairs, mark, split_pairs
 from regard.text.spool import Chosen, Spool, Texts, spool_texts
-from regard.text.tokenizers.counts import SymbolCounts, digests, unknown_notes
+from regard.text.tokenizers.counts import SymbolCounts, unknown_notes
 from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
@@ -282,7 +282,7 @@ def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
         "tokenizers": [asdict(config) for config in schema.tokenizers],
         "joint": schema.joint,
         "seed": seed,
-        **digests(schema.learned),
+        **({"learned": [tokenizer.digest() for tokenizer in schema.learned]} if schema.learned else {}),
         **schema.settings(),
     }
     cache, name = cache_folder(data), entry_name(settings, [config.kind for config in schema.tokenizers])

@@ -36,7 +36,7 @@ def test_labels_survive_json():
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        ({"names": ["a"]}, "expected labels with names, multiple and counts"),
+        ({"names": ["a"]}, "expected labels with lists of names and counts"),
         ({"names": "ab", "multiple": False, "counts": [1, 2]}, "lists of names and counts"),
         ({"names": ["a", "a"], "multiple": False, "counts": [1, 2]}, "one of them occurs twice"),
         ({"names": [], "multiple": False, "counts": []}, "expected names"),

@@ -11,7 +11,6 @@ import pytest
 from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import cache, preparation
-from regard.text.pairs import prepare as prepare_module
 from regard.text.pairs.prepare import PreparedData, prepare
 from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS
 from regard.text.symbols import END
@@ -82,7 +81,7 @@ def test_words_of_held_out_pairs_are_not_in_the_vocabulary(data):
 
 def test_an_unchanged_run_is_found_again_with_its_report(data, monkeypatch):
     first = run(data)
-    monkeypatch.setattr(prepare_module, "read_pairs", None)
+    monkeypatch.setattr(preparation, "_prepare", None)
     second = run(data)
     assert second.report == first.report
     assert second.train.path == first.train.path

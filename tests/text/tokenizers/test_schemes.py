@@ -6,7 +6,7 @@ import re
 import pytest
 
 from regard.errors import ConfigError
-from regard.text.tokenizers.schemes import SpacyScheme, SubwordScheme, WhitespaceScheme, WordsScheme, build_scheme
+from regard.text.tokenizers.schemes import SpacyScheme, SubwordScheme, WhitespaceScheme, WordsScheme
 
 WORDS = [
     ("Don't stop , John's 'cause it's don’t", ["Don't", "stop", ",", "John's", "'", "cause", "it's", "don’t"]),
@@ -82,10 +82,3 @@ def test_languages_that_need_more_packages_say_so():
         ConfigError, match=r"^spaCy's tokenizer for 'ja' cannot start: .*[Ss]udachi.* or set the tokenizer's kind to"
     ):
         SpacyScheme("ja")
-
-
-def test_unknown_kinds_are_named_with_the_nearest():
-    with pytest.raises(
-        ConfigError, match=r"^tokenizer kind 'word' is unknown; did you mean 'words'\?; the kinds are whitespace, words"
-    ):
-        build_scheme("word", "en")

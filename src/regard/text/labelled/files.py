@@ -73,7 +73,7 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
     given = [Path(path) for path in paths]
     if not given:
         raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
-    files, folders, ignored = given, [], list[Path]()
+    files, folders, ignored = given, list[Path](), list[Path]()
     if len(given) == 1 and isdir(given[0]):
         files, folders, ignored = _look_into(given[0])
     elif len(given) > 1 and all(map(isdir, given)):
@@ -81,7 +81,7 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
     if len(folders) > 1 and data.format in ("auto", "text"):
         _check_folders(folders, files, data.format)
         labels = [folder.name or folder.resolve().name for folder in folders]
-        return LabelFiles(_in_order(folders, labels), "folders", sorted(map(str, {*files, *ignored})))
+        return LabelFiles(_in_order(folders, labels), "folders", _show([*files, *ignored]))
     if not files:
         held = folders or ignored
         inside = (
@@ -90,7 +90,7 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
         advice = "; write the texts of each folder to one file, with one text per line" if folders else ""
         raise DataError(f"{given[0]}: holds no files{inside}, expected one text file for each label{advice}")
     files = [check_file(file, WHAT) for file in files]
-    left_out = sorted(map(str, [*ignored, *folders]))
+    left_out = _show([*ignored, *folders])
     shown = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else "")
     if len(files) == 1 and data.format != "text":
         form = data.format if data.format != "auto" else detect_format(files[0], data.encoding, _TABLES)
@@ -146,6 +146,11 @@ def _check_folders(folders: Sequence[Path], files: Sequence[Path], form: str) ->
             raise DataError(
                 f"{table}: is named like a table, but its folder is read as a label; expected files with one text each"
             )
+
+
+def _show(paths: Sequence[Path]) -> list[str]:
+    """Return paths for reports, files before folders."""
+    return list(map(str, sorted(paths, key=lambda path: (isdir(path), path))))
 
 
 def _list(paths: Sequence[Path]) -> str:

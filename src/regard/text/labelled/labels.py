@@ -58,7 +58,8 @@ class Labels:
             return self._numbers[name]
         except KeyError:
             place = f"{where}: " if where else ""
-            separator = next((mark for mark in ",;|" if self.multiple and self._are_known(name.split(mark))), "")
+            marks = ",;|" if self.multiple else ""
+            separator = next((mark for mark in marks if all(part.strip() in self._numbers for part in name.split(mark))), "")
             advice = f"; if it is several labels, set data.label_separator to '{separator}'" if separator else ""
             raise DataError(
                 f"{place}label '{name[:60]}' is unknown; the model knows {show_names(self.names)}"
@@ -94,18 +95,12 @@ class Labels:
         Raises:
             DataError: If `plain` has another form.
         """
-        try:
-            names, multiple, counts = plain["names"], plain["multiple"], plain["counts"]
-        except (KeyError, TypeError) as error:
-            raise DataError(f"expected labels with names, multiple and counts, got {plain!r:.200}") from error
-        if not isinstance(names, list) or not isinstance(counts, list) or not isinstance(multiple, bool):
-            raise DataError(
-                f"expected labels with lists of names and counts, and a flag for several labels per text; got {plain!r:.200}"
-            )
-        return cls(tuple(names), multiple, tuple(counts))
-
-    def _are_known(self, parts: Sequence[str]) -> bool:
-        return all(part.strip() in self._numbers for part in parts)
+        match plain:
+            case {"names": list(names), "multiple": bool(multiple), "counts": list(counts)}:
+                return cls(tuple(names), multiple, tuple(counts))
+        raise DataError(
+            f"expected labels with lists of names and counts, and a flag for several labels per text; got {plain!r:.200}"
+        )
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

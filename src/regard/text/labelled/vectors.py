@@ -5,6 +5,7 @@ number of words, and the width (the number of values of a vector). GloVe has no 
 has `. . .`), so lines are split from the right.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks
 HEAD_LINES = 100
 """Number of lines from which the width is found if the first line does not contain it."""
 _LARGEST_WIDTH = 10_000
+_NUMBER = re.compile(r"(?=.*\d)(?=.*\.)[-+.eE0-9]+", re.ASCII)
+"""A number with a decimal point, as in these files."""
 
 
 @dataclass(frozen=True)
@@ -48,26 +51,32 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     path = check_file(path, "word vectors")
     lines = _lines(path)
     head = list(islice(lines, HEAD_LINES))
-    declared = _read_header(head[0][1]) if head else None
-    if declared:
-        head = head[1:]
-    width = declared[1] if declared else _find_width([line for _, line in head])
+    # The first line can announce the number of words and the width; else the width is that of most lines.
+    first = head[0][1].split(" ") if head else []
+    declared = len(first) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in first)
+    widths = Counter(line.count(" ") for _, line in head)
+    width = int(first[1]) if declared else max(widths, key=lambda width: (widths[width], -width), default=0)
+    head = head[1:] if declared else head
     if not 0 < width <= _LARGEST_WIDTH:
         raise DataError(f"{path}: holds no word vectors; expected lines of a word and its numbers, with spaces between")
     for number, line in head[:1]:
         _take_apart(line, width, path, number)  # check the announced width before allocating memory for it
-    places_of = _spellings(words, any_case)
+    places: dict[str, list[tuple[int, int]]] = {}  # the (index, rank) of each word that a spelling stands for
+    for row, word in enumerate(words):
+        forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)
+        for order, form in enumerate(dict.fromkeys(forms)):
+            places.setdefault(form, []).append((row, order))
     matrix = np.zeros((len(words), width), np.float32)
     rank = np.full(len(words), np.iinfo(np.int64).max)
     count = 0
     for number, line in chain(head, lines):
         count += 1
         word, numbers = _take_apart(line, width, path, number)
-        for row, order in places_of.get(word, ()):
+        for row, order in places.get(word, ()):
             if order < rank[row]:
                 matrix[row], rank[row] = _parse(numbers, path, number), order
-    if declared and count < declared[0]:
-        raise DataError(f"{path}: its first line announces {declared[0]:,} vectors, but there are {count:,}; copy it again")
+    if declared and count < int(first[0]):
+        raise DataError(f"{path}: its first line announces {int(first[0]):,} vectors, but there are {count:,}; copy it again")
     return Vectors(matrix, rank < np.iinfo(np.int64).max)
 
 
@@ -78,23 +87,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             if "\0" in line:
                 what = "is too long" if line is OVER_LONG_LINE else "holds a NUL byte"
                 raise DataError(f"{path}, line {number}: {what}; expected the text format, not a binary one (.bin, .zip)")
-            line = line.rstrip(" \r\t")
-            if line:
-                yield number, line.replace("\t", " ") if "\t" in line else line
-
-
-def _read_header(line: str) -> tuple[int, int] | None:
-    """Return the number of words and the width if the line consists of these two numbers, else None."""
-    cells = line.split(" ")
-    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
-        return int(cells[0]), int(cells[1])
-    return None
-
-
-def _find_width(lines: Sequence[str]) -> int:
-    """Return the number of values that most lines have after the word."""
-    widths = Counter(line.count(" ") for line in lines)
-    return max(widths, key=lambda width: (widths[width], -width), default=0)
+            if line := line.rstrip(" \r\t"):
+                yield number, line.replace("\t", " ")
 
 
 def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, str]:
@@ -105,17 +99,12 @@ def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, st
         return word, numbers
     if spaces > width:
         word = line.rsplit(" ", width)[0]
-        if not _is_number(word.rpartition(" ")[2]):
+        if not _NUMBER.fullmatch(word.rpartition(" ")[2]):
             return word.rstrip(" "), line[len(word) + 1 :]
     raise DataError(
         f"{path}, line {number}: has {spaces:,} numbers, expected {width:,} as in the other lines (it starts {line[:40]!r}); "
         "was the file truncated, or joined with another? Copy it again"
     )
-
-
-def _is_number(cell: str) -> bool:
-    """Return whether a cell is a number with a decimal point, as in these files."""
-    return "." in cell and cell.strip("+-.eE0123456789") == "" and any(digit.isdigit() for digit in cell)
 
 
 def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
@@ -127,13 +116,3 @@ def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
     if not np.isfinite(vector).all():
         raise DataError(f"{path}, line {number}: holds a number that is not finite")
     return vector
-
-
-def _spellings(words: Sequence[str], any_case: bool) -> dict[str, list[tuple[int, int]]]:
-    """Map each accepted spelling to the (index, rank) of each word that it may stand for; rank 0 is the word as given."""
-    places: dict[str, list[tuple[int, int]]] = {}
-    for row, word in enumerate(words):
-        forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)
-        for order, form in enumerate(dict.fromkeys(forms)):
-            places.setdefault(form, []).append((row, order))
-    return places

@@ -4,7 +4,7 @@ Line n of the file belongs to line n of the pairs. Pairs with an empty or missin
 all other pairs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -95,7 +95,7 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
 
 def _read(data: DataConfig) -> Mapping[int, Place]:
     """Return the line number and the sure links of each pair that has an alignment, by the hash of the pair."""
-    lines = _lines(data.alignments)
+    lines = chain.from_iterable(lines for _, lines in line_blocks(data.alignments))
     wanted: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
         if line is OVER_LONG_LINE:
@@ -115,10 +115,6 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
             f"{report.read:,}; expected one line for each line of the pairs"
         )
     return known
-
-
-def _lines(path: str) -> Iterable[str]:
-    return chain.from_iterable(lines for _, lines in line_blocks(Path(path)))
 
 
 def _keys(sources: Sequence[str], targets: Sequence[str]) -> list[int]:

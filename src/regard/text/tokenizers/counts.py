@@ -1,6 +1,6 @@
 """Counts of the symbols in the training texts, for the report on a new or a reused vocabulary."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -42,24 +42,18 @@ _MANY = 0.05
 """Share of unknown tokens above which the report suggests a new vocabulary."""
 
 
-def digests(tokenizers: Sequence[Tokenizer] | None) -> dict[str, list[str]]:
-    """Return hashes of given tokenizers for the name of a cache entry; empty if tokenizers are learned from the data."""
-    return {} if tokenizers is None else {"learned": [tokenizer.digest() for tokenizer in tokenizers]}
-
-
 def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a line for each side, for the report, with the number of tokens that a reused vocabulary does not know.
 
     Args:
         symbols: Output of `SymbolCounts.summary` by side (`source`, `target`, or `text`).
     """
-    return [_note("" if side == "text" else f"{side} ", found["tokens"], found["unknown"]) for side, found in symbols.items()]
-
-
-def _note(side: str, tokens: int, unknown: int) -> str:
-    share = unknown / max(tokens, 1)
-    found = f"{unknown:,} of {tokens:,} {side}tokens in training ({share:.1%})"
-    line = f"the vocabulary comes from another model and doesn't know {found}"
-    if share <= _MANY:
-        return line
-    return f"warning: {line}; a model whose vocabulary is learned from these texts (without --from or --distill) may be better"
+    notes = []
+    for column, found in symbols.items():
+        side = "" if column == "text" else f"{column} "
+        share = found["unknown"] / max(found["tokens"], 1)
+        unknown = f"{found['unknown']:,} of {found['tokens']:,} {side}tokens in training ({share:.1%})"
+        note = f"the vocabulary comes from another model and doesn't know {unknown}"
+        better = "; a model whose vocabulary is learned from these texts (without --from or --distill) may be better"
+        notes.append(note if share <= _MANY else f"warning: {note}{better}")
+    return notes

@@ -226,28 +226,19 @@ class Tokenizer:
         if not self.scheme.space:
             return tokens, list(range(len(tokens)))
         # A letter replaces the unknown symbol, so that the symbol belongs to the surrounding word.
-        spelled = ["".join("x" if token == UNKNOWN_TOKEN else token).replace(self.scheme.space, " ") for token in tokens]
-        owner_at: list[int] = []  # word of each character of the text; a space belongs to the next word
-        number = 0
-        for chunk in "".join(spelled).split(" "):
-            words = self.scheme.split(chunk)
-            for position, word in enumerate(words):
-                owner_at += [number] * (len(word) + (position == 0))
-                number += 1
-            if not words:
-                owner_at.append(number)
-        return self._part(*self._assemble(tokens, spelled, owner_at[1:], number), tokens)
-
-    def _assemble(self, tokens: list[str], spelled: list[str], owner_at: list[int], total: int) -> tuple[list[str], list[int]]:
-        words, word_of, at = [""] * total, [], 0
-        for token, text in zip(tokens, spelled, strict=True):
-            first = at + len(text) - len(text.lstrip(" "))
-            owner = owner_at[min(first, len(owner_at) - 1)]
-            word_of.append(min(owner, total - 1))
-            if total:
-                words[word_of[-1]] += (token if token == UNKNOWN_TOKEN else text).strip(" ")
-            at += len(text)
-        return words, word_of
+        spelled = [("x" if token == UNKNOWN_TOKEN else token).replace(self.scheme.space, " ") for token in tokens]
+        text = "".join(spelled)
+        ends: list[int] = []  # where each word ends; a space belongs to the next word
+        for word in chain.from_iterable(map(self.scheme.split, text.split(" "))):
+            ends.append(text.index(word, ends[-1] if ends else 0) + len(word))
+        words, word_of, at = [""] * len(ends), [], 0
+        for token, part in zip(tokens, spelled, strict=True):
+            first = at + len(part) - len(part.lstrip(" "))
+            word_of.append(min(bisect_right(ends, first), len(ends) - 1))
+            if words:
+                words[word_of[-1]] += (token if token == UNKNOWN_TOKEN else part).strip(" ")
+            at += len(part)
+        return self._part(words, word_of, tokens)
 
     def _part(self, words: list[str], word_of: list[int], tokens: list[str]) -> tuple[list[str], list[int]]:
         """Split words of scripts without spaces, such as Chinese or Thai, where tokens begin."""
