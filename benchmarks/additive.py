@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from regard.attention import additive_attention
-from regard.attention.additive import additive_scores, plain_additive_scores
-from regard.attention.kernels.additive import exponential
+from regard.attention.fast.additive import exponential
+from regard.attention.scores.additive import additive_scores, plain_additive_scores
 
 SIZES = {"long": (4, 512, 512, 256), "sentences": (32, 30, 30, 256), "step": (64, 1, 50, 512)}
 FORMS: dict[str, Callable[..., Tensor]] = {

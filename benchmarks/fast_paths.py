@@ -17,13 +17,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention import MultiHead, Rotary, ScaledDot, masked_softmax
-from regard.attention.additive import additive_scores, plain_additive_scores
 from regard.attention.attend import head_scores
+from regard.attention.fast import additive, monotonic
+from regard.attention.fast.softmax import softmax
 from regard.attention.gated_delta import delta_step
-from regard.attention.kernels import additive, delta_chunks, linear_chunks, monotonic
-from regard.attention.kernels.softmax import softmax
+from regard.attention.kernels import delta_chunks, linear_chunks
 from regard.attention.linear_attention import add_key
-from regard.attention.soft_monotonic import plain_alignments
+from regard.attention.ordered.monotonic import plain_alignments
+from regard.attention.scores.additive import additive_scores, plain_additive_scores
 from regard.layers.scoring import build_score_tape
 
 Forms = tuple[str, Callable[[], object], Callable[[], object]]

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.attention import additive, additive_attention
+from regard.attention import additive_attention
+from regard.attention.scores import additive
 from regard.training.updater import Updater
 
 SIZES = [

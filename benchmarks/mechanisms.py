@@ -12,6 +12,7 @@ keys of width 256; a third of the keys is masked. Each time is the minimum over 
 """
 
 import argparse
+import inspect
 import io
 import json
 import os
@@ -21,7 +22,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,27 +32,8 @@ from torch import Tensor, nn
 
 ROOT = Path(__file__).parents[1]
 SIZE, ROWS, LENGTH = 256, 32, 30
-HEADS = (
-    *("MultiHead", "DifferentialAttention", "ForgettingAttention", "LatentAttention", "ContextualPositionAttention"),
-    *("LinearAttention", "GatedDeltaNet"),
-)
-MECHANISMS = (
-    *("Additive", "Concat", "SumConcat", "LinearConcat", "WeightNormAdditive", "Dot", "ScaledDot", "General", "Cosine"),
-    *("Trilinear", "SelfAttention", "LocalMonotonic", "LocalPredictive", "LocationSensitive", "Coverage", "FertilityCoverage"),
-    *("SoftMonotonic", "HardMonotonic", "MoChA", "HardMoChA"),
-    *HEADS,
-)
-POOLINGS = ("AdditivePooling", "AttentionPooling", "MeanPooling", "MultiHeadPooling")
-NORMALIZERS = (
-    *("Softmax", "Sigmoid", "Sparsemax", "Entmax15", "Entmax", "Softpick", "SoftmaxSink", "StickBreaking"),
-    *("SoftCap", "Temperature"),
-)
-OPTIONS = {
-    **{name: {"chunk_size": 4} for name in ("MoChA", "HardMoChA")},
-    **{name: {"num_heads": 8} for name in (*HEADS, "MultiHeadPooling")},
-    "SoftCap": {"cap": 20.0},
-    "Temperature": {"temperature": 2.0},
-}
+OPTIONS = {"chunk_size": 4, "num_heads": 8, "cap": 20.0, "temperature": 2.0}
+"""Arguments of the constructors that have them, without a default."""
 
 
 def minimum_time(run: Callable[[], object], seconds: float = 0.25) -> float:
@@ -78,6 +60,21 @@ def measure_module(module: nn.Module, compute: Callable[[], Tensor], inputs: lis
     return times
 
 
+def build(base: type[nn.Module] | None, *sizes: int) -> list[tuple[str, Any]]:
+    """Build all modules of `regard.attention` with this base class, or, for None, all that are called with scores."""
+    import regard.attention
+
+    built = []
+    for name in regard.attention.__all__:
+        kind = getattr(regard.attention, name)
+        if not isinstance(kind, type) or not issubclass(kind, nn.Module) or inspect.isabstract(kind):
+            continue
+        if issubclass(kind, base) if base else "scores" in inspect.signature(kind.forward).parameters:
+            needed = {n for n, p in inspect.signature(kind).parameters.items() if p.default is p.empty}
+            built.append((name, kind(*sizes, **{n: x for n, x in OPTIONS.items() if n in needed}).eval()))
+    return built
+
+
 def measure() -> dict[str, float]:
     """Return the times for the version of regard that Python imports."""
     import regard.attention
@@ -88,12 +85,7 @@ def measure() -> dict[str, float]:
     scores = torch.randn(ROWS, LENGTH, LENGTH, requires_grad=True)
     mask = torch.arange(LENGTH) < torch.full((ROWS, 1), LENGTH - LENGTH // 3)
     found: dict[str, dict[str, float]] = {}
-
-    def build(names: Sequence[str], *sizes: int) -> list[tuple[str, Any]]:
-        kinds = {name: getattr(regard.attention, name, None) for name in names}
-        return [(name, kind(*sizes, **OPTIONS.get(name, {})).eval()) for name, kind in kinds.items() if kind is not None]
-
-    for name, attention in build(MECHANISMS, SIZE):
+    for name, attention in build(regard.attention.Attention, SIZE):
         call = partial(attention, query, key, key_mask=mask)
         found[name] = measure_module(attention, lambda attend=call: attend().context, [query, key])
         with torch.inference_mode():
@@ -101,10 +93,11 @@ def measure() -> dict[str, float]:
             memory, step = attention.prepare(key, key_mask=mask), query[:, :1]
             _, state = attention.attend(step, memory)
             found[name]["step"] = minimum_time(partial(attention.attend, step, memory, state))
-    for name, pooling in build(POOLINGS, SIZE):
+    for name, pooling in build(regard.attention.Pooling, SIZE):
         found[name] = measure_module(pooling, lambda pool=pooling: pool(key, key_mask=mask).context, [key])
-    for name, normalizer in build(NORMALIZERS):
-        found[name] = measure_module(normalizer, partial(normalizer, scores, mask[:, None]), [scores])
+    hidden = scores.masked_fill(~mask[:, None], -torch.inf)
+    for name, normalizer in build(None):
+        found[name] = measure_module(normalizer, partial(normalizer, hidden), [hidden])
     return {f"{name}, {form}": time for name, times in found.items() for form, time in times.items()}
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
+from regard.attention.arguments import constructor_parameters
+
 _LABEL = re.compile(r"(?:^|(?<=\s))(Shapes|Cost|Reference|Differs from the (?:paper|tutorial)|Proof): ")
 _SECTIONS = ("Args:", "Returns:", "Raises:", "Example:")
 
@@ -90,30 +92,33 @@ def _finish(paragraph: list[str], described: Described) -> list[str]:
 
 
 def signature(documented: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function, or of a class's constructor, which may be that of a base class."""
-    if inspect.isclass(documented):
-        bases = [base for base in documented.__mro__ if base.__module__.startswith("regard.") and "__init__" in vars(base)]
-        bases = [] if is_dataclass(documented) else bases
-        if not bases:
-            return []
-        documented = bases[0]
-    name = "__init__" if inspect.isclass(documented) else documented.__name__
+    """Return the parameters of a function, or of a class's constructor, which may be that of a base class.
+
+    If a constructor passes further arguments on to that of its parent, these are included.
+    """
+    if not inspect.isclass(documented):
+        return _written(documented, documented.__name__)
+    if is_dataclass(documented):
+        return []
+    bases = [base for base in documented.__mro__ if base.__module__.startswith("regard.") and "__init__" in vars(base)]
+    written = {parameter.name: parameter for base in reversed(bases) for parameter in _written(base, "__init__")}
+    return [written[each.name] for each in constructor_parameters(documented)] if bases else []
+
+
+def _written(documented: Callable[..., Any], name: str) -> list[Parameter]:
+    """Return the parameters of a function, or of a method of a class, as its source writes them."""
     module = inspect.getmodule(documented)
     assert module is not None
-    tree = ast.parse(inspect.getsource(module))
+    body = ast.parse(inspect.getsource(module)).body
     if inspect.isclass(documented):
-        [tree_of_class] = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == documented.__name__]
+        [tree_of_class] = [n for n in body if isinstance(n, ast.ClassDef) and n.name == documented.__name__]
         body = tree_of_class.body
-    else:
-        body = tree.body
     [made] = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == name]
     plain = [a for a in made.args.args if a.arg != "self"]
     defaults = [None] * (len(plain) - len(made.args.defaults)) + list(made.args.defaults)
-    passed_on = [] if made.args.kwarg is None else [Parameter(made.args.kwarg.arg, "see MultiHead", None, keyword_only=True)]
     return [
         *(_parameter(a, d, keyword_only=False) for a, d in zip(plain, defaults, strict=True)),
         *(_parameter(a, d, keyword_only=True) for a, d in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True)),
-        *passed_on,
     ]
 
 
@@ -129,7 +134,6 @@ def call(documented: Callable[..., Any]) -> str:
         if parameter.keyword_only and not starred:
             parts.append("*")
             starred = True
-        stars = "**" if parameter.keyword_only and parameter.kind.startswith("see ") else ""
-        parts.append(stars + parameter.name + ("" if parameter.default is None else f"={parameter.default}"))
+        parts.append(parameter.name + ("" if parameter.default is None else f"={parameter.default}"))
     head = f"{documented.__name__}("
     return "\n".join(textwrap.wrap(head + ", ".join(parts) + ")", 110, subsequent_indent=" " * len(head)))

@@ -60,12 +60,11 @@ def render(entry: Mechanism, results: Results) -> str:
         *([f"## {entry.also_title}"] if entry.also else []),
         *(render_function(function) for function in entry.also),
         "## Tests",
-        "\n".join(f"- [{path}](../../{path})" for path in (*entry.tests, PLAIN_TEST)),
+        "\n".join(f"- [{path}](../../{path})" for path in entry.tests),
     ]
     return join_blocks(blocks)
 
 
-PLAIN_TEST = "tests/attention/test_plain_forms.py"
 COST_LINK = "[The index](index.md#cost) explains the letters"
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,13 @@ from torch import nn
 
 import regard
 from regard.attention import MultiHead, Pooling, ScaledDot, attend
-from regard.attention.soft_to_hard import SoftToHard
+from regard.attention.ordered.soft_to_hard import SoftToHard
 from regard.config import AttentionConfig, PoolingConfig
 from regard.config.attention import DotConfig
 from regard.errors import ConfigError
 
 FIRST_SCREEN = 60
-"""Number of lines at the beginning of a module that contain its formula and its plain form."""
+"""Number of lines at the beginning of a module whose functions are shown if a class calls none of the module."""
 REPOSITORY = "https://github.com/regard-attention/regard/blob/main"
 
 
@@ -26,19 +27,19 @@ def module_path(kind: type[nn.Module]) -> str:
 
 
 def plain_form(kind: type[nn.Module]) -> str:
-    """Return the plain form of a class: the functions in the first 60 lines of its module that the class calls.
+    """Return the plain form of a class: the functions of its module that the class calls, or that its docstring names.
 
-    Only the summaries of their docstrings are shown.
+    Only the summaries of their docstrings are shown. If there is no such function, those in the first 60 lines are shown.
     """
     # The formula of several heads has a module of its own, because other mechanisms call it too.
     path = inspect.getfile(attend if kind is MultiHead else kind)
     source = Path(path).read_text(encoding="utf-8")
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    shown = {name: node for name, node in functions.items() if (node.end_lineno or 0) <= FIRST_SCREEN}
     called = set(_called([cls for cls in tree.body if _is_parent(cls, kind)], functions))
-    # If the class calls none of these functions, it calls a kernel instead, and all functions of the first lines are shown.
-    chosen = [node for name, node in shown.items() if name in called] or list(shown.values())
+    called |= set(re.findall(r"`(plain_\w+)`", kind.__doc__ or ""))
+    chosen = [node for name, node in functions.items() if name in called and not name.startswith("_")]
+    chosen = chosen or [node for node in functions.values() if (node.end_lineno or 0) <= FIRST_SCREEN]
     return "\n\n\n".join(_without_details(source, node) for node in chosen)
 
 
@@ -91,10 +92,7 @@ def section(kind: type[nn.Module]) -> str:
     if kind is MultiHead:
         path = path.replace("multihead", "attend")
     used = "a classifier" if issubclass(kind, Pooling) else "a recurrent translator"
-    return (
-        f"```python\n{plain_form(kind)}\n```\n\nFrom the first lines of [{path}](../../{path}). The tests check that this form "
-        f"and the class give the same weights, in float64.\n\nIn {used}: `{option(kind)}`.{_widths(kind)}"
-    )
+    return f"```python\n{plain_form(kind)}\n```\n\nFrom [{path}](../../{path}).\n\nIn {used}: `{option(kind)}`.{_widths(kind)}"
 
 
 def _widths(kind: type[nn.Module]) -> str:

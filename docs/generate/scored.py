@@ -78,7 +78,7 @@ regard chooses the form by size and device, never by timing, so that results can
 is written. On a CPU, larger sizes are computed in blocks that fit into the cache, with tanh(a + b) = 1 − 2/(1 + e^{2a}·e^{2b}):
 the exponentials are computed once for each row, so each element needs only a multiply-add and a division. For NVIDIA GPUs there
 are Triton kernels, which also apply mask and softmax and return the context
-([module](../../src/regard/attention/kernels/additive_triton.py)). They are used for large sizes
+([module](../../src/regard/attention/fast/additive_triton.py)). They are used for large sizes
 ([measurements](../explanation/kernels.md)). None of the fast forms stores a tensor of `B·Q·K·D`, and tests compare each of them
 with the plain form.
 """

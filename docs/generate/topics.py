@@ -32,7 +32,6 @@ from regard.attention import (
     Temperature,
     YaRNScaling,
     causal_mask,
-    combine_masks,
     document_ids,
     document_mask,
     document_positions,
@@ -179,9 +178,10 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
         [
             "# Normalizers",
             "A normalizer turns scores into weights. Every mechanism with scores has an argument `normalizer=`. "
-            "The weights of the mechanism sum to one (`normalized`) if those of the normalizer do. All normalizers treat masks "
-            "in the same way: the weight is zero where the mask is False, so a row without allowed keys is all zeros. Masked "
-            "scores affect neither the result nor the gradient.",
+            "The weights of the mechanism sum to one (`normalized`) if those of the normalizer do. The mechanism applies the "
+            "masks: a normalizer gets scores that are −∞ where a query may not attend, and gives these keys a weight of zero. "
+            "Rows without allowed keys become zeros afterwards. Your own normalizer is any module that is called with scores, "
+            "such as `nn.Softmax(-1)`, or a subclass of `regard.attention.normalizers.base.Normalizer`.",
             "![The same six scores through each normalizer](figures/normalizers.png)",
             "| normalizer | cost of a row | zeros | rows sum to one | choose it when |\n"
             "|---|---|---|---|---|\n"
@@ -207,10 +207,9 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "In a run: `--model.decoder.attention.normalizer.kind` with `softmax`, `sparsemax`, `entmax15`, `entmax`, "
             "`sigmoid`, `sink`, `softpick` or `stick_breaking`, `--model.decoder.attention.normalizer.temperature 0.5`, and "
             "`--model.decoder.attention.normalizer.soft_cap 50`. The plain forms are the first functions of "
-            "[normalizers.py](../../src/regard/attention/normalizers.py), "
-            "[sparse.py](../../src/regard/attention/sparse.py), [entmax.py](../../src/regard/attention/entmax.py), "
-            "[sink.py](../../src/regard/attention/sink.py) and "
-            "[stick_breaking.py](../../src/regard/attention/stick_breaking.py).",
+            "[softmax.py](../../src/regard/attention/normalizers/softmax.py), "
+            "[sparse.py](../../src/regard/attention/normalizers/sparse.py) and "
+            "[sink.py](../../src/regard/attention/normalizers/sink.py).",
             "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. With "
             "sparse normalizers, a key of weight zero gets no gradient, so a model can stay at a wrong key that "
             "it chose early. `Entmax15` has fewer zeros than `Sparsemax`, so this happens less often. With `Sigmoid`, "
@@ -247,10 +246,7 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             "Blue is True. If Q and K differ, the last query is aligned with the last key, as in step-by-step decoding "
             "with cached keys (the second picture has three new queries and five cached keys). A mask of shape "
             "(B,Q,K) takes `B·Q·K` bytes, and one of shape (Q,K) takes `Q·K`.",
-            *(
-                render_function(f, level=2)
-                for f in (padding_mask, causal_mask, window_mask, combine_masks, masked_softmax, zero_masked)
-            ),
+            *(render_function(f, level=2) for f in (padding_mask, causal_mask, window_mask, masked_softmax, zero_masked)),
             "# Several documents in one row",
             "Short documents can be packed into one row, so that no computation is spent on padding. Give the mask as "
             "`attn_mask`, and the positions as `query_positions`; each document then gets the result that it would get alone.",

@@ -13,8 +13,9 @@ from unittest import mock
 
 import torch
 
-from regard.attention import additive, additive_attention
-from regard.attention.kernels.additive_triton import fused_additive_attention
+from regard.attention import additive_attention
+from regard.attention.fast.additive_triton import fused_additive_attention
+from regard.attention.scores import additive
 
 
 def call(function: Callable[..., Any], payload: bytes) -> bytes:
@@ -35,11 +36,11 @@ def unpack(payload: bytes) -> Any:
     return torch.load(io.BytesIO(payload), weights_only=False)
 
 
-def fused(inputs, grads, masks, device="cpu"):
+def fused(inputs, grads, mask, device="cpu"):
     """Context, weights (None unless their gradient is given) and the gradients of the inputs."""
     inputs = [x.to(device).requires_grad_() for x in inputs]
-    masks = {name: mask if mask is None else mask.to(device) for name, mask in masks.items()}
-    outputs = [x for x in fused_additive_attention(*inputs, **masks, need_weights=len(grads) == 2) if x is not None]
+    mask = None if mask is None else mask.to(device)
+    outputs = [x for x in fused_additive_attention(*inputs, mask, need_weights=len(grads) == 2) if x is not None]
     found = torch.autograd.grad(outputs, inputs, [g.to(device, x.dtype) for g, x in zip(grads, outputs, strict=True)])
     return [x.detach().cpu() for x in (*outputs, *found)]
 
@@ -61,15 +62,6 @@ def layer(module, query, key, key_mask, need_weights):
     return out.context, out.weights, spy.call_count
 
 
-def mapped(inputs):
-    """vmap over one more axis outside, and gradients by torch.func under it."""
-
-    def loss(query, key, value, score_weight):
-        return fused_additive_attention(query, key, value, score_weight, need_weights=False)[0].square().sum()
-
-    return torch.func.vmap(torch.func.grad(loss, argnums=(0, 1, 2, 3)), in_dims=(0, 0, 0, None))(*inputs)
-
-
 def compiled(inputs):
     """One node of a full graph, with its gradient."""
     inputs = [x.requires_grad_() for x in inputs]
@@ -81,7 +73,7 @@ def compiled(inputs):
     return [torch.autograd.grad(f(*inputs).square().sum(), inputs) for f in (context, compile)]
 
 
-def slabs(inputs, grads, masks):
+def slabs(inputs, grads, mask):
     """The backward pass with slabs of 16 queries, and the largest tensor that any operation of either pass made."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -94,8 +86,8 @@ def slabs(inputs, grads, masks):
                 self.numel = max(self.numel, x.numel() if isinstance(x, torch.Tensor) else 0)
             return result
 
-    with mock.patch("regard.attention.kernels.additive_triton.SLAB", 1), Largest() as largest:
-        return fused(inputs, grads, masks), largest.numel
+    with mock.patch("regard.attention.fast.additive_triton.SLAB", 1), Largest() as largest:
+        return fused(inputs, grads, mask), largest.numel
 
 
 def compile_for_gpu(capability):
@@ -104,13 +96,11 @@ def compile_for_gpu(capability):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from regard.attention.kernels import additive_triton_kernels as kernels
+    from regard.attention.fast import additive_triton_kernels as kernels
 
     integers = {"start", "count", "own_start", "other_start", "own_count", "other_count", "mask_stride_b", "mask_stride_q"}
     integers |= {"Q", "K", "H", "D", "OWN", "OTHER", "PADDED_Q", "PADDED_K", "PADDED_H", "PADDED_OWN", "PADDED_OTHER"}
-    pointers = dict.fromkeys(("query", "key", "value", "own_input", "other_input"), "*bf16") | dict.fromkeys(
-        ("key_mask", "attn_mask"), "*u8"
-    )
+    pointers = dict.fromkeys(("query", "key", "value", "own_input", "other_input"), "*bf16") | {"mask": "*u8"}
     blocks = {"BLOCK_Q": 64, "BLOCK_K": 128, "BLOCK_D": 64, "BLOCK_N": 64, "BLOCK_M": 128, "BLOCK_H": 64}
     made = {}
     for kernel in (kernels.attend, kernels.recompute_weights, kernels.gradient):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.attention import additive_attention, additive_scores, masked_softmax
-from regard.attention.additive import plain_additive_scores
-from regard.attention.kernels.additive import exponential, fast_additive_scores, is_fast
+from regard.attention.fast.additive import exponential, fast_additive_scores, is_fast
+from regard.attention.scores.additive import plain_additive_scores
 from regard.errors import ShapeError
 
 SHAPES = [(2, 3, 5, 7), (1, 1, 1, 1), (40, 1, 9, 64), (3, 150, 70, 33), (2, 5, 300, 1024)]
@@ -98,7 +98,7 @@ def test_gradcheck():
 def test_a_second_derivative_is_refused():
     query, key, weight = tensors((2, 3, 5, 7))
     (gradient,) = torch.autograd.grad(fast_additive_scores(query, key, weight).sum(), query, create_graph=True)
-    with pytest.raises(RuntimeError, match=r"use regard.attention.additive.plain_additive_scores, which has one"):
+    with pytest.raises(RuntimeError, match=r"use regard.attention.scores.additive.plain_additive_scores, which has one"):
         torch.autograd.grad(gradient.sum(), query)
 
 

@@ -14,10 +14,10 @@ import pytest
 import torch
 from attention import interpreted
 
-from regard.attention import Additive, Concat, SumConcat, combine_masks, masked_softmax
-from regard.attention.additive import plain_additive_scores
-from regard.attention.kernels import additive_triton
-from regard.attention.kernels.additive_triton import is_fused
+from regard.attention import Additive, Concat, SumConcat, masked_softmax
+from regard.attention.fast import additive_triton
+from regard.attention.fast.additive_triton import is_fused
+from regard.attention.scores.additive import plain_additive_scores
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
@@ -59,28 +59,26 @@ def tensors(batch, queries, keys, width, value_size, *, kind="ordinary", dtype=t
     return [x.to(dtype) for x in (query, key, value, weight)], grads
 
 
-def all_masks(batch, queries, keys):
-    """A key mask, and an attention mask with an empty row."""
-    generator = torch.Generator().manual_seed(1)
-    key_mask, attn_mask = (torch.rand(*size, generator=generator) > 0.3 for size in ((batch, keys), (batch, queries, keys)))
-    attn_mask[0, 0] = False
-    return {"key_mask": key_mask, "attn_mask": attn_mask}
+def a_mask(batch, queries, keys):
+    """A mask with an empty row."""
+    mask = torch.rand(batch, queries, keys, generator=torch.Generator().manual_seed(1)) > 0.3
+    mask[0, 0] = False
+    return mask
 
 
-def plain(inputs, grads, masks, dtype):
+def plain(inputs, grads, mask, dtype):
     """What `interpreted.fused` gives, by the plain formula in the given type."""
     inputs = [x.detach().to(dtype).requires_grad_() for x in inputs]
     query, key, value, weight = inputs
-    sizes = {"batch": key.shape[0], "queries": query.shape[1], "keys": key.shape[1]}
-    weights = masked_softmax(plain_additive_scores(query, key, weight), combine_masks(**masks, **sizes))
+    weights = masked_softmax(plain_additive_scores(query, key, weight), mask)
     outputs = [weights @ value, weights][: len(grads)]
     found = torch.autograd.grad(outputs, inputs, [g.to(dtype) for g in grads])
     return [x.detach() for x in (*outputs, *found)]
 
 
-def assert_equal(found, inputs, grads, masks, *, tolerance=1e-5):
-    truth = plain(inputs, grads, masks, torch.float64)
-    rounded = plain(inputs, grads, masks, torch.float32)
+def assert_equal(found, inputs, grads, mask, *, tolerance=1e-5):
+    truth = plain(inputs, grads, mask, torch.float64)
+    rounded = plain(inputs, grads, mask, torch.float32)
     for name, a, b, c in zip(
         ("context", "weights", "query", "key", "value", "v")[-len(truth) :], found, truth, rounded, strict=True
     ):
@@ -89,18 +87,15 @@ def assert_equal(found, inputs, grads, masks, *, tolerance=1e-5):
         assert error <= allowed, (name, error, allowed)
 
 
-NONE = {"key_mask": None, "attn_mask": None}
-
-
 @pytest.mark.parametrize("kind", ["ordinary", "saturated", "cancelling", "one side"])
 @pytest.mark.parametrize("weights", [False, True], ids=["context", "weights"])
 def test_equals_the_plain_form(interpret, kind, weights):
     """Odd sizes: one width left over for a pair, edges in every block, two blocks of queries."""
     sizes = (2, 19, 21, 5, 7) if kind != "one side" else (1, 17, 140, 3, 18)
     inputs, grads = tensors(*sizes, kind=kind)
-    masks = all_masks(*sizes[:3])
-    found = interpret(interpreted.fused, inputs=inputs, grads=grads[: 1 + weights], masks=masks)
-    assert_equal(found, inputs, grads[: 1 + weights], masks)
+    mask = a_mask(*sizes[:3])
+    found = interpret(interpreted.fused, inputs=inputs, grads=grads[: 1 + weights], mask=mask)
+    assert_equal(found, inputs, grads[: 1 + weights], mask)
     assert not found[0][0, 0].any(), "an empty row has a context of zero"
     assert not found[1 + weights][0, 0].any(), "and its query no gradient"
 
@@ -110,18 +105,18 @@ def test_large_weights_of_the_score_narrow_the_range(interpret):
     inputs, grads = tensors(1, 16, 16, 4, 2)
     inputs[0][..., ::2] += 15
     inputs[3] *= 1e30
-    found = interpret(interpreted.fused, inputs=inputs, grads=grads, masks=NONE)
+    found = interpret(interpreted.fused, inputs=inputs, grads=grads, mask=None)
     assert all(x.isfinite().all() for x in found)
-    for a, b in zip(found, plain(inputs, grads, NONE, torch.float64)[:2], strict=False):
+    for a, b in zip(found, plain(inputs, grads, None, torch.float64)[:2], strict=False):
         torch.testing.assert_close(a.double(), b)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_types_are_computed_in_float32(interpret, dtype):
     inputs, grads = tensors(2, 9, 10, 6, 5, dtype=dtype)
-    masks = all_masks(2, 9, 10)
-    found = interpret(interpreted.fused, inputs=inputs, grads=grads, masks=masks)
-    truth = plain(inputs, grads, masks, torch.float64)
+    mask = a_mask(2, 9, 10)
+    found = interpret(interpreted.fused, inputs=inputs, grads=grads, mask=mask)
+    truth = plain(inputs, grads, mask, torch.float64)
     for a, b in zip(found, truth, strict=True):
         assert a.dtype == dtype
         assert (a - b).norm() <= 0.02 * b.norm()
@@ -131,21 +126,20 @@ def test_shared_attention_masks_and_strides_are_followed(interpret):
     """(Q,K), and inputs whose axes are not in order."""
     inputs, grads = tensors(2, 5, 9, 4, 3)
     inputs = [x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.ndim == 3 else x for x in inputs]
-    for attn_mask in (torch.ones(5, 9).tril(4).bool(), torch.ones(9, 5).triu(-4).bool().t()):
-        masks = {"key_mask": None, "attn_mask": attn_mask}
-        assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, masks=masks), inputs, grads, masks)
+    for mask in (torch.ones(5, 9).tril(4).bool(), torch.ones(9, 5).triu(-4).bool().t()):
+        assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, mask=mask), inputs, grads, mask)
 
 
-@pytest.mark.parametrize("shape", [(1, 9), (2, 1, 9), (2, 1, 5, 9)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 9), (2, 1, 9), (1, 5, 9)], ids=str)
 def test_attention_masks_are_broadcast(interpret, shape):
     inputs, grads = tensors(2, 5, 9, 4, 3)
-    masks = {"key_mask": None, "attn_mask": torch.rand(shape, generator=torch.Generator().manual_seed(1)) > 0.4}
-    assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, masks=masks), inputs, grads, masks)
+    mask = torch.rand(shape, generator=torch.Generator().manual_seed(1)) > 0.4
+    assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, mask=mask), inputs, grads, mask)
 
 
 def test_nan_behind_the_key_mask_does_not_leak(interpret):
     inputs, _ = tensors(2, 4, 6, 3, 5)
-    masks = all_masks(2, 4, 6)
+    masks = {"attn_mask": a_mask(2, 4, 6), "key_mask": a_mask(2, 3, 6)[:, 1]}
     clean = interpret(interpreted.public, inputs=inputs, masks=masks)
     for x in inputs[1:3]:
         x[~masks["key_mask"]] = torch.nan
@@ -156,7 +150,7 @@ def test_nan_behind_the_key_mask_does_not_leak(interpret):
 def test_layers_go_through_the_kernels(interpret, kind):
     torch.manual_seed(0)
     module, query, key = kind(6), torch.randn(2, 4, 6), torch.randn(2, 5, 6)
-    key_mask = all_masks(2, 4, 5)["key_mask"]
+    key_mask = a_mask(2, 4, 5)[:, 1]
     wanted = module(query, key, key_mask=key_mask)
     arguments = {"module": module, "query": query, "key": key, "key_mask": key_mask}
     for need_weights in (True, False):
@@ -169,20 +163,18 @@ def test_layers_go_through_the_kernels(interpret, kind):
 def test_slabs_bound_the_memory_and_change_nothing(interpret):
     """Neither pass makes a tensor of B·Q·K where weights are not asked for."""
     inputs, grads = tensors(1, 130, 40, 3, 2)
-    whole = interpret(interpreted.fused, inputs=inputs, grads=grads[:1], masks=NONE)
-    found, largest = interpret(interpreted.slabs, inputs=inputs, grads=grads[:1], masks=NONE)
+    whole = interpret(interpreted.fused, inputs=inputs, grads=grads[:1], mask=None)
+    found, largest = interpret(interpreted.slabs, inputs=inputs, grads=grads[:1], mask=None)
     # 64 queries at a time; the exponentials are padded to a width of 64 and to whole blocks.
     assert largest <= max(64 * 40, 192 * 64)
     for a, b in zip(found, whole, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_torch_func_and_full_graphs(interpret):
+def test_full_graphs(interpret):
     inputs, _ = tensors(2, 3, 4, 3, 2)
-    more = [torch.stack([x, x.flip(0)]) for x in inputs[:3]]
-    for row, found in enumerate(zip(*interpret(interpreted.mapped, inputs=[*more, inputs[3]]), strict=True)):
-        eager, compiled = interpret(interpreted.compiled, inputs=[*(x[row] for x in more), inputs[3]])
-        assert all(torch.equal(a, b) and torch.equal(a, c) for a, b, c in zip(found, eager, compiled, strict=True))
+    eager, compiled = interpret(interpreted.compiled, inputs=inputs)
+    assert all(torch.equal(a, b) for a, b in zip(eager, compiled, strict=True))
 
 
 def test_the_choice_is_made_by_device():
@@ -207,8 +199,8 @@ def test_the_kernels_compile_for_a_gpu(tmp_path, capability):
 @pytest.mark.parametrize("sizes", [(2, 19, 21, 5, 7), (3, 150, 260, 130, 200), (1, 64, 128, 1024, 520)], ids=str)
 def test_on_a_gpu(kind, sizes):
     inputs, grads = tensors(*sizes, kind=kind)
-    masks = all_masks(*sizes[:3])
-    assert_equal(interpreted.fused(inputs, grads, masks, "cuda"), inputs, grads, masks, tolerance=1e-4)
+    mask = a_mask(*sizes[:3])
+    assert_equal(interpreted.fused(inputs, grads, mask, "cuda"), inputs, grads, mask, tolerance=1e-4)
 
 
 class OnGPU:

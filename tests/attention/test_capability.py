@@ -39,8 +39,8 @@ def test_a_replaced_method_of_a_layer(name):
 
 def test_the_normalizer_counts():
     class Other(Softmax):
-        def forward(self, scores, mask=None):
-            return super().forward(2 * scores, mask)
+        def forward(self, scores):
+            return super().forward(2 * scores)
 
     assert MultiHead(4, 2).head_maps() is not None
     assert MultiHead(4, 2, normalizer=Other()).head_maps() is None

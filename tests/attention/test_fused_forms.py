@@ -6,10 +6,10 @@ The kernels are replaced by the plain formula, so that this needs no GPU.
 import pytest
 import torch
 
-from regard.attention import Additive, AttentionOutput, Dot, General, LocalMonotonic, ScaledDot, WeightNormAdditive, additive
-from regard.attention.additive import plain_additive_scores
-from regard.attention.masks import combine_masks
-from regard.attention.normalizers import masked_softmax
+from regard.attention import Additive, AttentionOutput, Dot, General, LocalMonotonic, ScaledDot, WeightNormAdditive
+from regard.attention.normalizers.softmax import masked_softmax
+from regard.attention.scores import additive
+from regard.attention.scores.additive import plain_additive_scores
 
 
 class OwnAdditive(Additive):
@@ -31,9 +31,8 @@ def fused(monkeypatch):
     """Every call that the kernels may serve, counted."""
     calls = []
 
-    def attend(query, key, value, score_weight, *, key_mask, attn_mask, need_weights):
+    def attend(query, key, value, score_weight, mask, *, need_weights):
         calls.append(need_weights)
-        mask = combine_masks(key_mask, attn_mask, batch=len(key), queries=query.shape[1], keys=key.shape[1])
         weights = masked_softmax(plain_additive_scores(query, key, score_weight), mask)
         return weights @ value, weights if need_weights else None
 

@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused():
         LocalPredictive(5, window=0)
     with pytest.raises(ConfigError, match=r"LocalPredictive\(position_size=0\): position_size must be 1 or more"):
         LocalPredictive(5, position_size=0)
-    with pytest.raises(ConfigError, match=r"LocalMonotonic\(key_size=0\): key_size must be 1 or more"):
+    with pytest.raises(ConfigError, match=r"General\(key_size=0\): key_size must be 1 or more"):
         LocalMonotonic(5, key_size=0)
     with pytest.raises(ConfigError, match=r"key_size=7, scorer=Dot\(query_size=5, key_size=5\)\): build the scorer with"):
         LocalPredictive(5, key_size=7, scorer=Dot(5))

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from regard.attention import causal_mask, combine_masks, masked_softmax, padding_mask, window_mask
+from regard.attention import causal_mask, masked_softmax, padding_mask, window_mask
+from regard.attention.masks import Masks, resolve_masks
 from regard.errors import ShapeError
 
 
@@ -18,23 +19,35 @@ def test_masks_of_positions():
 
 def test_masks_join_where_both_allow():
     key_mask = torch.tensor([[True, True, False], [True, False, True]])
-    joined = combine_masks(key_mask, causal_mask(2, 3), batch=2, queries=2, keys=3)
-    assert joined.int().tolist() == [[[1, 1, 0], [1, 1, 0]], [[1, 0, 0], [1, 0, 1]]]
-    heads = combine_masks(key_mask, torch.ones(2, 5, 2, 3, dtype=torch.bool), batch=2, queries=2, keys=3, heads=5)
-    assert heads.shape == (2, 5, 2, 3)
-    assert combine_masks(None, None, batch=2, queries=2, keys=3) is None
+    masks = resolve_masks(key_mask, causal_mask(2, 3), batch=2, queries=2, keys=3)
+    assert masks.mask.int().tolist() == [[[1, 1, 0], [1, 1, 0]], [[1, 0, 0], [1, 0, 1]]]
+    assert masks.empty is None
+    heads = resolve_masks(key_mask, torch.ones(2, 5, 2, 3, dtype=torch.bool), batch=2, queries=2, keys=3, heads=5)
+    assert heads.mask.shape == (2, 5, 2, 3)
+    assert resolve_masks(None, None, batch=2, queries=2, keys=3) == Masks()
+
+
+def test_an_empty_row_is_opened_and_marked():
+    key_mask, bias = torch.tensor([[True, False], [False, False]]), torch.tensor([[0.5, -torch.inf]], dtype=torch.float16)
+    masks = resolve_masks(key_mask, None, bias, batch=2, queries=1, keys=2)
+    assert masks.mask.tolist() == [[[True, False]], [[True, True]]]
+    assert masks.empty.tolist() == [[[False]], [[True]]]
+    assert masks.allowed.tolist() == [[[True, False]], [[False, False]]]
+    assert masks.bias.dtype == torch.float32
+    assert masks.bias.tolist() == [[0.5, 0.0]]
+    assert masks.within(torch.tensor([[False, True]])).empty.all()
 
 
 def test_a_mask_of_a_batch_is_not_taken_for_one_of_queries():
     with pytest.raises(ShapeError, match=r"attn_mask has shape \(2, 3\), expected \(Q, K\) = \(4, 3\) or \(B, Q, K\)"):
-        combine_masks(None, torch.ones(2, 3, dtype=torch.bool), batch=2, queries=4, keys=3)
+        resolve_masks(None, torch.ones(2, 3, dtype=torch.bool), batch=2, queries=4, keys=3)
 
 
 def test_a_mask_of_numbers_is_refused_with_the_way_to_convert_it(unchecked):
     with pytest.raises(
         ShapeError, match=r"key_mask is int64, expected a boolean mask.*key_mask.bool\(\).*key_mask == 0.*~key_mask"
     ):
-        combine_masks(torch.ones(2, 3, dtype=torch.long), None, batch=2, queries=1, keys=3)
+        resolve_masks(torch.ones(2, 3, dtype=torch.long), None, batch=2, queries=1, keys=3)
     with pytest.raises(ShapeError, match="mask is float32, expected a boolean mask"):
         masked_softmax(torch.zeros(2, 3), torch.ones(2, 3))
 

@@ -247,16 +247,16 @@ def test_half_precision_keeps_the_recurrence_in_float32():
 
 
 def test_what_does_not_fit_is_refused(unchecked):
-    with pytest.raises(ConfigError, match=r"SoftMonotonic\(noise=-1\): noise is a standard deviation and must be 0 or more"):
+    with pytest.raises(ConfigError, match=r"SoftMonotonic\(noise=-1\): noise must be a finite number of 0 or more"):
         SoftMonotonic(5, noise=-1)
     with pytest.raises(ConfigError, match=r"MoChA\(chunk_size=0\): chunk_size must be 1 or more"):
         MoChA(5, chunk_size=0)
     with pytest.raises(ConfigError, match=r"HardMoChA\(chunk_size=-2\): chunk_size must be 1 or more"):
         HardMoChA(5, chunk_size=-2)
-    wanted = r"HardMonotonic\(query_size=5, scorer=Dot\(query_size=4\)\): build the scorer with query_size=5"
+    wanted = r"HardMonotonic\(query_size=5, key_size=4, scorer=Dot\(query_size=4, key_size=4\)\): build the scorer with"
     with pytest.raises(ConfigError, match=wanted):
         HardMonotonic(5, scorer=Dot(4))
-    wanted = r"MoChA\(key_size=7, chunk_scorer=Dot\(key_size=5\)\): build the chunk_scorer with key_size=7"
+    wanted = r"MoChA\(query_size=5, key_size=7, chunk_scorer=Dot\(.*key_size=5\)\): build the chunk_scorer with"
     with pytest.raises(ConfigError, match=wanted):
         MoChA(5, key_size=7, chunk_size=2, chunk_scorer=Dot(5))
     wanted = r"SoftMonotonic\(scorer=Coverage\): expected a scorer without a state, such as General, Dot or Additive"

@@ -13,9 +13,8 @@ from regard.attention.attend import head_scores
 from regard.attention.forgetting import forgetting_bias
 from regard.attention.gated_delta import implied_weights
 from regard.attention.linear_attention import feature_map, linear_weights
-from regard.attention.normalizers import masked_softmax
-from regard.attention.sink import sink_weights
-from regard.attention.stick_breaking import stick_breaking_weights
+from regard.attention.normalizers.sink import sink_weights, stick_breaking_weights
+from regard.attention.normalizers.softmax import masked_softmax
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 B, T, H, E = 2, 128, 3, 8  # T is a multiple of 64, the chunk size of fla's functions

@@ -230,7 +230,7 @@ def test_refuses_sizes_below_one(build, message):
 
 def test_a_normalizer_of_ones_own(values):
     class First(nn.Module):
-        def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        def forward(self, scores: Tensor) -> Tensor:
             return torch.nn.functional.one_hot(torch.zeros_like(scores[..., 0], dtype=torch.int64), scores.shape[-1]).to(scores)
 
     same(AttentionPooling(WIDTH, normalizer=First()).double()(values).context, values[:, 0])

@@ -1,18 +1,19 @@
 """An additive bias on the scores, their scale, and dropout on the weights, in every mechanism that has scores."""
 
+import inspect
+from functools import partial
+
 import pytest
 import torch
 from contracts.attention_cases import CASES as ALL_CASES
 from contracts.battery import TOLERANCE, inputs, made, masks
 from contracts.cases.base import B, K, Q
 
+import regard.attention
 from regard.attention import (
-    Additive,
     Attention,
     AttentionOutput,
-    Concat,
     ContextualPositionAttention,
-    Cosine,
     Coverage,
     Dot,
     FertilityCoverage,
@@ -20,7 +21,6 @@ from regard.attention import (
     General,
     HardMonotonic,
     LatentAttention,
-    LinearConcat,
     LocalMonotonic,
     LocalPredictive,
     LocationSensitive,
@@ -28,28 +28,20 @@ from regard.attention import (
     MoChA,
     MultiHead,
     Rotary,
-    ScaledDot,
+    ScoredAttention,
     SelfAttention,
     SoftMonotonic,
-    SumConcat,
-    Trilinear,
-    WeightNormAdditive,
 )
-from regard.attention.soft_monotonic import plain_alignments
+from regard.attention.ordered.monotonic import plain_alignments
 from regard.errors import ArgumentError, ConfigError, ShapeError
 
 D = 6
+PUBLIC = {name: getattr(regard.attention, name) for name in regard.attention.__all__}
 SCORED = {
-    "additive": lambda **o: Additive(D, **o),
-    "concat": lambda **o: Concat(D, **o),
-    "sum_concat": lambda **o: SumConcat(D, **o),
-    "weight_norm": lambda **o: WeightNormAdditive(D, **o),
-    "dot": lambda **o: Dot(D, **o),
-    "scaled_dot": lambda **o: ScaledDot(D, **o),
-    "general": lambda **o: General(D, **o),
-    "trilinear": lambda **o: Trilinear(D, **o),
-    "linear": lambda **o: LinearConcat(D, **o),
-    "self": lambda **o: SelfAttention(D, **o),
+    name: partial(kind, D)
+    for name, kind in PUBLIC.items()
+    if isinstance(kind, type) and issubclass(kind, ScoredAttention) and not (inspect.isabstract(kind) or kind.stateful)
+} | {
     "multi_head": lambda **o: MultiHead(D, 2, **o),
     "grouped": lambda **o: MultiHead(8, 4, num_kv_heads=2, **o),
 }
@@ -59,13 +51,13 @@ ORDERED = {
     "fertility": lambda **o: FertilityCoverage(D, **o),
 }
 OVER_OTHERS = {
-    "cosine": lambda **o: Cosine(D, **o),
+    "Cosine": SCORED.pop("Cosine"),  # its scale is the initial value of a parameter
     "local": lambda **o: LocalMonotonic(D, window=4, scorer=General(D, **o)),
     "forgetting": lambda **o: ForgettingAttention(D, 2, **o),
     "latent": lambda **o: LatentAttention(D, 2, **o),
     "contextual": lambda **o: ContextualPositionAttention(D, 2, **o),
 }
-NATURAL = {"scaled_dot": D**-0.5, "self": D**-0.5, "multi_head": 3**-0.5, "grouped": 2**-0.5}
+NATURAL = {"ScaledDot": D**-0.5, "SelfAttention": D**-0.5, "multi_head": 3**-0.5, "grouped": 2**-0.5}
 CASES = [case for case in ALL_CASES if "score_bias" in case.build().known_arguments]
 KEPT = {"key_mask": torch.arange(7) < torch.tensor([[7], [5]])}
 
@@ -79,7 +71,7 @@ class Recorded(torch.nn.Module):
         super().__init__()
         self.scores = []
 
-    def forward(self, scores, mask=None):
+    def forward(self, scores):
         self.scores.append(scores)
         return scores.softmax(-1)
 
@@ -259,9 +251,9 @@ def test_what_makes_no_sense_is_refused(unchecked):
     assert Own()(query, key).weights.shape == (2, 3, 7)
     with pytest.raises(ArgumentError, match=r"Own got score_bias, but its prepare and attend have no argument 'score_bias'"):
         Own()(query, key, score_bias=drawn(3, 7))
-    with pytest.raises(ConfigError, match=r"Dot\(scale=0\): expected a finite number above 0, the factor of the scores"):
+    with pytest.raises(ConfigError, match=r"Dot\(scale=0\): scale must be a finite number above 0"):
         Dot(D, scale=0)
-    with pytest.raises(ConfigError, match=r"Coverage\(dropout=1.0\): dropout must be at least 0 and below 1"):
+    with pytest.raises(ConfigError, match=r"Coverage\(dropout=1.0\): dropout must be a finite number of 0 or more and below 1"):
         Coverage(D, dropout=1.0)
-    with pytest.raises(ConfigError, match=r"SoftMonotonic\(scorer=Dot\(dropout=0.1\)\): only the scores of a scorer are used"):
+    with pytest.raises(ConfigError, match=r"SoftMonotonic\(scorer=Dot\): only the scores of a scorer are used"):
         SoftMonotonic(D, scorer=Dot(D, dropout=0.1))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention.kernels.softmax import softmax
+from regard.attention.fast.softmax import softmax
 
 
 @pytest.mark.parametrize("keys", [0, 1, 2, 15, 16, 17])

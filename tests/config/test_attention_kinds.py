@@ -24,8 +24,8 @@ from regard.attention import (
     StickBreaking,
     Temperature,
 )
-from regard.attention.scored import ScoredAttention
-from regard.attention.soft_to_hard import SoftToHard
+from regard.attention.ordered.soft_to_hard import SoftToHard
+from regard.attention.scores.base import ScoredAttention
 from regard.config import (
     AdditiveConfig,
     AttentionConfig,

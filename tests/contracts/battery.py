@@ -6,7 +6,7 @@ from contracts.cases.base import B, Case, K, Q
 from torch import Tensor
 
 from regard.attention import Attention
-from regard.attention.kernels import additive as kernel
+from regard.attention.fast import additive as kernel
 
 MASKS = ["none", "key", "key_with_empty_row", "attn", "attn_with_empty_row", "attn_of_batch", "both"]
 SHAPES = {"full": (B, Q, K), "batch_of_one": (1, Q, K), "one_key": (B, Q, 1), "one_query": (B, 1, K), "all_one": (1, 1, 1)}

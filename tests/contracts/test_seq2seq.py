@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import Coverage, LocalMonotonic, MultiHead
-from regard.attention.linear import LinearConcat
+from regard.attention.scores.linear import LinearConcat
 from regard.bundle import weights as stored
 from regard.config import (
     AdditiveConfig,

@@ -128,9 +128,9 @@ def test_the_functions_of_a_plain_form_are_those_that_the_class_calls():
     def names(kind):
         return re.findall(r"^def (\w+)", plain_form(kind), re.M)
 
-    assert names(Additive) == ["plain_additive_scores"]
+    assert names(Additive) == ["plain_additive_scores", "fastest_scores"]
     assert names(AttentionPooling) == ["linear_scores"]
-    assert names(SoftMonotonic) == ["plain_alignments"]
+    assert names(SoftMonotonic) == ["stopping_energies", "plain_alignments", "expected_alignments"]
     assert set(names(MultiHead)) == {"split_heads", "join_heads", "head_product", "head_scores"}
     assert "Args:" not in plain_form(HardMonotonic)
 
@@ -171,7 +171,7 @@ def test_targets_of_the_tasks():
 def test_a_docstring_is_taken_apart():
     described = describe(Additive)
     assert described.text[0] == "Additive attention: score(q, k) = v·tanh(W_q q + W_k k)."
-    assert list(described.arguments)[:3] == ["query_size", "key_size", "attention_size"]  # described by the base class
+    assert list(described.arguments)[:3] == ["query_size", "bias", "attention_size"]  # the last is described by the base class
     assert described.labelled["Reference"].startswith("Bahdanau, Cho, Bengio 2015")
     assert described.labelled["Cost"].startswith("B·Q·K·Da")
     assert signature(Additive)[1].keyword_only

@@ -3,36 +3,37 @@
 Each mechanism can be used in your own PyTorch model, without the models and tasks of `regard`.
 """
 
-from regard.attention.additive import Additive, AdditiveMemory, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Observation
-from regard.attention.concat import Concat, SumConcat
 from regard.attention.contextual import ContextualPositionAttention
-from regard.attention.cosine import Cosine
-from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
 from regard.attention.differential import DifferentialAttention
-from regard.attention.entmax import Entmax
 from regard.attention.forgetting import ForgettingAttention
 from regard.attention.gated_delta import GatedDeltaNet
-from regard.attention.hard_mocha import ChunkMemory, HardMoChA
-from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState, stopping_points
 from regard.attention.head_memory import HeadMemory
-from regard.attention.history import HistoryAttention, HistoryState
 from regard.attention.latent import LatentAttention
-from regard.attention.linear import LinearConcat
 from regard.attention.linear_attention import LinearAttention
-from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
-from regard.attention.location import LocationSensitive
-from regard.attention.masks import causal_mask, combine_masks, padding_mask, window_mask, zero_masked
-from regard.attention.mocha import MoChA, expected_chunks
+from regard.attention.masks import causal_mask, padding_mask, window_mask, zero_masked
 from regard.attention.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
-from regard.attention.monotonic import MonotonicAttention, WeightNormAdditive
 from regard.attention.multihead import MultiHead
-from regard.attention.multiplicative import Dot, General, ScaledDot
-from regard.attention.normalizers import Entmax15, Sigmoid, SoftCap, Softmax, Sparsemax, Temperature, masked_softmax
+from regard.attention.normalizers.sink import SoftmaxSink, Softpick, StickBreaking
+from regard.attention.normalizers.softmax import Sigmoid, SoftCap, Softmax, Temperature, masked_softmax
+from regard.attention.normalizers.sparse import Entmax, Entmax15, Sparsemax
+from regard.attention.ordered.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
+from regard.attention.ordered.history import HistoryAttention, HistoryState
+from regard.attention.ordered.local import LocalMonotonic, LocalPredictive, LocalState
+from regard.attention.ordered.location import LocationSensitive
+from regard.attention.ordered.mocha import ChunkMemory, HardMoChA, MoChA, expected_chunks
+from regard.attention.ordered.monotonic import (
+    HardMonotonic,
+    HardMonotonicState,
+    MonotonicAttention,
+    SoftMonotonic,
+    SoftMonotonicState,
+    expected_alignments,
+    stopping_points,
+)
 from regard.attention.packing import document_ids, document_mask, document_positions
-from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
-from regard.attention.pooling_base import Pooled, Pooling
+from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling, Pooled, Pooling
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions
 from regard.attention.recurrent_heads import RecurrentHeads, SummaryState
 from regard.attention.rotary import (
@@ -43,12 +44,14 @@ from regard.attention.rotary import (
     RotaryScaling,
     YaRNScaling,
 )
-from regard.attention.scored import ScoredAttention
-from regard.attention.self_attention import SelfAttention
-from regard.attention.sink import SoftmaxSink, Softpick
-from regard.attention.soft_monotonic import SoftMonotonic, SoftMonotonicState, expected_alignments
-from regard.attention.stick_breaking import StickBreaking
-from regard.attention.trilinear import Trilinear
+from regard.attention.scores.additive import Additive, AdditiveMemory, WeightNormAdditive, additive_attention, additive_scores
+from regard.attention.scores.base import ScoredAttention
+from regard.attention.scores.concat import Concat, SumConcat
+from regard.attention.scores.cosine import Cosine
+from regard.attention.scores.linear import LinearConcat
+from regard.attention.scores.products import Dot, General, ScaledDot
+from regard.attention.scores.self_attention import SelfAttention
+from regard.attention.scores.trilinear import Trilinear
 
 __all__ = [
     "ALiBi",
@@ -128,7 +131,6 @@ __all__ = [
     "additive_attention",
     "additive_scores",
     "causal_mask",
-    "combine_masks",
     "coverage_loss",
     "document_ids",
     "document_mask",

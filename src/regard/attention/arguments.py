@@ -1,5 +1,7 @@
 """Checks of the arguments of constructors and calls; their errors suggest the correct argument for a wrong one.
 
+Functions `check_…` raise a `ConfigError` for an argument of a constructor; `called` is the class, for the message.
+
 Users know the argument names of `nn.MultiheadAttention`, `scaled_dot_product_attention`, Keras and x-transformers. Some of
 these names mean the opposite of regard's argument (`key_padding_mask` is the opposite of `key_mask`) or have two meanings
 (`attention_mask`), so errors show the correct call.
@@ -7,7 +9,8 @@ these names mean the opposite of regard's argument (`key_padding_mask` is the op
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Unpack, get_args, get_origin
 
@@ -75,18 +78,7 @@ _AT_CALL = {
 
 
 def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str, object]) -> None:
-    """Raise an error for arguments that a constructor does not accept.
-
-    Call this function before the constructor, with the same arguments.
-
-    Args:
-        made: Class that is constructed.
-        given: Positional arguments of the constructor.
-        named: Keyword arguments of the constructor.
-
-    Raises:
-        ArgumentError: If a name is unknown, or there are more positional arguments than the class takes.
-    """
+    """Raise an error for arguments that a constructor does not accept; call this before the constructor."""
     parameters = constructor_parameters(made)
     kinds = {p.kind for p in parameters}
     places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -107,11 +99,18 @@ def constructor_parameters(made: type) -> list[inspect.Parameter]:
     If the constructor passes further arguments on to that of its parent, as `**options: Unpack[SomeTypedDict]`, the parent's
     parameters with the names of that dictionary replace `options`.
     """
-    parameters = list(inspect.signature(made.__init__).parameters.values())[1:]  # type: ignore[misc]
-    if not parameters or get_origin(parameters[-1].annotation) is not Unpack:
-        return parameters
-    names = get_args(parameters[-1].annotation)[0].__annotations__
-    return parameters[:-1] + [p for p in constructor_parameters(made.__mro__[1]) if p.name in names]
+    parameters: list[inspect.Parameter] = []
+    names: Collection[str] | None = None  # None for all names
+    for cls in made.__mro__:
+        if "__init__" not in vars(cls):
+            continue
+        own = list(inspect.signature(vars(cls)["__init__"]).parameters.values())[1:]
+        options = own.pop() if own and get_origin(own[-1].annotation) is Unpack else None
+        parameters += [each for each in own if names is None or each.name in names]
+        if options is None:
+            break
+        names = get_args(options.annotation)[0].__annotations__
+    return parameters
 
 
 class ConstructorSignature:
@@ -124,18 +123,7 @@ class ConstructorSignature:
 
 
 def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
-    """Raise an error for arguments that a mechanism or a pooling does not accept when it is called.
-
-    Args:
-        called: Name of the class.
-        given: Surplus positional arguments.
-        named: Names of unknown keyword arguments.
-        known: Names of the accepted arguments, for the error: it suggests a similar one or lists all of them.
-        advice: Advice for surplus positional arguments.
-
-    Raises:
-        ArgumentError: If `given` or `named` is not empty.
-    """
+    """Raise an error for arguments that a mechanism or a pooling does not accept when it is called."""
     if given:
         raise ArgumentError(f"{called} got {len(given)} positional argument{'s' * (len(given) > 1)} too many; {advice}")
     _refuse_names(f"the call of {called}", named, known, _AT_CALL)
@@ -154,11 +142,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def check_tensor(called: str, name: str, given: object) -> None:
-    """Raise an error if an argument is not a tensor.
-
-    Raises:
-        ArgumentError: If `given` is not a tensor.
-    """
+    """Raise an error if an argument is not a tensor."""
     if not isinstance(given, Tensor):
         remedy = (
             "give each tensor as an argument, as in attention(query, key, value)"
@@ -168,85 +152,61 @@ def check_tensor(called: str, name: str, given: object) -> None:
         raise ArgumentError(f"{called}: {name} is a {type(given).__name__}, expected a tensor; {remedy}")
 
 
-def check_size(called: str, name: str, size: int, *, least: int = 1) -> None:
-    """Raise an error for a width or a count that is not an int, or is too small.
-
-    Raises:
-        ConfigError: If `size` is not an int, or is below `least`.
-    """
+def check_size(called: str, name: str, size: int, *, least: int = 1) -> int:
+    """Return a width or a count; raise an error if it is not an int, or is too small."""
     if isinstance(size, bool) or not isinstance(size, Integral):
         whole = f", such as {name}={int(size)}" if isinstance(size, float) and size >= 1 and math.isfinite(size) else ""
         raise ConfigError(f"{called}({name}={_shown(size)}): {name} must be an int{whole}")
     if size < least:
         raise ConfigError(f"{called}({name}={size}): {name} must be {least} or more")
+    return size
 
 
-def check_number(called: str, name: str, number: float) -> None:
-    """Raise an error if an argument is not a real number.
-
-    Raises:
-        ConfigError: If `number` is a bool or is not a real number.
-    """
+def check_number(
+    called: str,
+    name: str,
+    number: float,
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    below: float = math.inf,
+    most: float = math.inf,
+) -> float:
+    """Return an argument; raise an error if it is not a finite number in the range."""
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a number")
+    finite = -sys.float_info.max <= number <= sys.float_info.max  # False for NaN, and for an int too large for a float
+    if not (finite and above < number < below and least <= number <= most):
+        bounds = {f"above {above}": above, f"of {least} or more": least, f"below {below}": below, f"of at most {most}": most}
+        limits = " and ".join(text for text, bound in bounds.items() if math.isfinite(bound))
+        raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a finite number{limits and f' {limits}'}")
+    return number
 
 
 def check_finite(called: str, name: str, number: float) -> None:
-    """Raise an error if an argument is not a finite number.
-
-    Raises:
-        ConfigError: If `number` is not a real number, or is NaN or infinite.
-    """
+    """Raise an error if an argument is not a finite number; see `check_number`."""
     check_number(called, name, number)
-    try:
-        finite = math.isfinite(number)
-    except OverflowError:  # a whole number too large for a float
-        finite = False
-    if not finite:
-        raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a finite number")
 
 
-def check_flag(called: str, name: str, flag: bool) -> None:
-    """Raise an error if an argument is neither True nor False.
-
-    Raises:
-        ConfigError: If `flag` is not a bool.
-    """
+def check_flag(called: str, name: str, flag: bool) -> bool:
+    """Return an argument; raise an error if it is neither True nor False."""
     if not isinstance(flag, bool):
         raise ConfigError(f"{called}({name}={_shown(flag)}): {name} must be True or False")
+    return flag
 
 
-def check_dropout(called: str, dropout: float) -> None:
-    """Raise an error if a dropout probability is not a number with 0 ≤ dropout < 1.
-
-    Raises:
-        ConfigError: If `dropout` is not a number or is outside this range.
-    """
-    check_number(called, "dropout", dropout)
-    if not 0 <= dropout < 1:
-        raise ConfigError(f"{called}(dropout={_shown(dropout)}): dropout must be at least 0 and below 1")
+def check_dropout(called: str, dropout: float) -> float:
+    """Return a dropout probability; raise an error if it is not a number with 0 ≤ dropout < 1; see `check_number`."""
+    return check_number(called, "dropout", dropout, least=0, below=1)
 
 
 def check_scale(called: str, scale: float | None, *, default: float) -> float:
-    """Return the scale as a float, or `default` if the scale is None.
-
-    Raises:
-        ConfigError: If the scale is not a finite number above 0.
-    """
-    if scale is None:
-        return default
-    check_finite(called, "scale", scale)
-    if scale <= 0:
-        raise ConfigError(f"{called}(scale={_shown(scale)}): expected a finite number above 0, the factor of the scores")
-    return float(scale)
+    """Return the factor of the scores as a float, or `default` if it is None; it must be above 0; see `check_number`."""
+    return default if scale is None else float(check_number(called, "scale", scale, above=0))
 
 
 def check_window(called: str, window: tuple[int, int] | None) -> None:
-    """Raise an error if a window is neither None nor two whole numbers of 0 or more.
-
-    Raises:
-        ConfigError: If `window` is anything else.
-    """
+    """Raise an error if a window is neither None nor two whole numbers of 0 or more."""
     if window is None:
         return
     pair = isinstance(window, tuple | list) and len(window) == 2
@@ -261,12 +221,7 @@ def check_window(called: str, window: tuple[int, int] | None) -> None:
 
 
 def check_heads(called: str, size: int, num_heads: int, groups: int, head_size: int | None, **sizes: int) -> None:
-    """Raise an error if the sizes of multi-head attention are invalid.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size` and `head_size` is None,
-            or `groups` does not divide `num_heads`.
-    """
+    """Raise an error if the sizes of multi-head attention are invalid."""
     sizes |= {"size": size, "num_heads": num_heads, "num_kv_heads": groups}
     sizes |= {} if head_size is None else {"head_size": head_size}
     for name, number in sizes.items():
@@ -283,18 +238,7 @@ def check_heads(called: str, size: int, num_heads: int, groups: int, head_size: 
 
 
 def check_instance(called: str, name: str, given: object, kind: type, example: str) -> None:
-    """Raise an error if an argument is not an instance of a class.
-
-    Args:
-        called: Name of the class or method that got the argument.
-        name: Name of the argument.
-        given: The argument.
-        kind: Expected class.
-        example: Call that builds an instance, shown in the error message.
-
-    Raises:
-        ConfigError: If `given` is a class, or an instance of another class.
-    """
+    """Raise an error if an argument is not an instance of a class."""
     if isinstance(given, type):
         own = f"{name}={given.__name__}(…)" if issubclass(given, kind) else f"{name}={example}"
         raise ConfigError(f"{called}({name}={given.__name__}): expected an instance, got the class; give {own}")

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.kernels.softmax import softmax
+from regard.attention.fast.softmax import softmax
 from regard.attention.masks import causal_mask, fused_mask, hide
 
 
@@ -120,7 +120,7 @@ def attend(
     if normalizer is None:  # without weights, half types are computed in float32, which is faster and more accurate
         weights = softmax(scores, None if plain or scores.dtype.itemsize > 2 else torch.float32)
     else:
-        weights = normalizer(scores, mask)
+        weights = normalizer(scores)
     if weights.dtype != dtype:
         weights = weights.to(dtype)
     if change_weights is not None:

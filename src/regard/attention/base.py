@@ -10,8 +10,8 @@ gradients. A mechanism stores nothing between calls; if it has a state, `attend`
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Never, Self
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Never, Self, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,9 +20,18 @@ from torch import Tensor, nn
 from regard.attention.arguments import ConstructorSignature, check_constructor, check_tensor, describe_arguments, refuse_call
 from regard.attention.capabilities import Observable, Reweight
 from regard.attention.positions import RelativePositions
-from regard.errors import ArgumentError, RequestError, ShapeError
+from regard.errors import ArgumentError, ShapeError
+
+T = TypeVar("T")
 
 
+def register(cls: type[T]) -> type[T]:
+    """Register a dataclass of tensors as a pytree, which `torch.export` and `torch.func` accept and return."""
+    torch.export.register_dataclass(cls, serialized_type_name=f"regard.attention.{cls.__name__}")
+    return cls
+
+
+@register
 @dataclass(frozen=True)
 class AttentionOutput:
     """Context and weights of a batch of queries; can be unpacked into these two, like the result of `nn.MultiheadAttention`.
@@ -45,7 +54,7 @@ class AttentionOutput:
 
     def __post_init__(self) -> None:
         # nn.DataParallel joins the contexts and the weights of its replicas, and calls this class with an iterator over both.
-        if isinstance(self.context, Iterator):
+        if not isinstance(self.context, Tensor) and isinstance(self.context, Iterator):
             context, weights = self.context
             object.__setattr__(self, "context", context)
             object.__setattr__(self, "weights", weights)
@@ -63,8 +72,20 @@ class AttentionOutput:
         return 2
 
 
+class Rows:
+    """Base class of memories and states: frozen dataclasses of tensors whose first axis is the batch."""
+
+    def select(self, index: Int[Tensor, " M"]) -> Self:
+        """Keep the given rows of the batch, in the given order."""
+        kept: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
+        for name, part in kept.items():
+            kept[name] = part[index] if isinstance(part, Tensor) else part.select(index) if isinstance(part, Rows) else part
+        return type(self)(**kept)
+
+
+@register
 @dataclass(frozen=True)
-class Memory:
+class Memory(Rows):
     """Prepared keys and values, computed once and used by many queries."""
 
     key: Float[Tensor, "B K Da"]
@@ -73,15 +94,6 @@ class Memory:
     """The values; zero where `key_mask` is False."""
     key_mask: Bool[Tensor, "B K"] | None = None
     """Booleans (B,K), True where a key exists; None if all exist."""
-
-    def select(self, index: Int[Tensor, " M"]) -> "Memory":
-        """Keep the given rows of the batch, in the given order."""
-        mask = None if self.key_mask is None else self.key_mask[index]
-        return Memory(self.key[index], self.value[index], mask)
-
-
-for _cls in (AttentionOutput, Memory):
-    torch.export.register_dataclass(_cls, serialized_type_name=f"regard.attention.{_cls.__name__}")
 
 
 @dataclass(frozen=True)
@@ -254,26 +266,24 @@ class Attention(Observable, nn.Module, ABC):
                 key.
             ArgumentError: If an argument is unknown or is not a tensor.
         """
-        called = type(self).__name__
         if further or others:
-            refuse_call(called, further, others, _ARGUMENTS, _BY_POSITION)
+            refuse_call(type(self).__name__, further, others, _ARGUMENTS, _BY_POSITION)
         if key is None:
             self._check_self_attention(query, value)
             key, key_positions = query, query_positions if key_positions is None else key_positions
-        if not (isinstance(query, Tensor) and isinstance(key, Tensor) and (value is None or isinstance(value, Tensor))):
-            for name, tensor in (("query", query), ("key", key), ("value", key if value is None else value)):
-                check_tensor(called, name, tensor)
+        for tensor in (query, key) if value is None else (query, key, value):
+            if not isinstance(tensor, Tensor):
+                check_tensor(type(self).__name__, "query" if tensor is query else "key" if tensor is key else "value", tensor)
         if query.ndim == 2:
-            options = {"score_bias": score_bias, "query_positions": query_positions, "key_positions": key_positions}
-            return self._of_one_sequence(query, key, value, key_mask, attn_mask, options, reweight, need_weights)
-        given: dict[str, Any] = {}
-        if key_positions is not None:
-            given = self._given(key_positions=key_positions)
-        memory = self.prepare(key, value, key_mask=key_mask, **given)
-        given = {}
+            masks = {"key_mask": key_mask, "attn_mask": attn_mask, "score_bias": score_bias}
+            positions = {"query_positions": query_positions, "key_positions": key_positions}
+            return self._of_one_sequence(query, key, value, masks, reweight=reweight, need_weights=need_weights, **positions)
+        placed = {} if key_positions is None else self._options(key_positions=key_positions)
+        memory = self.prepare(key, value, key_mask=key_mask, **placed)
+        options: dict[str, Any] = {"attn_mask": attn_mask, "reweight": reweight, "need_weights": need_weights}
         if score_bias is not None or query_positions is not None:
-            given = self._given(score_bias=score_bias, query_positions=query_positions)
-        return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
+            options |= self._options(score_bias=score_bias, query_positions=query_positions)
+        return self.attend(query, memory, **options)[0]
 
     def head_maps(self) -> HeadMaps | None:
         """Return the linear maps if `prepare` and `attend` compute exactly the formula of `HeadMaps`; otherwise, None."""
@@ -283,41 +293,17 @@ class Attention(Observable, nn.Module, ABC):
         """Return sizes and options, for `print`."""
         return describe_arguments(self)
 
-    def refuse_state(self, state: object) -> None:
-        """Raise an error if a state is given; called by mechanisms that have no state.
+    def _options(self, **arguments: Tensor | None) -> dict[str, Any]:
+        """Return the arguments that are not None.
 
         Raises:
-            RequestError: If the state is not None.
+            ArgumentError: If neither `prepare` nor `attend` of this class has such an argument.
         """
-        if state is not None:
-            raise RequestError(
-                f"{type(self).__name__}.attend got a state, but its weights do not depend on earlier queries; "
-                "leave the state out"
-            )
-
-    def refuse_open_axis(self, query: Float[Tensor, "B Q Dq"]) -> None:
-        """Raise an error if a sequential mechanism is exported with a dynamic number of queries.
-
-        Raises:
-            RequestError: If `torch.export` runs with a dynamic Q.
-        """
-        if torch.compiler.is_exporting() and not isinstance(query.shape[1], int):
-            raise RequestError(
-                f"{type(self).__name__} takes its queries one after the other, so torch.export needs to know their number; "
-                "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export a step with one query"
-            )
-
-    def _given(self, **arguments: Tensor | None) -> dict[str, Any]:
-        """Return the arguments that are not None; each must be an argument of this mechanism's `prepare` or `attend`.
-
-        Raises:
-            ArgumentError: If neither `prepare` nor `attend` of this class has the argument.
-        """
-        given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
-        for name in given.keys() - self.known_arguments:
+        options = {name: tensor for name, tensor in arguments.items() if tensor is not None}
+        for name in options.keys() - self.known_arguments:
             called = type(self).__name__
             raise ArgumentError(f"{called} got {name}, but its prepare and attend have no argument {name!r}; leave it out")
-        return given
+        return options
 
     def _check_self_attention(self, query: object, value: object) -> None:
         called = type(self).__name__
@@ -331,36 +317,19 @@ class Attention(Observable, nn.Module, ABC):
             )
 
     def _of_one_sequence(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor | None,
-        key_mask: Tensor | None,
-        attn_mask: Tensor | None,
-        options: dict[str, Tensor | None],
-        reweight: Reweight | None,
-        need_weights: bool,
+        self, query: Tensor, key: Tensor, value: Tensor | None, masks: dict[str, Any], **options: Any
     ) -> AttentionOutput:
-        """Attend with queries without a batch axis: add a batch axis to all inputs, and remove it from the results."""
+        """Attend with queries without a batch axis: add this axis to all inputs, and remove it from the results."""
+        key_mask = masks["key_mask"]
         for name, tensor, axes in (("key", key, 2), ("value", value, 2), ("key_mask", key_mask, 1)):
             if tensor is not None and tensor.ndim != axes:
                 raise ShapeError(
                     f"query has shape {tuple(query.shape)}, without a batch axis, and {name} has {tuple(tensor.shape)}; give "
                     "all of them a batch axis, as in query[None], or none"
                 )
+        for name, mask in masks.items():  # (K) becomes (1,K), and (H,Q,K) becomes (1,H,Q,K)
+            masks[name] = mask[None] if mask is not None and (mask is key_mask or mask.ndim == 3) else mask
         batched = query[None]
-        memory = self.prepare(
-            batched if key is query else key[None],
-            None if value is None else value[None],
-            key_mask=None if key_mask is None else key_mask[None],
-            **self._given(key_positions=options["key_positions"]),
-        )
-        if attn_mask is not None and attn_mask.ndim == 3:
-            attn_mask = attn_mask[None]  # from (H,Q,K) to (1,H,Q,K)
-        score_bias = options["score_bias"]
-        if score_bias is not None and score_bias.ndim == 3:
-            score_bias = score_bias[None]
-        given = self._given(score_bias=score_bias, query_positions=options["query_positions"])
-        output = self.attend(batched, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
-        weights = None if output.weights is None else output.weights[0]
-        return AttentionOutput(output.context[0], weights, output.loss)
+        keys, values = batched if key is query else key[None], None if value is None else value[None]
+        output = self.forward(batched, keys, values, **masks, **options)
+        return AttentionOutput(output.context[0], None if output.weights is None else output.weights[0], output.loss)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
 from regard.attention.head_memory import HeadMemory
+from regard.attention.learned import at_least_float32
 from regard.attention.multihead import HeadOptions, MultiHead
-from regard.attention.sparse import at_least_float32
 
 
 def contextual_positions(

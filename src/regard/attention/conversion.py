@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_instance
 from regard.attention.capabilities import is_exactly
 from regard.attention.modifiers import AddedKeys
-from regard.attention.normalizers import Softmax
+from regard.attention.normalizers.softmax import Softmax
 from regard.errors import ConfigError
 
 _PARTS = ("query", "key", "value")

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_number
 from regard.attention.attend import join_heads
 from regard.attention.head_memory import HeadMemory
-from regard.attention.learned import normed
+from regard.attention.learned import at_least_float32, normed
 from regard.attention.masks import Masks, zero_rows
 from regard.attention.multihead import HeadOptions, MultiHead
-from regard.attention.sparse import at_least_float32
 from regard.errors import ConfigError
 
 

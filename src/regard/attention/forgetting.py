@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_finite
 from regard.attention.head_memory import HeadMemory
-from regard.attention.learned import build_linear, softplus
+from regard.attention.learned import at_least_float32, build_linear, softplus
 from regard.attention.multihead import HeadOptions, MultiHead
-from regard.attention.sparse import at_least_float32
 
 
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:

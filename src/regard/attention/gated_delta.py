@@ -15,12 +15,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.attend import head_product, join_heads
-from regard.attention.cosine import unit_vectors
 from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.delta_chunks import scan_chunks, solve_unit_lower, strictly_lower
-from regard.attention.learned import build_linear, normed, softplus
+from regard.attention.learned import at_least_float32, build_linear, normed, softplus
 from regard.attention.recurrent_heads import RecurrentHeads
-from regard.attention.sparse import at_least_float32
+from regard.attention.scores.cosine import unit_vectors
 
 
 def delta_step(

@@ -6,8 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.sparse import at_least_float32
-
 
 def build_number(
     value: float,
@@ -30,6 +28,11 @@ def build_number(
         return float(value)
     shape = () if num_heads is None else (num_heads, 1, 1)
     return nn.Parameter(torch.full(shape, float(value), device=device, dtype=dtype))
+
+
+def at_least_float32(numbers: Tensor) -> Tensor:
+    """Return a float64 tensor unchanged, and any other tensor converted to float32."""
+    return numbers if numbers.dtype == torch.float64 else numbers.float()
 
 
 def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:

@@ -14,8 +14,8 @@ from torch import Tensor
 from regard.attention.attend import head_product
 from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.linear_chunks import scan_chunks, with_ones
+from regard.attention.learned import at_least_float32
 from regard.attention.recurrent_heads import RecurrentHeads
-from regard.attention.sparse import at_least_float32
 
 
 def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:

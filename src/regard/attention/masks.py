@@ -2,6 +2,9 @@
 
 A mask is boolean, and True means "may attend". It is never applied by adding a large negative number: −1e10 would overflow in
 float16, and with the most negative finite number, a query without allowed keys would attend to padding.
+
+    masks = resolve_masks(key_mask, attn_mask, score_bias, …)      once in each call: one mask without empty rows, and one bias
+    weights = zero_rows(normalizer(hide(scores + masks.bias, masks.mask)), masks.empty)
 """
 
 from typing import NamedTuple
@@ -15,59 +18,6 @@ from regard.errors import ShapeError
 from regard.private_torch import is_transformed
 
 
-def combine_masks(
-    key_mask: Bool[Tensor, "B K"] | None,
-    attn_mask: Bool[Tensor, "..."] | None,
-    score_bias: Float[Tensor, "..."] | None = None,
-    *,
-    batch: int,
-    queries: int,
-    keys: int,
-    heads: int | None = None,
-) -> Bool[Tensor, "..."] | None:
-    """Check masks and a bias, and join them: a query may attend to a key where both masks are True and the bias is not −∞.
-
-    Args:
-        key_mask: (B,K), True where a key exists; None if all exist.
-        attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; an axis of size 1 is broadcast, but K must match.
-            Without heads, (B,1,Q,K) is accepted too.
-        score_bias: Numbers to add to the scores, in any shape that `attn_mask` may have; None for no bias.
-        batch: B.
-        queries: Q.
-        keys: K.
-        heads: H; None for a mechanism without heads, whose scores are (B,Q,K).
-
-    Returns:
-        A mask that broadcasts to (B,Q,K), or to (B,H,Q,K) with heads; None if neither a mask nor a bias is given.
-
-    Raises:
-        ShapeError: If a mask is not boolean, the bias is not of a floating type, or a shape does not match.
-
-    Example:
-        >>> joined = combine_masks(padding_mask(torch.tensor([3, 2])), causal_mask(3), batch=2, queries=3, keys=3)
-        >>> joined.shape
-        torch.Size([2, 3, 3])
-    """
-    if key_mask is not None:
-        _check_key_mask(key_mask, batch, keys)
-        key_mask = key_mask[:, None, :] if heads is None else key_mask[:, None, None, :]
-    joined = key_mask
-    if attn_mask is not None:
-        _check_axes("attn_mask", attn_mask, batch, queries, keys, heads)
-        joined = _join(joined, match_axes(attn_mask, heads))
-    if score_bias is not None:
-        _check_axes("score_bias", score_bias, batch, queries, keys, heads)
-        joined = _join(joined, match_axes(score_bias, heads) != -torch.inf)
-    return joined
-
-
-def match_axes(tensor: Tensor, heads: int | None) -> Tensor:
-    """Return a mask or a bias with axes that broadcast to the scores (B,Q,K), or (B,H,Q,K) with heads."""
-    if heads is None and tensor.ndim == 4:
-        return tensor[:, 0]
-    return tensor[:, None] if heads is not None and tensor.ndim == 3 else tensor
-
-
 class Masks(NamedTuple):
     """The masks and the bias of a call, resolved once.
 
@@ -75,17 +25,30 @@ class Masks(NamedTuple):
     it, so that `zero_rows` can set its weights and its context to zero. No normalizer and no kernel meets an empty row.
     """
 
-    mask: Bool[Tensor, "..."] | None
+    mask: Bool[Tensor, "..."] | None = None
     """True where a query may attend to a key, and everywhere in empty rows. It broadcasts to the scores; None for no mask."""
-    bias: Float[Tensor, "..."] | None
+    bias: Float[Tensor, "..."] | None = None
     """Finite numbers to add to the scores, in at least float32, so that a large bias does not overflow; None for no bias."""
-    empty: Bool[Tensor, "..."] | None
+    empty: Bool[Tensor, "..."] | None = None
     """True for rows without an allowed key, with an axis of 1 for the keys; None if there is no such row."""
 
     @property
     def allowed(self) -> Bool[Tensor, "..."] | None:
         """The mask with False everywhere in empty rows."""
         return self.mask if self.mask is None or self.empty is None else self.mask & ~self.empty
+
+    def within(self, mask: Bool[Tensor, "..."]) -> "Masks":
+        """Return the masks of queries that may attend only where `mask` is True, too."""
+        allowed = self.allowed
+        return _open_empty_rows(mask if allowed is None else allowed & mask, self.bias)
+
+    def row(self, query: int) -> "Masks":
+        """Return the masks of one query; an axis of 1 applies to all queries."""
+        rows = (x if x is None or x.shape[-2] == 1 else x[..., query : query + 1, :] for x in self)
+        return Masks(*rows)
+
+
+NO_MASKS = Masks()
 
 
 def resolve_masks(
@@ -102,10 +65,13 @@ def resolve_masks(
 ) -> Masks:
     """Check the masks and the bias of a call, and resolve them to one mask, one bias, and the rows that are empty.
 
+    A query may attend to a key where all masks are True and the bias is not −∞.
+
     Args:
-        key_mask: As for `combine_masks`.
-        attn_mask: As for `combine_masks`.
-        score_bias: As for `combine_masks`.
+        key_mask: (B,K), True where a key exists; None if all exist.
+        attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; an axis of size 1 is broadcast, but K must match.
+            Without heads, (B,1,Q,K) is accepted too.
+        score_bias: Numbers to add to the scores, in any shape that `attn_mask` may have; None for no bias.
         batch: B.
         queries: Q.
         keys: K.
@@ -116,23 +82,33 @@ def resolve_masks(
     Raises:
         ShapeError: If a mask is not boolean, the bias is not of a floating type, or a shape does not match.
     """
-    mask = bias = empty = None
-    if key_mask is not None or attn_mask is not None or score_bias is not None:
-        mask = combine_masks(key_mask, attn_mask, score_bias, batch=batch, queries=queries, keys=keys, heads=heads)
+    mask = bias = None
+    if key_mask is not None:
+        _check_key_mask(key_mask, batch, keys)
+        mask = key_mask[:, None] if heads is None else key_mask[:, None, None]
+    if attn_mask is not None:
+        attn_mask = _with_axes_of_scores("attn_mask", attn_mask, batch, queries, keys, heads)
+        mask = attn_mask if mask is None else mask & attn_mask
     if score_bias is not None:
-        bias = match_axes(score_bias, heads).to(torch.promote_types(score_bias.dtype, torch.float32))
-        bias = bias.masked_fill(bias == -torch.inf, 0)
+        bias = _with_axes_of_scores("score_bias", score_bias, batch, queries, keys, heads)
+        bias = bias.to(torch.promote_types(bias.dtype, torch.float32))
+        hidden = bias == -torch.inf
+        mask, bias = ~hidden if mask is None else mask & ~hidden, bias.masked_fill(hidden, 0)
     may_be_empty = mask is not None or queries > keys  # a causal mask or a window alone allows each query its own position
     if own is not None:
         mask = own if mask is None else own & mask
     if added:
         bias, mask = (None if x is None else functional.pad(x, (0, added), value=x.dtype == torch.bool) for x in (bias, mask))
-    if mask is not None and may_be_empty:
-        some = mask.any(-1, keepdim=True)
-        if not (_is_readable(mask) and bool(some.all())):
-            empty = ~some
-            mask = mask | empty
-    return Masks(mask, bias, empty)
+    return _open_empty_rows(mask, bias) if mask is not None and may_be_empty else Masks(mask, bias)
+
+
+def _open_empty_rows(mask: Bool[Tensor, "..."], bias: Tensor | None) -> Masks:
+    some = mask.any(-1, keepdim=True)
+    # On a CPU, outside the compiler and transforms of `torch.func`, Python may read whether there is an empty row.
+    readable = mask.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
+    if readable and bool(some.all()):
+        return Masks(mask, bias)
+    return Masks(mask | ~some, bias, ~some)
 
 
 def zero_rows(tensor: Tensor, empty: Bool[Tensor, "..."] | None) -> Tensor:
@@ -152,21 +128,6 @@ def hide(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None) ->
     return scores if mask is None else scores.where(mask, -torch.inf)
 
 
-def _is_readable(mask: Tensor) -> bool:
-    """Return whether Python may read a tensor's numbers: on a CPU, outside the compiler and transforms of `torch.func`.
-
-    On other devices, reading would wait for the device.
-    """
-    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
-
-
-def add_bias(scores: Tensor, score_bias: Tensor | None, heads: int | None = None) -> Tensor:
-    """Return scores + bias in at least float32, so that a large bias does not overflow; without a bias, the scores."""
-    if score_bias is None:
-        return scores
-    return scores + match_axes(score_bias, heads).to(torch.promote_types(score_bias.dtype, torch.float32))
-
-
 def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """Return the `attn_mask` of `scaled_dot_product_attention`: the mask, or the bias with −∞ where the mask is False.
 
@@ -176,10 +137,6 @@ def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> 
         return mask
     bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(min=torch.finfo(dtype).min).to(dtype)
     return bias if mask is None else bias.masked_fill(~mask, -torch.inf)
-
-
-def _join(mask: Tensor | None, other: Tensor) -> Tensor:
-    return other if mask is None else mask & other
 
 
 def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K D"]:
@@ -203,18 +160,6 @@ def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | 
         return tensor
     _check_key_mask(key_mask, tensor.shape[0], tensor.shape[1])
     return tensor.where(key_mask.unsqueeze(-1), 0)
-
-
-def zero_where_not(mask: Bool[Tensor, "..."], output: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-    """Return the output with zeros for each query that may not attend to any key in any head.
-
-    On a CPU, if every query has an allowed key, the output itself is returned without a copy. On other devices, under the
-    compiler and in transforms of `torch.func`, this check would be slow or impossible, so the output is always copied.
-    """
-    some = mask.any(-1)
-    some = (some.any(1) if some.ndim == 3 else some)[..., None]
-    looks = output.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
-    return output if looks and bool(some.all()) else output.masked_fill(~some, 0)
 
 
 def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Tensor, "B K"]:
@@ -293,44 +238,41 @@ def window_mask(
 
 
 def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
-    expected = f"(B, K) = ({batch}, {keys})"
-    check_boolean("key_mask", mask, f"of shape {expected}")
-    if tuple(mask.shape) != (batch, keys):
+    if mask.dtype != torch.bool or tuple(mask.shape) != (batch, keys):
+        expected = f"(B, K) = ({batch}, {keys})"
+        check_boolean("key_mask", mask, f"of shape {expected}")
         hint = "; a mask of more axes that broadcasts to (B, H, Q, K) is an attn_mask" if mask.ndim > 2 else ""
         raise ShapeError(f"key_mask has shape {tuple(mask.shape)}, expected {expected}{hint}")
 
 
-def _check_axes(name: str, mask: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> None:
-    """Raise an error if a mask or a bias has the wrong type, or a size that is neither 1 nor that of the scores.
+def _with_axes_of_scores(name: str, tensor: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> Tensor:
+    """Return a mask or a bias with axes that broadcast to the scores, (B,Q,K) or (B,H,Q,K).
 
     The size of the axis K must be K. If it could be 1, then a mask that covers only the new key of a decoding step, without the
     cached keys, would be broadcast to all keys without an error.
+
+    Raises:
+        ShapeError: If the type is wrong, or a size is neither 1 nor that of the scores.
     """
-    full = {"Q K": (queries, keys), "B Q K": (batch, queries, keys), "B H Q K": (batch, heads or 1, queries, keys)}
-    shape = tuple(mask.shape)
-    fits = any(
-        len(shape) == len(sizes) and shape[-1] == keys and all(s in (1, n) for s, n in zip(shape, sizes, strict=True))
-        for sizes in full.values()
-    )
-    typed = mask.is_floating_point() if name == "score_bias" else mask.dtype == torch.bool
-    if fits and typed:
-        return
-    named = [f"({axes.replace(' ', ', ')}) = {sizes}" for axes, sizes in full.items() if heads or axes != "B H Q K"]
-    expected = f"{' or '.join(named)}, where all axes but K may be 1"
+    full = {"(Q, K)": (queries, keys), "(B, Q, K)": (batch, queries, keys), "(B, H, Q, K)": (batch, heads or 1, queries, keys)}
+    shape, is_bias = tuple(tensor.shape), name == "score_bias"
+    sizes = list(full.values())[len(shape) - 2] if 2 <= len(shape) <= 4 else ()
+    fits = bool(sizes) and shape[-1] == keys and all(n in (1, size) for n, size in zip(shape, sizes, strict=True))
+    if fits and (tensor.is_floating_point() if is_bias else tensor.dtype == torch.bool):
+        if heads is None:
+            return tensor[:, 0] if tensor.ndim == 4 else tensor
+        return tensor[:, None] if tensor.ndim == 3 else tensor
+    if heads is None:
+        del full["(B, H, Q, K)"]
+    expected = f"{' or '.join(f'{axes} = {sizes}' for axes, sizes in full.items())}, where all axes but K may be 1"
+    if not is_bias:
+        check_boolean(name, tensor, f"of shape {expected}")
+    elif not tensor.is_floating_point():
+        raise ShapeError(f"score_bias is {_kind(tensor)}, expected floating-point numbers; a boolean mask is an attn_mask")
     hint = ""
-    if name == "score_bias":
-        if not typed:
-            raise ShapeError(
-                f"score_bias is {_kind(mask)}, expected floating-point numbers of shape {expected}; "
-                "a boolean mask is an attn_mask"
-            )
-    else:
-        check_boolean(name, mask, f"of shape {expected}")
     if shape == (batch, keys):
         hint = (
-            "; a (B, K) mask of the keys that exist is a key_mask"
-            if name == "attn_mask"
-            else "; give a bias of shape (B, K) as score_bias[:, None]"
+            "; give a bias (B, K) as score_bias[:, None]" if is_bias else "; a (B, K) mask of the keys that exist is a key_mask"
         )
     elif heads and shape == (batch * heads, queries, keys):
         hint = f"; unflatten the mask of nn.MultiheadAttention with {name}.unflatten(0, ({batch}, {heads}))"
@@ -352,15 +294,11 @@ def check_boolean(name: str, mask: Tensor, shape: str, *, meaning: str = "may at
         ShapeError: If the mask is not boolean.
     """
     if mask.dtype != torch.bool:
-        raise ShapeError(_not_boolean(name, mask, shape, meaning))
-
-
-def _not_boolean(name: str, mask: Tensor, shape: str, meaning: str = "may attend") -> str:
-    numbers = "; numbers to add to the scores are a score_bias" if name == "attn_mask" and mask.is_floating_point() else ""
-    return (
-        f"{name} is {_kind(mask)}, expected a boolean mask {shape} in which True means '{meaning}'. Convert 0/1 masks with "
-        f"{name}.bool(), masks of 0 and −inf with {name} == 0, and masks in which True means 'ignore' with ~{name}{numbers}"
-    )
+        numbers = "; numbers to add to the scores are a score_bias" if name == "attn_mask" and mask.is_floating_point() else ""
+        raise ShapeError(
+            f"{name} is {_kind(mask)}, expected a boolean mask {shape} in which True means '{meaning}'. Convert 0/1 masks with "
+            f"{name}.bool(), masks of 0 and −inf with {name} == 0, and masks in which True means 'ignore' with ~{name}{numbers}"
+        )
 
 
 def _kind(tensor: Tensor) -> str:

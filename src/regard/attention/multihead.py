@@ -28,7 +28,8 @@ from regard.attention.head_memory import HeadMemory
 from regard.attention.learned import start_linear
 from regard.attention.masks import Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.modifiers import HeadModifier, HeadSizes, check_modifiers
-from regard.attention.normalizers import Softmax, build_normalizer, keeps_order
+from regard.attention.normalizers.base import build_normalizer, keeps_order
+from regard.attention.normalizers.softmax import Softmax
 from regard.attention.positions import RelativePositions
 from regard.errors import RequestError, ShapeError
 from regard.shapes import check_shape

@@ -2,46 +2,161 @@
 
     e_k = w·h_k + b                 `AttentionPooling`          in code: `linear_scores`        weights = softmax_k(e)
     e_k = v·tanh(W h_k + b)         `AdditivePooling`                    `tanh_scores`
-    e_ik = v_i·tanh(W h_k)          `MultiHeadPooling`, head i           `tanh_head_scores`
-    weight_k = 1/K                  `MeanPooling`                        `equal_weights`
+    e_ik = v_i·tanh(W h_k)          `MultiHeadPooling`, head i           `tanh_scores`
+    e_k = 0                         `MeanPooling`: weight_k = 1/K
 
-`pooling_base` contains their base class, which implements the call, masks and the average.
+`pool(values, key_mask=…, reweight=…)` returns a context of width `output_size`, and weights (`Pooling`). Weights and averages
+cost little, so they are computed in at least float32, also under autocast.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Never, Self
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_flag, check_size
-from regard.attention.normalizers import build_normalizer
-from regard.attention.pooling_base import Pooling, exactly
+from regard.attention.arguments import check_constructor, check_flag, check_size, check_tensor, describe_arguments, refuse_call
+from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.masks import hide, resolve_masks, zero_masked, zero_rows
+from regard.attention.normalizers.base import build_normalizer
+from regard.shapes import check_shape
 
 
-def linear_scores(values: Float[Tensor, "B K D"], projection: Callable[[Tensor], Tensor]) -> Float[Tensor, "B K"]:
-    """Return e_k = w·h_k + b, where `projection` is the linear map."""
-    return projection(values)[..., 0]
+def linear_scores(values: Float[Tensor, "B K D"], projection: nn.Linear) -> Float[Tensor, "B 1 K"]:
+    """Return e_k = w·h_k + b."""
+    return projection(values).transpose(1, 2)
 
 
-def tanh_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Tensor, " Da"]) -> Float[Tensor, "B K"]:
-    """Return e_k = v·tanh(W h_k + b), from the projected values W h_k + b."""
-    return projected.tanh() @ score_weight
-
-
-def tanh_head_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Tensor, "H Da"]) -> Float[Tensor, "B H K"]:
-    """Return e_ik = v_i·tanh(W h_k) for each head i, from the projected values W h_k."""
+def tanh_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Tensor, "H Da"]) -> Float[Tensor, "B H K"]:
+    """Return e_ik = v_i·tanh(x_k) for each head i, from the projected values x = W h + b."""
     return (projected.tanh() @ score_weight.T).transpose(1, 2)
 
 
-def equal_weights(values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K"]:
-    """Return 1/K for each of the K existing values, and zero for masked ones."""
-    if key_mask is None:
-        return values.new_full(values.shape[:2], 1 / max(1, values.shape[1]))
-    return key_mask.to(values.dtype) / key_mask.sum(dim=1, keepdim=True).clamp(min=1)
+class Pooled(NamedTuple):
+    """Context and weights of a batch of sequences. If the values have no batch axis, the results have none either."""
+
+    context: Float[Tensor, "*B D"]
+    """Σ_k weight_k value_k, (B,D); with several heads, their contexts are concatenated, (B,H·D)."""
+    weights: Float[Tensor, "*heads K"]
+    """Weights (B,K), or (B,H,K) with heads."""
 
 
-class AttentionPooling(Pooling):
+_ARGUMENTS = ("values", "key_mask", "reweight")
+_BY_POSITION = (
+    "values is the only positional argument. Give the mask by name: key_mask=… (B, K), in which True means that a value exists"
+)
+
+
+class Pooling(nn.Module, ABC):
+    """Base class of every pooling: weights from the values alone, context = Σ_k weight_k value_k.
+
+    Args:
+        size: D, width of the pooled values, ≥ 1.
+        num_heads: H, ≥ 1; None for one head, whose weights have no head axis.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Check the names of the arguments before the constructor runs."""
+        check_constructor(cls, args, kwargs)
+        return super().__new__(cls)
+
+    def __init__(self, size: int, *, num_heads: int | None = None) -> None:
+        super().__init__()
+        check_size(type(self).__name__, "size", size)
+        if num_heads is not None:
+            check_size(type(self).__name__, "num_heads", num_heads)
+        self.size, self.num_heads = size, num_heads
+        self.output_size = size if num_heads is None else num_heads * size
+        """Width of the context."""
+
+    @abstractmethod
+    def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
+        """Return weights (B,K) or (B,H,K), zero for masked values.
+
+        Args:
+            values: The values to pool, in which masked values are already set to zero.
+            key_mask: True where a value exists; None if all exist.
+        """
+
+    def forward(
+        self,
+        values: Float[Tensor, "*B K D"],
+        *further: Never,
+        key_mask: Bool[Tensor, "*B K"] | None = None,
+        reweight: Reweight | None = None,
+        **others: Never,
+    ) -> Pooled:
+        """Pool each sequence of the batch.
+
+        Args:
+            values: The values h, (B,K,D), or (K,D) for a single sequence; then no argument and no result has an axis B.
+            further: Must be empty: masks are given by name.
+            key_mask: True where a value exists, False for padding; None if all exist. A row without values gives zeros.
+            reweight: Function that gets the weights and a boolean mask that broadcasts to them, and returns the weights to use
+                instead.
+            others: Must be empty: other names raise an error that shows the correct call.
+
+        Returns:
+            Context and weights: `context, weights = pool(values)`.
+
+        Raises:
+            ShapeError: If sizes do not match, or the mask is not boolean.
+            ArgumentError: If an argument is unknown or is not a tensor.
+        """
+        called = type(self).__name__
+        if further or others:
+            refuse_call(called, further, others, _ARGUMENTS, _BY_POSITION)
+        check_tensor(called, "values", values)
+        if values.ndim == 2:
+            pooled = self.forward(values[None], key_mask=None if key_mask is None else key_mask[None], reweight=reweight)
+            return Pooled(pooled.context[0], pooled.weights[0])
+        check_shape("values", values, f"B K {self.size}")
+        values = zero_masked(values, key_mask)
+        if torch.is_autocast_enabled(values.device.type):
+            values = values.to(torch.promote_types(values.dtype, torch.float32))
+        weights = self.weigh(values, key_mask)
+        if reweight is not None:
+            mask = key_mask if key_mask is None or weights.ndim == 2 else key_mask[:, None]
+            weights = reweighted(weights, mask, reweight)
+        rows = (weights if weights.ndim == 3 else weights[:, None]).to(values.dtype)
+        with torch.autocast(values.device.type, enabled=False):  # because autocast would compute the average in a half type
+            return Pooled((rows @ values).flatten(1), weights)
+
+    def extra_repr(self) -> str:
+        """Return sizes and options, for `print`."""
+        return describe_arguments(self)
+
+
+class ScoredPooling(Pooling):
+    """Base class of the poolings that turn scores of the values into weights.
+
+    Args:
+        size: D, width of the pooled values, ≥ 1.
+        num_heads: H, ≥ 1; None for one head, whose weights have no head axis.
+        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
+    """
+
+    def __init__(self, size: int, *, num_heads: int | None = None, normalizer: nn.Module | str | None = None) -> None:
+        super().__init__(size, num_heads=num_heads)
+        self.normalizer = build_normalizer(type(self).__name__, normalizer)
+
+    @abstractmethod
+    def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
+        """Return the scores of each head; H is 1 for a pooling without an axis for heads."""
+
+    def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
+        """Return normalizer(scores)."""
+        masks = resolve_masks(key_mask, None, batch=len(values), queries=1, keys=values.shape[1])
+        scores = hide(self.scores(values).to(values.dtype), masks.mask)
+        weights = zero_rows(self.normalizer(scores), masks.empty)
+        return weights[:, 0] if self.num_heads is None else weights
+
+
+class AttentionPooling(ScoredPooling):
     """e_k = w·h_k + b, weights = softmax_k(e), context = Σ_k weight_k h_k.
 
     The bias cancels in a softmax, but not in a normalizer such as a sigmoid.
@@ -51,13 +166,9 @@ class AttentionPooling(Pooling):
     Args:
         size: D, width of the pooled values, ≥ 1.
         bias: Whether there is a bias b.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
+        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `bias` is not a bool, or the normalizer is unknown.
 
     Example:
         >>> pool = AttentionPooling(256)
@@ -75,19 +186,16 @@ class AttentionPooling(Pooling):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(size)
+        super().__init__(size, normalizer=normalizer)
         check_flag(type(self).__name__, "bias", bias)
         self.projection = nn.Linear(size, 1, bias=bias, device=device, dtype=dtype)
-        self.normalizer = build_normalizer(type(self).__name__, normalizer)
 
-    def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return normalizer(w·h + b)."""
-        with exactly(values):
-            weights: Tensor = self.normalizer(linear_scores(values, self.projection), key_mask)
-        return weights
+    def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
+        """Return w·h + b."""
+        return linear_scores(values, self.projection)
 
 
-class AdditivePooling(Pooling):
+class AdditivePooling(ScoredPooling):
     """e_k = v·tanh(W h_k + b), weights = softmax_k(e), context = Σ_k weight_k h_k.
 
     Shapes: W (Da,D), b (Da), v (Da).
@@ -98,13 +206,9 @@ class AdditivePooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
         bias: Whether there is a bias b.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
+        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `bias` is not a bool, or the normalizer is unknown.
 
     Example:
         >>> pool = AdditivePooling(256)
@@ -123,23 +227,25 @@ class AdditivePooling(Pooling):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(size)
-        self.attention_size = width = size if attention_size is None else attention_size
-        check_size(type(self).__name__, "attention_size", width)
+        super().__init__(size, normalizer=normalizer)
         check_flag(type(self).__name__, "bias", bias)
-        self.projection = nn.Linear(size, width, bias=bias, device=device, dtype=dtype)
-        self.score_weight = nn.Parameter(torch.empty(width, device=device, dtype=dtype).uniform_(-(width**-0.5), width**-0.5))
-        self.normalizer = build_normalizer(type(self).__name__, normalizer)
+        self._build_scores(attention_size, bias, device, dtype)
 
-    def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return normalizer(v·tanh(W h + b))."""
-        projected = self.projection(values).to(values.dtype)
-        with exactly(values):
-            weights: Tensor = self.normalizer(tanh_scores(projected, self.score_weight), key_mask)
-        return weights
+    def _build_scores(
+        self, attention_size: int | None, bias: bool, device: torch.device | str | None, dtype: torch.dtype | None
+    ) -> None:
+        size = self.size if attention_size is None else attention_size
+        self.attention_size = check_size(type(self).__name__, "attention_size", size)
+        self.projection = nn.Linear(self.size, size, bias=bias, device=device, dtype=dtype)
+        shape = (size,) if self.num_heads is None else (self.num_heads, size)
+        self.score_weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype).uniform_(-(size**-0.5), size**-0.5))
+
+    def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
+        """Return v·tanh(W h + b)."""
+        return tanh_scores(self.projection(values), self.score_weight.view(-1, self.attention_size))
 
 
-class MultiHeadPooling(Pooling):
+class MultiHeadPooling(AdditivePooling):
     """e_ik = v_i·tanh(W h_k) for each head i, weights = softmax_k(e), context = [Σ_k weight_1k h_k; …; Σ_k weight_Hk h_k].
 
     The heads (called hops in the paper) share W, and each pools all D features, so the context has width H·D.
@@ -153,13 +259,9 @@ class MultiHeadPooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         num_heads: H, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
+        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
 
     Example:
         >>> pool = MultiHeadPooling(256, 4)
@@ -178,24 +280,11 @@ class MultiHeadPooling(Pooling):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(size, num_heads=num_heads)
-        self.attention_size = width = size if attention_size is None else attention_size
-        check_size(type(self).__name__, "attention_size", width)
-        self.projection = nn.Linear(size, width, bias=False, device=device, dtype=dtype)
-        start = torch.empty(num_heads, width, device=device, dtype=dtype).uniform_(-(width**-0.5), width**-0.5)
-        self.score_weight = nn.Parameter(start)
-        self.normalizer = build_normalizer(type(self).__name__, normalizer)
-
-    def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return normalizer(v_i·tanh(W h)) for each head."""
-        projected = self.projection(values).to(values.dtype)
-        with exactly(values):
-            mask = None if key_mask is None else key_mask[:, None]
-            weights: Tensor = self.normalizer(tanh_head_scores(projected, self.score_weight), mask)
-        return weights
+        ScoredPooling.__init__(self, size, num_heads=num_heads, normalizer=normalizer)
+        self._build_scores(attention_size, False, device, dtype)
 
 
-class MeanPooling(Pooling):
+class MeanPooling(ScoredPooling):
     """weight_k = 1/K, context = the mean of the K existing values; a baseline for measuring the effect of learned weights.
 
     Reference: Wiegreffe, Pinter 2019, section 3.1, where it is called uniform attention.
@@ -204,9 +293,6 @@ class MeanPooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         device: Ignored; there are no parameters.
         dtype: Ignored; there are no parameters.
-
-    Raises:
-        ConfigError: If the width is not a whole number of 1 or more.
 
     Example:
         >>> pool = MeanPooling(256)
@@ -218,6 +304,6 @@ class MeanPooling(Pooling):
     def __init__(self, size: int, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
         super().__init__(size)
 
-    def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return equal weights for all existing values."""
-        return equal_weights(values, key_mask)
+    def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
+        """Return equal scores."""
+        return values.new_zeros(values.shape[0], 1, values.shape[1])

@@ -32,7 +32,7 @@ class AttentionConfig(Family):
     """Settings of an attention mechanism with queries and keys (a pooling has no queries)."""
 
     mechanism: ClassVar[str] = ""
-    """Name of the mechanism's class in `regard.attention`; not used by a config that defines its own `build`."""
+    """Name of the mechanism's class in `regard.attention`; empty if the config's name is this name and "Config"."""
 
     kind: str
 
@@ -54,7 +54,7 @@ class AttentionConfig(Family):
         A setting whose default is 0 is left out while it is 0, so that the mechanism's own default applies.
 
         Args:
-            name: Name of the mechanism's class.
+            name: Name of the mechanism's class; empty for the config's name without "Config".
             query_size: Dq, width of the queries.
             key_size: Dk, width of the keys.
             without: Name of a setting that chooses the class, and is no argument of its constructor.
@@ -65,6 +65,7 @@ class AttentionConfig(Family):
         import regard.attention
         from regard.attention.arguments import constructor_parameters
 
+        name = name or type(self).__name__.removesuffix("Config")
         cls = getattr(regard.attention, name)
         arguments: dict[str, Any] = {}
         if "key_size" in (parameter.name for parameter in constructor_parameters(cls)):
@@ -99,7 +100,6 @@ class AttentionConfig(Family):
 class NormalizedConfig(AttentionConfig):
     """Settings of a mechanism that turns scores into weights with a normalizer."""
 
-    kind: str
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns scores into weights."""
     scale: NotNegative = 0.0
@@ -112,7 +112,6 @@ class NormalizedConfig(AttentionConfig):
 class TanhConfig(NormalizedConfig):
     """Settings of a mechanism whose scores come from a tanh layer."""
 
-    kind: str
     attention_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the tanh layer; 0 for the query's width."""
 
@@ -129,7 +128,6 @@ class ScorerConfig(NormalizedConfig):
 class AdditiveConfig(TanhConfig, ScorerConfig):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
-    mechanism: ClassVar[str] = "Additive"
     kind: Literal["additive"] = "additive"
     bias: bool = False
     """Whether there is a bias inside the tanh."""
@@ -151,7 +149,6 @@ class DotConfig(ScorerConfig):
 class GeneralConfig(ScorerConfig):
     """k·(W q) (Luong et al. 2015, eq. 8)."""
 
-    mechanism: ClassVar[str] = "General"
     kind: Literal["general"] = "general"
 
 
@@ -159,7 +156,6 @@ class GeneralConfig(ScorerConfig):
 class ConcatConfig(TanhConfig, ScorerConfig):
     """v·tanh(W [q; k]) (Luong et al. 2015, eq. 8)."""
 
-    mechanism: ClassVar[str] = "Concat"
     kind: Literal["concat"] = "concat"
 
 
@@ -167,7 +163,6 @@ class ConcatConfig(TanhConfig, ScorerConfig):
 class SumConcatConfig(TanhConfig, ScorerConfig):
     """v·tanh(W (q + k)), a variant of `concat` from a well-known tutorial; query and key must have the same width."""
 
-    mechanism: ClassVar[str] = "SumConcat"
     kind: Literal["sum_concat"] = "sum_concat"
 
 
@@ -195,7 +190,6 @@ class CosineScoreConfig(ScorerConfig):
 class TrilinearConfig(ScorerConfig):
     """w·[q; k; q∘k] (Seo et al. 2017); query and key must have the same width."""
 
-    mechanism: ClassVar[str] = "Trilinear"
     kind: Literal["trilinear"] = "trilinear"
 
 
@@ -203,7 +197,6 @@ class TrilinearConfig(ScorerConfig):
 class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
     """g v/‖v‖ · tanh(W_q q + W_k k + b), an additive score with a learned scale g (Raffel et al. 2017)."""
 
-    mechanism: ClassVar[str] = "WeightNormAdditive"
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 
 
@@ -211,7 +204,6 @@ class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
 class SelfAttentionConfig(NormalizedConfig):
     """One head of scaled dot products, with projections of queries, keys and values; query and key must have the same width."""
 
-    mechanism: ClassVar[str] = "SelfAttention"
     kind: Literal["self_attention"] = "self_attention"
 
 
@@ -222,7 +214,6 @@ class CoverageConfig(TanhConfig):
     `training.attention_loss_weight` is the weight of this loss.
     """
 
-    mechanism: ClassVar[str] = "Coverage"
     kind: Literal["coverage"] = "coverage"
     bias: bool = True
     """Whether there is a bias inside the tanh."""
@@ -235,7 +226,6 @@ class FertilityCoverageConfig(TanhConfig):
     The fertility of a source word is the number of target words that translate it.
     """
 
-    mechanism: ClassVar[str] = "FertilityCoverage"
     kind: Literal["fertility_coverage"] = "fertility_coverage"
     max_fertility: Positive = 2.0
     """Largest fertility (number of target words that translate a source word) that the model can predict."""
@@ -247,7 +237,6 @@ class FertilityCoverageConfig(TanhConfig):
 class LocationSensitiveConfig(TanhConfig):
     """`additive` with a convolution of the previous query's weights inside the tanh (Chorowski et al. 2015)."""
 
-    mechanism: ClassVar[str] = "LocationSensitive"
     kind: Literal["location_sensitive"] = "location_sensitive"
     num_filters: Width = 32
     """Number of filters of the convolution."""
@@ -259,7 +248,6 @@ class LocationSensitiveConfig(TanhConfig):
 class LocalMonotonicConfig(AttentionConfig):
     """Attention within a window of keys, which is around position t for query t (Luong et al. 2015, local-m)."""
 
-    mechanism: ClassVar[str] = "LocalMonotonic"
     kind: Literal["local_monotonic"] = "local_monotonic"
     window: Natural = 10
     """Number of keys on each side of the window's centre."""
@@ -271,7 +259,6 @@ class LocalMonotonicConfig(AttentionConfig):
 class LocalPredictiveConfig(AttentionConfig):
     """Attention in a window around a predicted position, with weights multiplied by a Gaussian (Luong et al. 2015, local-p)."""
 
-    mechanism: ClassVar[str] = "LocalPredictive"
     kind: Literal["local_predictive"] = "local_predictive"
     window: Count = 10
     """Number of keys on each side of the window's centre."""
@@ -285,7 +272,6 @@ class LocalPredictiveConfig(AttentionConfig):
 class _ScanConfig(AttentionConfig):
     """Settings of a monotonic scan: each query reads the keys in order, from the key at which the previous query stopped."""
 
-    kind: str
     scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
     """Mechanism whose scores decide at which key the scan stops; its normalizer is not used."""
     initial_offset: float = -1.0
@@ -295,30 +281,36 @@ class _ScanConfig(AttentionConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonotonicConfig(_ScanConfig):
+class _TrainedScanConfig(_ScanConfig):
+    """Settings of a mechanism that trains with the expected weights of a scan, because a choice of keys has no gradient."""
+
+    noise: NotNegative = 1.0
+    """Standard deviation of the noise that training adds to the scores of the scan."""
+    decoding: Literal["hard", "soft"] = "hard"
+    """Weights outside of training: those of one scan (`hard`), or the expected weights (`soft`)."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.ordered.soft_to_hard import SoftToHard
+
+        soft = self.construct(self.mechanism, query_size, key_size, without="decoding")
+        return SoftToHard(soft) if self.decoding == "hard" else soft
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonotonicConfig(_TrainedScanConfig):
     """A scan that stops at one key for each query, and goes on from there for the next query (Raffel et al. 2017).
 
     Training uses the expected weights of this scan, because a choice of keys has no gradient.
     """
 
+    mechanism: ClassVar[str] = "SoftMonotonic"
     kind: Literal["monotonic"] = "monotonic"
-    noise: NotNegative = 1.0
-    """Standard deviation of the noise that training adds to the scores."""
-    decoding: Literal["hard", "soft"] = "hard"
-    """Weights outside of training: 1 for the key at which the scan stops (`hard`), or the expected weights (`soft`)."""
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.soft_to_hard import SoftToHard
-
-        soft = self.construct("SoftMonotonic", query_size, key_size, without="decoding")
-        return SoftToHard(soft) if self.decoding == "hard" else soft
 
 
 @dataclass(frozen=True, kw_only=True)
 class HardMonotonicConfig(_ScanConfig):
     """A monotonic scan that stops at one key for each query, also in training; the choice of the key has no gradient."""
 
-    mechanism: ClassVar[str] = "HardMonotonic"
     kind: Literal["hard_monotonic"] = "hard_monotonic"
 
 
@@ -326,7 +318,6 @@ class HardMonotonicConfig(_ScanConfig):
 class _ChunkConfig(_ScanConfig):
     """Settings of a monotonic scan, and of a softmax over the chunk of keys that ends at the key where the scan stops."""
 
-    kind: str
     chunk_size: Annotated[int, Ge(1), Le(1000)] = 8
     """Number of keys in a chunk. A chunk ends at the key where the scan stops."""
     chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
@@ -334,30 +325,17 @@ class _ChunkConfig(_ScanConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoChAConfig(_ChunkConfig):
+class MoChAConfig(_ChunkConfig, _TrainedScanConfig):
     """A monotonic scan, and a softmax over the chunk of keys that ends where the scan stops (Chiu & Raffel 2018).
 
     Training uses the expected weights of this process, because a choice of keys has no gradient.
     """
 
     kind: Literal["mocha"] = "mocha"
-    noise: NotNegative = 1.0
-    """Standard deviation of the noise that training adds to the scores of the scan."""
-    decoding: Literal["hard", "soft"] = "hard"
-    """Weights outside of training: a softmax over the chunk that ends where the scan stops (`hard`), or the expected weights
-    (`soft`).
-    """
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.soft_to_hard import SoftToHard
-
-        soft = self.construct("MoChA", query_size, key_size, without="decoding")
-        return SoftToHard(soft) if self.decoding == "hard" else soft
 
 
 @dataclass(frozen=True, kw_only=True)
 class HardMoChAConfig(_ChunkConfig):
     """A softmax over the chunk where a monotonic scan stops, also in training; the choice of the chunk has no gradient."""
 
-    mechanism: ClassVar[str] = "HardMoChA"
     kind: Literal["hard_mocha"] = "hard_mocha"

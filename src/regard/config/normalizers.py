@@ -1,6 +1,6 @@
 """Settings of normalizers, which turn attention scores into weights. The formulas are in `regard.attention.normalizers`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -9,7 +9,7 @@ from regard.config.fields import NotNegative, Positive
 from regard.config.settings import Family
 
 if TYPE_CHECKING:
-    from regard.attention.normalizers import Normalizer
+    from regard.attention.normalizers.base import Normalizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class NormalizerConfig(Family):
             num_heads: Number of heads of a multi-head attention, in which each head has its own learned parameters; None for
                 other mechanisms.
         """
-        from regard.attention.normalizers import SoftCap, Temperature
+        from regard.attention.normalizers.softmax import SoftCap, Temperature
 
         normalizer = self.build_plain(num_heads)
         if self.soft_cap:
@@ -38,9 +38,13 @@ class NormalizerConfig(Family):
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
         """Build the normalizer without temperature and bound; by default, the one whose name is `kind`."""
-        from regard.attention.normalizers import build_normalizer
+        from regard.attention.normalizers.base import named_normalizer
 
-        return build_normalizer(type(self).__name__, self.kind)
+        common = [each.name for each in fields(NormalizerConfig)]
+        settings = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in common}
+        if settings.get("learned"):
+            settings["num_heads"] = num_heads
+        return named_normalizer(type(self).__name__, self.kind, **settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +78,6 @@ class EntmaxConfig(NormalizerConfig):
     learned: bool = True
     """Whether to train α, starting from `alpha`. If it is trained, each head of a multi-head attention has its own α."""
 
-    def build_plain(self, num_heads: int | None) -> "Normalizer":
-        from regard.attention.entmax import Entmax
-
-        return Entmax(num_heads if self.learned else None, alpha=self.alpha, learned=self.learned)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SigmoidConfig(NormalizerConfig):
@@ -96,11 +95,6 @@ class SinkConfig(NormalizerConfig):
     """Whether to train the additional score b, which is zero at first. If it is trained, each head of a multi-head attention
     has its own b.
     """
-
-    def build_plain(self, num_heads: int | None) -> "Normalizer":
-        from regard.attention.sink import SoftmaxSink
-
-        return SoftmaxSink(num_heads if self.learned else None, learned=self.learned)
 
 
 @dataclass(frozen=True, kw_only=True)

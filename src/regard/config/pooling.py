@@ -8,7 +8,7 @@ from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
 from regard.config.settings import Family
 
 if TYPE_CHECKING:
-    from regard.attention.pooling_base import Pooling
+    from regard.attention.pooling import Pooling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class PoolingConfig(Family):
     """
 
     mechanism: ClassVar[str] = ""
-    """Name of the pooling's class in `regard.attention`; not used by a config that defines its own `build`."""
+    """Name of the pooling's class in `regard.attention`; empty if the config's name is this name and "Config"."""
 
     kind: str
 
@@ -34,7 +34,8 @@ class PoolingConfig(Family):
         settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "kind"}
         # A width of 0 is left out, so that the pooling's own default applies.
         given = {name: each.build() if isinstance(each, NormalizerConfig) else each for name, each in settings.items() if each}
-        pooling: Pooling = getattr(regard.attention, self.mechanism)(size, **given)
+        name = self.mechanism or type(self).__name__.removesuffix("Config")
+        pooling: Pooling = getattr(regard.attention, name)(size, **given)
         return pooling
 
 
@@ -42,7 +43,6 @@ class PoolingConfig(Family):
 class ScoredPoolingConfig(PoolingConfig):
     """Settings of a pooling that computes a score for each state, and turns the scores into weights with a normalizer."""
 
-    kind: str
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns scores into weights."""
 
@@ -59,7 +59,6 @@ class LinearPoolingConfig(ScoredPoolingConfig):
 class AdditivePoolingConfig(ScoredPoolingConfig):
     """The score v·tanh(W h + b) of each state h; a normalizer turns the scores into weights (Yang et al. 2016, eq. 5 to 7)."""
 
-    mechanism: ClassVar[str] = "AdditivePooling"
     kind: Literal["additive"] = "additive"
     attention_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the tanh layer; 0 for the states' width."""
@@ -69,7 +68,6 @@ class AdditivePoolingConfig(ScoredPoolingConfig):
 class MultiHeadPoolingConfig(ScoredPoolingConfig):
     """Several heads with their own scores and weights, whose results are concatenated (Lin et al. 2017)."""
 
-    mechanism: ClassVar[str] = "MultiHeadPooling"
     kind: Literal["multi_head"] = "multi_head"
     num_heads: Width = 4
     """Number of heads."""
@@ -81,5 +79,4 @@ class MultiHeadPoolingConfig(ScoredPoolingConfig):
 class MeanPoolingConfig(PoolingConfig):
     """Equal weights for all states, as a baseline that shows how much attention improves the results."""
 
-    mechanism: ClassVar[str] = "MeanPooling"
     kind: Literal["mean"] = "mean"

@@ -25,12 +25,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.additive import Additive
 from regard.attention.base import Attention
 from regard.attention.capabilities import is_plain
-from regard.attention.concat import Concat, SumConcat
-from regard.attention.monotonic import WeightNormAdditive
-from regard.attention.multiplicative import Dot, General, ScaledDot
+from regard.attention.scores.additive import Additive, WeightNormAdditive
+from regard.attention.scores.concat import Concat, SumConcat
+from regard.attention.scores.products import Dot, General, ScaledDot
 
 KEY_LIMIT = 20.0
 """Largest |k| for which e^{2k} is used. Then |q| can be limited to `QUERY_LIMIT` without any effect: beyond that limit, |q + k|

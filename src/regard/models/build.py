@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.attention.arguments import check_size
 from regard.attention.base import Attention
-from regard.attention.pooling_base import Pooling
+from regard.attention.pooling import Pooling
 from regard.config import ClassifierConfig, LanguageModelConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from regard.config.run import RunConfig
 from regard.errors import ConfigError

@@ -7,7 +7,7 @@ import numpy as np
 from contracts.cases.base import DA, DK, DQ, Case, Formula, Parameters, softmax
 
 from regard.attention import Additive
-from regard.attention.local import LocalMonotonic, LocalPredictive
+from regard.attention.ordered.local import LocalMonotonic, LocalPredictive
 
 
 def _general(p: Parameters, q: np.ndarray, k: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from regard.attention.pooling_base import Pooling
+from regard.attention.pooling import Pooling
 from regard.config import (
     BagClassifierConfig,
     ClassifierConfig,

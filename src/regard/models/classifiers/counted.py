@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.masks import zero_masked
-from regard.attention.pooling_base import Pooling
+from regard.attention.pooling import Pooling
 from regard.config import CountedClassifierConfig
 from regard.models.classifiers.bag import count_texts, hash_ngrams, log_ratios
 from regard.models.text_classifier import Classified, Example, TextClassifier

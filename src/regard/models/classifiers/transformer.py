@@ -5,7 +5,7 @@ from collections.abc import Collection
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.pooling_base import Pooling
+from regard.attention.pooling import Pooling
 from regard.config import TransformerClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout

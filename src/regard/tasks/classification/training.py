@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.pooling_base import Pooling
+from regard.attention.pooling import Pooling
 from regard.errors import ConfigError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.machine import Machine, seed_step

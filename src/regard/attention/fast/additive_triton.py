@@ -18,7 +18,6 @@ import contextlib
 import importlib.util
 import os
 import warnings
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -28,7 +27,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.masks import match_axes
+from regard.private_torch import is_transformed
 
 SMALL = 1 << 28
 """Number of elements (B·Q·K·H) below which the plain form is used. On an H100, the kernels are slower there, because they start
@@ -49,8 +48,9 @@ def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
     They support NVIDIA GPUs from compute capability 8.0 on, and float32 or half types; `SMALL` and `FEW` are the lower limits
     of the sizes. Triton must be able to compile a kernel. The environment variable REGARD_TRITON=0 turns the kernels off.
+    Transforms of `torch.func` use the plain form.
     """
-    if not _INSTALLED or os.environ.get("REGARD_TRITON") == "0" or query.device.type != "cuda":
+    if query.device.type != "cuda" or not _INSTALLED or os.environ.get("REGARD_TRITON") == "0" or is_transformed():
         return False
     (batch, queries, width), keys = query.shape, key.shape[1]
     known = all(x.dtype in (torch.float32, *_HALF) for x in (query, key, value))
@@ -67,7 +67,7 @@ def _runs(device: torch.device) -> bool:
     """Return whether Triton can compile a kernel on this machine, for which it needs a C compiler."""
     rows = torch.zeros(1, 16, 16, device=device)
     try:
-        _attend(rows, rows, rows, rows[0, 0], None, None, False)
+        _attend(rows, rows, rows, rows[0, 0], None, False)
     except Exception as error:
         warnings.warn(
             f"the Triton kernels of additive attention do not run here, so slower operations are used ({error}); set the "
@@ -83,9 +83,8 @@ def fused_additive_attention(
     key: Float[Tensor, "B K H"],
     value: Float[Tensor, "B K Dv"],
     score_weight: Float[Tensor, " H"],
+    mask: Bool[Tensor, "..."] | None = None,
     *,
-    key_mask: Bool[Tensor, "B K"] | None = None,
-    attn_mask: Tensor | None = None,
     need_weights: bool = True,
 ) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None]:
     """Return the context of additive attention and, if they are needed, the weights.
@@ -95,22 +94,19 @@ def fused_additive_attention(
         key: Projected keys, finite at masked positions.
         value: The values, finite at masked positions.
         score_weight: v.
-        key_mask: True where there is a key.
-        attn_mask: Boolean (Q,K), (B,Q,K) or (B,1,Q,K), where all axes but K may be 1; True where a query may attend to a key.
+        mask: True where a query may attend to a key; it broadcasts to (B,Q,K). None for all keys.
         need_weights: Whether to compute the weights.
 
     Returns:
         Context in the type of the values, and weights in the type of the scores; under autocast, the types of the plain form.
     """
-    if attn_mask is not None:
-        attn_mask = match_axes(attn_mask, None).expand(*query.shape[:2], -1)
+    if mask is not None:
+        mask = mask.expand(*query.shape[:2], key.shape[1])  # a view, whose strides the kernels follow
     weights_dtype = torch.promote_types(query.dtype, key.dtype)
     device = query.device.type
     if torch.is_autocast_enabled(device):
         value, weights_dtype = value.to(torch.get_autocast_dtype(device)), torch.float32
-    arguments = (query, key, value, score_weight, key_mask, attn_mask, need_weights)
-    attend = torch.ops.regard.additive_attention if torch.compiler.is_compiling() else _Differentiable.apply
-    context, weights, _ = attend(*arguments)
+    context, weights, _ = torch.ops.regard.additive_attention(query, key, value, score_weight, mask, need_weights)
     return context.to(value.dtype), weights.to(weights_dtype) if need_weights else None
 
 
@@ -144,35 +140,30 @@ class _Side:
 
 
 class _Problem:
-    """Arguments that all kernels need: queries, keys, v, masks and sizes."""
+    """Arguments that all kernels need: queries, keys, v, mask and sizes."""
 
-    def __init__(
-        self, query: Tensor, key: Tensor, score_weight: Tensor, key_mask: Tensor | None, attn_mask: Tensor | None
-    ) -> None:
+    def __init__(self, query: Tensor, key: Tensor, score_weight: Tensor, mask: Tensor | None) -> None:
         self.query = _Side.of(query, _block(query.shape[1], 64))
         self.key = _Side.of(key, _block(key.shape[1], 128))
         (self.batch, self.queries, self.width), self.keys = query.shape, key.shape[1]
         self.v = nn.functional.pad(score_weight.float(), (0, self.query.rows.shape[2] - self.width))
         # v multiplies a denominator before the division, so a large |v| leaves a smaller range for the exponents.
         self.query.highest.add_(self.v.abs().amax().clamp_min(1).log())
-        self.key_mask = None if key_mask is None else key_mask.contiguous().view(torch.uint8)
-        self.attn_mask = None if attn_mask is None else _rows_contiguous(attn_mask).view(torch.uint8)
+        if mask is not None and mask.stride(2) != 1 and mask.shape[2] != 1:
+            mask = mask.contiguous()  # rows must be contiguous; an expanded axis B or Q stays expanded
+        self.mask = None if mask is None else mask.view(torch.uint8)
         self.native = not _is_interpreted()
 
     def inputs(self) -> tuple[Any, ...]:
-        q, k, empty = self.query, self.key, self.v
-        masks = (empty if mask is None else mask for mask in (self.key_mask, self.attn_mask))
-        return q.pairs, k.pairs, q.highest, k.highest, q.given, k.given, self.v, *masks
+        q, k, unused = self.query, self.key, self.v
+        return q.pairs, k.pairs, q.highest, k.highest, q.given, k.given, self.v, unused if self.mask is None else self.mask
 
     def sizes(self) -> tuple[int, ...]:
         return self.queries, self.keys, self.width
 
     def strides(self) -> tuple[int, ...]:
-        mask = (0, 0) if self.attn_mask is None else (self.attn_mask.stride(0), self.attn_mask.stride(1))
+        mask = (0, 0) if self.mask is None else (self.mask.stride(0), self.mask.stride(1))
         return self.query.rows.shape[1], self.key.rows.shape[1], self.query.rows.shape[2], *mask
-
-    def flags(self) -> tuple[bool, bool]:
-        return self.key_mask is not None, self.attn_mask is not None
 
 
 @torch.library.custom_op("regard::additive_attention", mutates_args=())
@@ -181,8 +172,7 @@ def _attend(
     key: Tensor,
     value: Tensor,
     score_weight: Tensor,
-    key_mask: Tensor | None,
-    attn_mask: Tensor | None,
+    mask: Tensor | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return context, weights (empty if not needed) and logarithms of the softmax's denominators, all in float32."""
@@ -192,13 +182,13 @@ def _attend(
     weights = query.new_empty((batch, queries, keys) if need_weights else 0, dtype=torch.float32)
     if not (query.numel() and key.numel()):
         return context, weights, log_sum
-    problem = _Problem(query, key, score_weight, key_mask, attn_mask)
+    problem = _Problem(query, key, score_weight, mask)
     q, k = problem.query, problem.key
     grid = (batch * q.rows.shape[1] // q.block,)
     with _on(query):
         _kernels().attend[grid](
             *problem.inputs()[:6], value.contiguous(), *problem.inputs()[6:], context, log_sum, weights,
-            *problem.sizes(), value_size, *problem.strides(), *problem.flags(), need_weights,
+            *problem.sizes(), value_size, *problem.strides(), problem.mask is not None, need_weights,
             q.block, k.block, _block(value_size, 32 if value.dtype == torch.float32 else 64), problem.native,
             num_stages=1,  # needs at most 96 KB of shared memory, which every GPU from 8.0 on has
         )  # fmt: skip
@@ -215,8 +205,7 @@ def _backward(
     key: Tensor,
     value: Tensor,
     score_weight: Tensor,
-    key_mask: Tensor | None,
-    attn_mask: Tensor | None,
+    mask: Tensor | None,
     log_sum: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients for query, key, value and score weight."""
@@ -224,7 +213,7 @@ def _backward(
     grad_q, grad_k, grad_value = grads
     grad_v = torch.zeros_like(score_weight, dtype=torch.float32)
     if query.numel() and key.numel():
-        problem = _Problem(query, key, score_weight, key_mask, attn_mask)
+        problem = _Problem(query, key, score_weight, mask)
         blocks = max(1, SLAB // (problem.batch * problem.keys * problem.query.block))
         with _on(query), torch.autocast(query.device.type, enabled=False):
             for start in range(0, problem.queries, blocks * problem.query.block):
@@ -249,7 +238,7 @@ def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
     grid = (problem.batch * _blocks(count, q.block) * _blocks(problem.keys, k.block),)
     _kernels().recompute_weights[grid](
         *problem.inputs(), log_sum, weights, rows.start, count,
-        *problem.sizes(), *problem.strides(), *problem.flags(), q.block, k.block, problem.native,
+        *problem.sizes(), *problem.strides(), problem.mask is not None, q.block, k.block, problem.native,
     )  # fmt: skip
     return weights
 
@@ -277,7 +266,7 @@ def _gradient(
 
 
 def _kernels() -> ModuleType:
-    from regard.attention.kernels import additive_triton_kernels  # imported here, because only these kernels need triton
+    from regard.attention.fast import additive_triton_kernels  # imported here, because only these kernels need triton
 
     return additive_triton_kernels
 
@@ -306,19 +295,13 @@ def _round_up(size: int, block: int) -> int:
     return _blocks(size, block) * block
 
 
-def _rows_contiguous(mask: Tensor) -> Tensor:
-    """Return a tensor (B,Q,K) with contiguous rows; an expanded axis stays expanded."""
-    return mask if mask.stride(2) == 1 or mask.shape[2] == 1 else mask.contiguous()
-
-
 @_attend.register_fake
 def _(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     score_weight: Tensor,
-    key_mask: Tensor | None,
-    attn_mask: Tensor | None,
+    mask: Tensor | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     (batch, queries, _), (keys, value_size) = query.shape, value.shape[1:]
@@ -335,8 +318,7 @@ def _(
     key: Tensor,
     value: Tensor,
     score_weight: Tensor,
-    key_mask: Tensor | None,
-    attn_mask: Tensor | None,
+    mask: Tensor | None,
     log_sum: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     grad_q, grad_k, grad_value, grad_v = (x.new_empty(x.shape) for x in (query, key, value, score_weight))
@@ -350,62 +332,17 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 
 def _differentiate(ctx: Any, grad_context: Tensor, grad_weights: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    differentiate = torch.ops.regard.additive_attention_backward if torch.compiler.is_compiling() else _Gradient.apply
-    grads = differentiate(grad_context, grad_weights if ctx.need_weights else None, *ctx.saved_tensors)
-    return *grads, None, None, None
+    of_weights = grad_weights if ctx.need_weights else None
+    grads = torch.ops.regard.additive_attention_backward(grad_context, of_weights, *ctx.saved_tensors)
+    return *grads, None, None
+
+
+def _refuse(ctx: Any, *grads: Tensor) -> None:
+    raise RuntimeError(
+        "fused additive attention has no second derivative; set the environment variable REGARD_TRITON to 0 to use the plain "
+        "form, which has one"
+    )
 
 
 _attend.register_autograd(_differentiate, setup_context=_setup)
-
-
-class _Differentiable(torch.autograd.Function):
-    """Autograd function of the fused attention, for `torch.func`, which does not use the gradients of custom operators."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        return torch.ops.regard.additive_attention(*inputs)
-
-    setup_context = staticmethod(_setup)
-    backward = staticmethod(_differentiate)
-
-
-class _Gradient(torch.autograd.Function):
-    """Autograd function of the gradients; `torch.func` can use it, but cannot differentiate it again."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs: Any) -> tuple[Tensor, ...]:
-        return torch.ops.regard.additive_attention_backward(*inputs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:
-        raise RuntimeError(
-            "fused additive attention has no second derivative; set the environment variable REGARD_TRITON to 0 to use the "
-            "plain form, which has one"
-        )
-
-
-@_attend.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    *tensors, need_weights = arguments
-    results = [_attend(*row, need_weights) for row in _per_row(info, in_dims[:-1], tensors)]
-    return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0)
-
-
-@_backward.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    results = [_backward(*row) for row in _per_row(info, in_dims, arguments)]
-    return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0, 0)
-
-
-def _per_row(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the arguments of one call for each index of a vmapped axis."""
-    for row in range(info.batch_size):
-        yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))
+_backward.register_autograd(_refuse)

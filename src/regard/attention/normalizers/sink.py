@@ -1,28 +1,26 @@
 """Normalizers whose rows of weights may sum to less than one: a query that needs no key is not forced to attend.
 
-    w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j))               `SoftmaxSink`, "sink"          in code: `sink_weights`
-    w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|        `Softpick`, "softpick"                  `softpick_weights`
+    w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j))                `SoftmaxSink`, "sink"                in code: `sink_weights`
+    w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|         `Softpick`, "softpick"                        `softpick_weights`
+    w_k = β_k Π_{j > k} (1 − β_j),  β = 1/(1 + exp(−s))     `StickBreaking`, "stick_breaking"    `stick_breaking_weights`
 
 The weights of a softmax must sum to one; trained models put weight that they do not need on the first key, the *attention
-sink*. With these normalizers, that weight goes to no key. Like all normalizers, they are called with (scores, mask).
+sink*. With these normalizers, that weight goes to no key.
 """
 
-from typing import ClassVar
-
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_finite, check_flag, check_size
-from regard.attention.kernels.softmax import softmax
+from regard.attention.arguments import check_flag, check_number, check_size
+from regard.attention.fast.softmax import softmax
 from regard.attention.learned import build_number
-from regard.attention.sparse import at_least_float32
+from regard.attention.normalizers.base import Normalizer
 
 
 def sink_weights(scores: Float[Tensor, "*any K"], sink: Float[Tensor, "..."] | float) -> Float[Tensor, "*any K"]:
     """Return the softmax over the scores and an additional score b (`sink`), without the weight of b."""
-    rows = torch.cat([scores, torch.zeros_like(scores[..., :1]) + sink], -1)
-    return softmax(rows)[..., :-1]
+    return softmax(torch.cat([scores, torch.zeros_like(scores[..., :1]) + sink], -1))[..., :-1]
 
 
 def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) -> Float[Tensor, "*any K"]:
@@ -33,7 +31,15 @@ def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) 
     return terms.clamp(min=0) / (terms.abs().sum(-1, keepdim=True) + epsilon * one)
 
 
-class SoftmaxSink(nn.Module):
+def stick_breaking_weights(scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
+    """Return β_k Π_{j > k} (1 − β_j), computed in logarithms: log β_k = log σ(s_k), and log(1 − β_j) = −softplus(s_j)."""
+    left = -nn.functional.softplus(scores)
+    # The logarithm of the share that the keys after k leave: sums from the end, without key k itself.
+    after = nn.functional.pad(left, (0, 1))[..., 1:].flip(-1).cumsum(-1).flip(-1)
+    return (nn.functional.logsigmoid(scores) + after).exp()
+
+
+class SoftmaxSink(Normalizer):
     """w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j)): a softmax with one more score b, whose weight is dropped.
 
     **The weights of a row sum to less than one**; the rest, exp(b) / (…), goes to no key.
@@ -48,16 +54,13 @@ class SoftmaxSink(nn.Module):
         device: Device of b, as in `torch.nn`.
         dtype: Type of b, as in `torch.nn`.
 
-    Raises:
-        ConfigError: If an argument is of the wrong kind, `num_heads` is below 1, or `initial` is not finite.
-
     Example:
         >>> SoftmaxSink()(torch.zeros(4))
         tensor([0.2000, 0.2000, 0.2000, 0.2000])
     """
 
-    normalized: ClassVar[bool] = False
-    """The sum of the weights of a row is between zero and one."""
+    name = "sink"
+    normalized = False
 
     def __init__(
         self,
@@ -71,24 +74,20 @@ class SoftmaxSink(nn.Module):
         super().__init__()
         if num_heads is not None:
             check_size("SoftmaxSink", "num_heads", num_heads)
-        check_flag("SoftmaxSink", "learned", learned)
-        check_finite("SoftmaxSink", "initial", initial)
-        self.num_heads, self.learned = num_heads, learned
+        self.num_heads, self.learned = num_heads, check_flag("SoftmaxSink", "learned", learned)
+        check_number("SoftmaxSink", "initial", initial)
         self.sink = build_number(initial, learned=learned, num_heads=num_heads, device=device, dtype=dtype)
 
-    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
-        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
-        rows = at_least_float32(scores)
-        if mask is None:
-            return sink_weights(rows, self.sink).to(scores.dtype)
-        return sink_weights(rows.where(mask, -torch.inf), self.sink).where(mask, 0).to(scores.dtype)
+    def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
+        """Return exp(s) / (exp(b) + Σ exp(s))."""
+        return sink_weights(scores, self.sink)
 
     def extra_repr(self) -> str:
         """Return `num_heads` and `learned`, for `print`."""
         return ", ".join([*([] if self.num_heads is None else [f"num_heads={self.num_heads}"]), f"learned={self.learned}"])
 
 
-class Softpick(nn.Module):
+class Softpick(Normalizer):
     """w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score of zero or less get exactly zero.
 
     **The weights of a row may sum to less than one**: keys with negative scores count in the denominator only. A row without a
@@ -102,14 +101,33 @@ class Softpick(nn.Module):
         tensor([0.0000, 0.7311, 0.0000])
     """
 
-    normalized: ClassVar[bool] = False
-    """The sum of the weights of a row is between zero and one."""
+    name = "softpick"
+    normalized = False
 
-    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
-        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
-        if not scores.shape[-1]:
-            return scores
-        rows = at_least_float32(scores)
-        # Masked scores become zero, because a score of zero adds zero to the denominator.
-        weights = softpick_weights(rows if mask is None else rows.where(mask, 0))
-        return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)
+    def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
+        """Return max(exp(s) − 1, 0) / Σ |exp(s) − 1|; a score of −∞, which is a masked one, adds nothing to the sum."""
+        return softpick_weights(scores.where(scores != -torch.inf, 0))
+
+
+class StickBreaking(Normalizer):
+    """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): from the last key to the first, each takes the share β of the rest.
+
+    **The weights of a row sum to less than one, and depend on the order of the keys.** This normalizer is made for causal
+    attention: with `MultiHead(…, causal=True)`, the last allowed key is the one at the query's own position. Later keys take
+    their share first, so that no positions are needed.
+
+    Reference: Tan et al. 2025, "Scaling stick-breaking attention", eqs. 1 to 3. Differs from the paper: a query may attend to
+    its own position where the mask allows it.
+
+    Example:
+        >>> StickBreaking()(torch.zeros(3))
+        tensor([0.1250, 0.2500, 0.5000])
+    """
+
+    name = "stick_breaking"
+    normalized = False
+    permutation_equivariant = False
+
+    def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
+        """Return β_k Π_{j > k} (1 − β_j)."""
+        return stick_breaking_weights(scores)

@@ -6,12 +6,11 @@ In code: `scaled_scores` of the projected queries and keys.
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.base import Memory
-from regard.attention.masks import zero_masked
-from regard.attention.multiplicative import ScaledDot, product_scores
+from regard.attention.scores.products import ScaledDot, product_scores
 from regard.shapes import check_shape
 
 
@@ -33,16 +32,11 @@ class SelfAttention(ScaledDot):
 
     Args:
         size: D, width of queries, keys and values, ≥ 1.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
+        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
         scale: Factor of the scores, > 0; None for 1/√D.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
-            its range.
 
     Example:
         >>> context, weights = SelfAttention(256)(torch.randn(2, 9, 256))
@@ -62,7 +56,11 @@ class SelfAttention(ScaledDot):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(size, normalizer=normalizer, scale=scale, dropout=dropout)
+        super().__init__(size, normalizer=normalizer, scale=scale, dropout=dropout, device=device, dtype=dtype)
+
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build the three maps."""
+        size = self.query_size
         self.query_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.key_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.value_projection = nn.Linear(size, size, device=device, dtype=dtype)
@@ -83,16 +81,7 @@ class SelfAttention(ScaledDot):
         """Return W_k x + b_k."""
         return self.key_projection(key)
 
-    def prepare(
-        self,
-        key: Float[Tensor, "B K D"],
-        value: Float[Tensor, "B K D"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> Memory:
-        """Project keys and values once; masked ones become the biases b_k and b_v, and their weights are zero."""
-        value = key if value is None else value
-        sizes = check_shape("key", key, f"B K {self.key_size}")
-        check_shape("value", value, f"B K {self.key_size}", sizes)
-        projected = self.value_projection(zero_masked(value, key_mask))
-        return Memory(self.project_key(zero_masked(key, key_mask)), projected, key_mask)
+    def project_value(self, value: Float[Tensor, "B K D"]) -> Float[Tensor, "B K D"]:
+        """Return W_v x + b_v; a masked value becomes b_v, and its weight is zero."""
+        check_shape("value", value, f"B K {self.key_size}")
+        return self.value_projection(value)

@@ -7,35 +7,30 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.additive import Additive
-from regard.attention.base import Memory
-from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.scored import ScoredAttention, Weighed
+from regard.attention.base import Memory, Rows, register
+from regard.attention.capabilities import Reweight
+from regard.attention.masks import Masks
+from regard.attention.scores.additive import Additive, fastest_scores
+from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
 from regard.shapes import check_shape
 
 
+@register
 @dataclass(frozen=True)
-class HistoryState:
+class HistoryState(Rows):
     """Summary of the weights of earlier queries: one number for each key."""
 
     history: Float[Tensor, "B K"]
     """The summary in float32, or in float64 for keys in float64; sums in half precision would lose small weights."""
 
-    def select(self, index: Int[Tensor, " M"]) -> "HistoryState":
-        """Keep the given rows of the batch, in the given order."""
-        return HistoryState(self.history[index])
-
-
-torch.export.register_dataclass(HistoryState, serialized_type_name="regard.attention.HistoryState")
-
 
 class HistoryAttention(Additive):
     """score(q, k) = v·tanh(W_q q + W_k k + extra(history) + b), computed for one query after another.
 
-    A subclass defines what the history adds inside the tanh (`scores`), and how new weights change the history (`update`). The
+    A subclass defines what the history adds inside the tanh (`extra`), and how new weights change the history (`update`). The
     history is zero before the first query, so the weights of the first query are those of `Additive`, whose arguments this
     class has.
     """
@@ -48,14 +43,17 @@ class HistoryAttention(Additive):
         """Return the history after a query, from the history before it and the query's weights."""
 
     @abstractmethod
+    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
+        """Return what the history adds inside the tanh for each key."""
+
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
         """Return the scores of queries that share one history; if `history` is None, use the history before the first query."""
+        key = memory.key + self.extra(self.begin(memory) if history is None else history, memory).to(memory.key.dtype)
+        return fastest_scores(self.project_query(query), key, self.score_vector())
 
-    def loss(
-        self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
-    ) -> Float[Tensor, ""] | None:
+    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], masks: Masks) -> Float[Tensor, ""] | None:
         """Return the mechanism's own loss for the weights of a call; by default, return None.
 
         `history` is the history before the first query of the call.
@@ -77,32 +75,23 @@ class HistoryAttention(Additive):
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
         state: HistoryState | None,
-        mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
+        masks: Masks,
         reweight: Reweight | None,
     ) -> Weighed:
         """Return the weights of one query after another, and the history after the last one."""
-        (batch, keys), queries = memory.value.shape[:2], query.shape[1]
-        if mask is not None:
-            mask = mask.expand(batch, queries, keys)
+        batch, keys = memory.value.shape[:2]
         before = self.begin(memory) if state is None else state.history
         check_shape("state.history", before, "B K", {"B": batch, "K": keys})
         history, rows = before, []
-        for i in range(queries):
+        for i in range(query.shape[1]):
+            own = masks.row(i)
             scores = self.scores(query[:, i : i + 1], memory, history)
-            allowed = None if mask is None else mask[:, i : i + 1]
-            bias = None if score_bias is None else _row(score_bias, i)
-            rows.append(reweighted(self.normalized_scores(scores, allowed, bias), allowed, reweight))
+            rows.append(finish_weights(self.normalize(scores, own), own, reweight))
             history = self.update(history, rows[-1][:, 0].to(history.dtype))
         weights = torch.cat(rows, 1) if rows else before[:, None][:, :0].to(memory.value.dtype)
-        return Weighed(weights, HistoryState(history), self.loss(weights, before, mask))
+        return Weighed(weights, HistoryState(history), self.loss(weights, before, masks))
 
     def begin(self, memory: Memory) -> Float[Tensor, "B K"]:
         """Return the history before the first query: zeros."""
         dtype = torch.promote_types(memory.key.dtype, torch.float32)
         return memory.key.new_zeros(memory.value.shape[:2], dtype=dtype)
-
-
-def _row(score_bias: Tensor, i: int) -> Tensor:
-    """Return the bias of query i; a bias with a single row applies to all queries."""
-    return score_bias if score_bias.shape[-2] == 1 else score_bias[..., i : i + 1, :]

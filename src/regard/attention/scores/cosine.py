@@ -5,17 +5,15 @@
 g is a number, fixed or learned. In code: g times the product of `unit_vectors(query)` and `unit_vectors(key)`.
 """
 
-import math
+from typing import Unpack
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_number
-from regard.attention.learned import build_number
-from regard.attention.multiplicative import ProductBase
-from regard.attention.sparse import at_least_float32
-from regard.errors import ConfigError
+from regard.attention.learned import at_least_float32, build_number
+from regard.attention.scores.base import UnscaledOptions
+from regard.attention.scores.products import ProductBase
 
 
 def unit_vectors(x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
@@ -35,14 +33,10 @@ class Cosine(ProductBase):
     Transformer V2", eq. 2 (1/τ is g, learned).
 
     Args:
+        query_size: D, width of the queries and keys, ≥ 1.
         scale: Initial value of g, finite and > 0.
         learned: Whether g is trained.
-
-    The other arguments are those of `ProductBase`.
-
-    Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the widths differ, g is not a finite number above zero,
-            `learned` is not a bool, the normalizer is unknown, or dropout is out of its range.
+        options: Further arguments of `ScoredAttention`: key_size, normalizer, dropout, device and dtype.
 
     Example:
         >>> attention = Cosine(256)
@@ -55,24 +49,12 @@ class Cosine(ProductBase):
     equal_widths = True
 
     def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        scale: float = 10.0,
-        learned: bool = True,
-        normalizer: nn.Module | str | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, query_size: int, *, scale: float = 10.0, learned: bool = True, **options: Unpack[UnscaledOptions]
     ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer, dropout=dropout)
-        check_number("Cosine", "scale", scale)
-        check_flag("Cosine", "learned", learned)
-        if not 0 < scale < math.inf:
-            raise ConfigError(f"Cosine(scale={scale}): expected the largest score, a finite number above 0, such as scale=10")
-        self.learned = learned
-        self.gain = build_number(scale, learned=learned, device=device, dtype=dtype)
+        super().__init__(query_size, **options)
+        check_number("Cosine", "scale", scale, above=0)
+        self.learned = check_flag("Cosine", "learned", learned)
+        self.gain = build_number(scale, learned=learned, device=options.get("device"), dtype=options.get("dtype"))
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
         """Return g q / ‖q‖."""

@@ -1,6 +1,6 @@
 """Additive scores without tanh, and without the (B,Q,K,H) tensor.
 
-    s_ij = Σ_h v_h tanh(q_ih + k_jh)                       in code: `attention.additive.plain_additive_scores`
+    s_ij = Σ_h v_h tanh(q_ih + k_jh)                       in code: `attention.scores.additive.plain_additive_scores`
 
 Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), E = e^{2q} and F = e^{2k} are computed once for each row, and then
 
@@ -74,9 +74,9 @@ def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -
     It is used on a CPU only: on a GPU, the program would have to wait for the range check of each block. Transforms of
     `torch.func` use the plain form, which has all derivatives.
     """
-    (batch, queries, width), keys = query.shape, key.shape[1]
-    enough = batch * queries * keys * width >= _small(query, key) and (queries >= FEW or key_exponential is not None)
-    return enough and query.device.type == "cpu" and not is_transformed()
+    if query.numel() * key.shape[1] < _small(query, key) or (key_exponential is None and query.shape[1] < FEW):
+        return False
+    return query.device.type == "cpu" and not is_transformed()
 
 
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
@@ -94,12 +94,13 @@ def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | N
     gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 in float32, 1.5 to 1.9 in bfloat16; with gradients, the
     steps use the plain form.
     """
-    pays = key.numel() >= _small(key) and key.device.type == "cpu"
-    return exponential(key) if pays and not torch.compiler.is_exporting() and not is_transformed() else None
+    if key.numel() < _small(key, key) or key.device.type != "cpu" or torch.compiler.is_exporting() or is_transformed():
+        return None
+    return exponential(key)
 
 
-def _small(*given: Tensor) -> int:
-    return SMALL_WITH_GRADIENT if torch.is_grad_enabled() and any(x.requires_grad for x in given) else SMALL
+def _small(query: Tensor, key: Tensor) -> int:
+    return SMALL_WITH_GRADIENT if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad) else SMALL
 
 
 @torch.library.custom_op("regard::additive_exponential", mutates_args=())
@@ -243,7 +244,7 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "additive_scores has no second derivative; use regard.attention.additive.plain_additive_scores, which has one"
+        "additive_scores has no second derivative; use regard.attention.scores.additive.plain_additive_scores, which has one"
     )
 
 

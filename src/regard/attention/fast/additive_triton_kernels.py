@@ -76,9 +76,9 @@ def _score_tile(
 @triton.jit
 @no_type_check
 def _masked_tile(
-    e, f, e_highest, f_highest, query, key, score_weight, key_mask, attn_mask, b, rows, columns,
+    e, f, e_highest, f_highest, query, key, score_weight, mask, b, rows, columns,
     Q, K, H, PADDED_Q, PADDED_K, PADDED_H, mask_stride_b, mask_stride_q,
-    HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr,
+    HAS_MASK: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Return the scores of one block, −∞ for masked keys and beyond the edges."""
@@ -91,11 +91,8 @@ def _masked_tile(
         _in_range(highest, other_highest), row_ok, column_ok, H, PADDED_Q, PADDED_K, BLOCK_Q, BLOCK_K, NATIVE,
     )  # fmt: skip
     allowed = row_ok[:, None] & column_ok[None, :]
-    if HAS_KEY_MASK:
-        there = tl.load(key_mask + b * K + columns, mask=column_ok, other=0)
-        allowed = allowed & (there != 0)[None, :]
-    if HAS_ATTN_MASK:
-        at = attn_mask + b * mask_stride_b + rows.to(tl.int64)[:, None] * mask_stride_q + columns[None, :]
+    if HAS_MASK:
+        at = mask + b * mask_stride_b + rows.to(tl.int64)[:, None] * mask_stride_q + columns[None, :]
         allowed = allowed & (tl.load(at, mask=allowed, other=0) != 0)
     return tl.where(allowed, scores, float("-inf"))
 
@@ -103,9 +100,9 @@ def _masked_tile(
 @triton.jit
 @no_type_check
 def attend(
-    e, f, e_highest, f_highest, query, key, value, score_weight, key_mask, attn_mask, context, log_sum, scores_out,
+    e, f, e_highest, f_highest, query, key, value, score_weight, mask, context, log_sum, scores_out,
     Q, K, H, D, PADDED_Q, PADDED_K, PADDED_H, mask_stride_b, mask_stride_q,
-    HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr, KEEP_SCORES: tl.constexpr,
+    HAS_MASK: tl.constexpr, KEEP_SCORES: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Compute the context of one block of queries, over blocks of keys, with an online softmax, which rescales earlier sums.
@@ -125,9 +122,9 @@ def attend(
         columns = first + tl.arange(0, BLOCK_K)
         column_ok = columns < K
         scores = _masked_tile(
-            e, f, e_highest, f_highest, query, key, score_weight, key_mask, attn_mask, b, rows, columns,
+            e, f, e_highest, f_highest, query, key, score_weight, mask, b, rows, columns,
             Q, K, H, PADDED_Q, PADDED_K, PADDED_H, mask_stride_b, mask_stride_q,
-            HAS_KEY_MASK, HAS_ATTN_MASK, BLOCK_Q, BLOCK_K, NATIVE,
+            HAS_MASK, BLOCK_Q, BLOCK_K, NATIVE,
         )  # fmt: skip
         if KEEP_SCORES:
             at = scores_out + (b * Q + rows)[:, None] * K + columns[None, :]
@@ -164,9 +161,9 @@ def attend(
 @triton.jit
 @no_type_check
 def recompute_weights(
-    e, f, e_highest, f_highest, query, key, score_weight, key_mask, attn_mask, log_sum, weights, start, count,
+    e, f, e_highest, f_highest, query, key, score_weight, mask, log_sum, weights, start, count,
     Q, K, H, PADDED_Q, PADDED_K, PADDED_H, mask_stride_b, mask_stride_q,
-    HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr,
+    HAS_MASK: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Compute the weights (B,count,K) of `count` queries from `start`, a multiple of BLOCK_Q, in the blocks of `attend`."""
@@ -177,9 +174,9 @@ def recompute_weights(
     columns = program % k_blocks * BLOCK_K + tl.arange(0, BLOCK_K)
     rows = start + slab_rows
     scores = _masked_tile(
-        e, f, e_highest, f_highest, query, key, score_weight, key_mask, attn_mask, b, rows, columns,
+        e, f, e_highest, f_highest, query, key, score_weight, mask, b, rows, columns,
         Q, K, H, PADDED_Q, PADDED_K, PADDED_H, mask_stride_b, mask_stride_q,
-        HAS_KEY_MASK, HAS_ATTN_MASK, BLOCK_Q, BLOCK_K, NATIVE,
+        HAS_MASK, BLOCK_Q, BLOCK_K, NATIVE,
     )  # fmt: skip
     normalizer = tl.load(log_sum + b * Q + rows, mask=rows < Q, other=0.0)
     at = weights + (b * count + slab_rows)[:, None] * K + columns[None, :]

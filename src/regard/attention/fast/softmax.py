@@ -12,6 +12,8 @@ from torch.nn import functional
 
 LANES = 16
 """Number of float32 values in a SIMD vector of 512 bits."""
+SMALL = 1 << 10
+"""Number of scores below which padding costs more than it saves."""
 
 
 def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None) -> Float[Tensor, "*batch K"]:
@@ -27,6 +29,6 @@ def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None)
     missing = LANES - scores.shape[-1]
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
     half = (dtype or scores.dtype).itemsize < 4
-    if scores.device.type != "cpu" or traced or half or not 0 < missing < LANES:
+    if traced or half or scores.device.type != "cpu" or not 0 < missing < LANES or scores.numel() < SMALL:
         return scores.softmax(-1, dtype=dtype)
     return functional.pad(scores, (0, missing), value=-torch.inf).softmax(-1, dtype=dtype)[..., : scores.shape[-1]]

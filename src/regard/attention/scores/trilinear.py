@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.multiplicative import ProductBase
+from regard.attention.scores.products import ProductBase
 
 
 def query_columns(query: Float[Tensor, "B Q D"], weight: Float[Tensor, "three D"]) -> Float[Tensor, "B Q D2"]:
@@ -32,7 +32,7 @@ class Trilinear(ProductBase):
     Reference: Seo et al. 2017, "Bidirectional attention flow for machine comprehension", section 2, layer 4 (α there is the
     score).
 
-    The arguments are those of `ProductBase`.
+    The arguments are those of `ScoredAttention`.
 
     Example:
         >>> attention = Trilinear(256)

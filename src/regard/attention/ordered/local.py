@@ -13,18 +13,19 @@ keys from the window but does not change positions.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_instance, check_size
-from regard.attention.base import Memory
-from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.multiplicative import General
-from regard.attention.scored import ScoredAttention, Weighed, WeightedAttention
-from regard.errors import ConfigError
+from regard.attention.arguments import check_size
+from regard.attention.base import Memory, Rows, register
+from regard.attention.capabilities import Reweight
+from regard.attention.masks import Masks
+from regard.attention.ordered.scorer import check_scorer
+from regard.attention.scores.base import ScoredAttention, Weighed, WeightedAttention, finish_weights
+from regard.attention.scores.products import General
 from regard.shapes import check_shape
 
 
@@ -53,60 +54,65 @@ def gaussian_weights(
     return (align * (-2 * (distance / window).square()).exp()).to(align.dtype)
 
 
+@register
 @dataclass(frozen=True)
-class LocalState:
+class LocalState(Rows):
     """State of `LocalMonotonic`: the number of queries so far, which determines the next window."""
 
     position: Int[Tensor, " B"]
     """Number t of queries so far. The centre of the next window is t, or the last of the S existing keys if t ≥ S."""
 
-    def select(self, index: Int[Tensor, " M"]) -> "LocalState":
-        """Keep the given rows of the batch, in the given order."""
-        return LocalState(self.position[index])
+
+class LocalOptions(TypedDict, total=False):
+    """Arguments of `LocalAttention` that subclasses pass on to it, documented there."""
+
+    key_size: int | None
+    window: int
+    scorer: ScoredAttention | None
+    device: torch.device | str | None
+    dtype: torch.dtype | None
 
 
-torch.export.register_dataclass(LocalState, serialized_type_name="regard.attention.LocalState")
+class LocalAttention(WeightedAttention):
+    """Base class of `LocalMonotonic` and `LocalPredictive`, which have a scorer and a window around a position.
 
-
-class _LocalAttention(WeightedAttention):
-    """Base class of `LocalMonotonic` and `LocalPredictive`, which have a scorer and a window around a position."""
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
+        window: D, number of positions on each side of the centre.
+        scorer: Mechanism with the same widths that computes the scores and normalises them; None for `General`.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+    """
 
     permutation_equivariant: bool = False
+    smallest_window: int = 0
 
     def __init__(
         self,
         query_size: int,
         *,
-        key_size: int | None,
-        window: int,
-        scorer: ScoredAttention | None,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
+        key_size: int | None = None,
+        window: int = 10,
+        scorer: ScoredAttention | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         called = type(self).__name__
-        key_size = query_size if key_size is None else key_size
-        check_size(called, "query_size", query_size)
-        check_size(called, "key_size", key_size)
-        if scorer is None:
-            scorer = General(query_size, key_size=key_size, device=device, dtype=dtype)
-        check_instance(called, "scorer", scorer, ScoredAttention, "Additive(256)")
-        self.scorer = scorer
-        if (self.scorer.query_size, self.scorer.key_size) != (query_size, key_size):
-            raise ConfigError(
-                f"{called}(query_size={query_size}, key_size={key_size}, scorer={type(self.scorer).__name__}(query_size="
-                f"{self.scorer.query_size}, key_size={self.scorer.key_size})): build the scorer with the same widths"
-            )
-        if self.scorer.stateful:
-            raise ConfigError(
-                f"{called}(scorer={type(self.scorer).__name__}): expected a scorer without a state, such as General, Dot or "
-                "Additive"
-            )
-        self.query_size, self.key_size, self.window, self.dropout = query_size, key_size, window, self.scorer.dropout
+        self.scorer = check_scorer(called, "scorer", query_size, key_size, scorer) or General(
+            query_size, key_size=key_size, device=device, dtype=dtype
+        )
+        self.query_size, self.key_size, self.dropout = query_size, self.scorer.key_size, self.scorer.dropout
+        self.window = check_size(called, "window", window, least=self.smallest_window)
+        self.normalized = self.scorer.normalized
 
-    def align(self, query: Tensor, memory: Memory, mask: Tensor, score_bias: Tensor | None) -> Float[Tensor, "B Q K"]:
-        """Return the weights of the scorer for the keys that the mask allows."""
-        return self.scorer.normalized_scores(self.scorer.scores(query, memory), mask, score_bias)
+    def align(
+        self, query: Tensor, memory: Memory, position: Tensor, middle: Tensor, masks: Masks
+    ) -> tuple[Float[Tensor, "B Q K"], Masks]:
+        """Return the weights of the scorer for the keys in the window around `middle`, and the masks with that window."""
+        masks = masks.within(in_window(position, middle, self.window))
+        return self.scorer.normalize(self.scorer.scores(query, memory), masks), masks
 
     def prepare(
         self,
@@ -119,7 +125,7 @@ class _LocalAttention(WeightedAttention):
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
 
-class LocalMonotonic(_LocalAttention):
+class LocalMonotonic(LocalAttention):
     """local-m: query t attends to the positions t − D … t + D only; weights = normalizer of the scores in the window.
 
     It suits queries and keys that advance at the same rate. The window is truncated at the first and the last key. The
@@ -131,17 +137,7 @@ class LocalMonotonic(_LocalAttention):
     Differs from the paper: the paper does not define what happens if there are more queries than keys. Here the window stays at
     the last key, p_t = min(t, S − 1), so that each query has a key to attend to.
 
-    Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        window: D, number of positions on each side of the centre, ≥ 0.
-        scorer: Mechanism with the same widths that computes the scores and normalises them; None for `General`.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the window is not a whole number of 0 or more, or the
-            scorer is not a `ScoredAttention` or has other widths or a state.
+    The arguments are those of `LocalAttention`; the window is 0 or more.
 
     Example:
         >>> attention = LocalMonotonic(256, window=3)
@@ -152,42 +148,25 @@ class LocalMonotonic(_LocalAttention):
 
     stateful: bool = True
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        window: int = 10,
-        scorer: ScoredAttention | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer, device=device, dtype=dtype)
-        check_size("LocalMonotonic", "window", window, least=0)
-        self.normalized = self.scorer.normalized
-
     def weigh(
         self,
         query: Float[Tensor, "B Q Dq"],
         memory: Memory,
         state: LocalState | None,
-        mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
+        masks: Masks,
         reweight: Reweight | None,
     ) -> Weighed:
         """Return the scorer's weights within the window of each query, and the number of queries so far."""
-        (batch, keys), queries = memory.value.shape[:2], query.shape[1]
+        batch, queries = query.shape[:2]
         start = torch.zeros(batch, dtype=torch.long, device=query.device) if state is None else state.position
         check_shape("state.position", start, "B", {"B": batch})
-        position, count = _positions(memory, keys)
-        middle = start[:, None] + torch.arange(queries, device=query.device)
-        near = in_window(position, torch.minimum(middle, count[:, None] - 1), self.window)
-        allowed = near if mask is None else mask & near
-        weights = reweighted(self.align(query, memory, allowed, score_bias), allowed, reweight)
-        return Weighed(weights, LocalState(start + queries))
+        position, count = _positions(memory)
+        middle = torch.minimum(start[:, None] + torch.arange(queries, device=query.device), count[:, None] - 1)
+        weights, masks = self.align(query, memory, position, middle, masks)
+        return Weighed(finish_weights(weights, masks, reweight), LocalState(start + queries))
 
 
-class LocalPredictive(_LocalAttention):
+class LocalPredictive(LocalAttention):
     """local-p: each query predicts its position p = S·sigmoid(v_p·tanh(W_p q)) and attends around it.
 
     weights_s = align_s · exp(−(s − p)² / (2σ²)) for |s − p| ≤ D, else 0, where align = normalizer of the scores within the
@@ -201,16 +180,8 @@ class LocalPredictive(_LocalAttention):
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
         position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
-        window: D, number of positions on each side of the centre, ≥ 1 (10 in the paper).
-        scorer: Mechanism with the same widths that computes the scores and normalises them; None for `General`.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a width or the window is not a whole number of 1 or more, or the scorer is not a `ScoredAttention` or
-            has other widths or a state.
+        options: Further arguments of `LocalAttention`: key_size, window (1 or more; 10 in the paper), scorer, device and dtype.
 
     Example:
         >>> attention = LocalPredictive(256, window=3)
@@ -219,53 +190,33 @@ class LocalPredictive(_LocalAttention):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    stateful: bool = False
+    smallest_window = 1  # σ is half of it
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        position_size: int | None = None,
-        window: int = 10,
-        scorer: ScoredAttention | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer, device=device, dtype=dtype)
-        position_size = query_size if position_size is None else position_size
-        check_size("LocalPredictive", "position_size", position_size)
-        check_size("LocalPredictive", "window", window)  # at least 1, because σ is half of it
+    def __init__(self, query_size: int, *, position_size: int | None = None, **options: Unpack[LocalOptions]) -> None:
+        super().__init__(query_size, **options)
         self.normalized = False
-        self.position_projection = nn.Linear(query_size, position_size, bias=False, device=device, dtype=dtype)
-        self.position_weight = nn.Parameter(torch.empty(position_size, device=device, dtype=dtype))
-        nn.init.uniform_(self.position_weight, -(position_size**-0.5), position_size**-0.5)
+        size = check_size("LocalPredictive", "position_size", query_size if position_size is None else position_size)
+        factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
+        self.position_projection = nn.Linear(query_size, size, bias=False, **factory)
+        self.position_weight = nn.Parameter(torch.empty(size, **factory).uniform_(-(size**-0.5), size**-0.5))
 
     def predict(self, query: Float[Tensor, "B Q Dq"], count: Int[Tensor, " B"]) -> Float[Tensor, "B Q"]:
         """Return p = S·sigmoid(v_p·tanh(W_p q)), between 0 and the number S of existing keys (`count`)."""
         return predicted_positions(self.position_projection(query).tanh(), self.position_weight, count)
 
     def weigh(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        state: Any,
-        mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
-        reweight: Reweight | None,
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
     ) -> Weighed:
         """Return the scorer's weights within the window of each query, multiplied by the Gaussian."""
-        position, count = _positions(memory, memory.value.shape[1])
+        position, count = _positions(memory)
         middle = self.predict(query, count)
-        near = in_window(position, middle, self.window)
-        allowed = near if mask is None else near & mask
-        align = self.align(query, memory, allowed, score_bias)
-        return Weighed(reweighted(gaussian_weights(align, position, middle, self.window), allowed, reweight))
+        weights, masks = self.align(query, memory, position, middle, masks)
+        return Weighed(finish_weights(gaussian_weights(weights, position, middle, self.window), masks, reweight))
 
 
-def _positions(memory: Memory, keys: int) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:
+def _positions(memory: Memory) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:
     """Return the position of each key among the existing keys, and the number S of existing keys."""
     if memory.key_mask is None:
-        batch, device = memory.value.shape[0], memory.value.device
+        (batch, keys), device = memory.value.shape[:2], memory.value.device
         return torch.arange(keys, device=device).expand(batch, keys), torch.full((batch,), keys, device=device)
     return memory.key_mask.cumsum(1) - 1, memory.key_mask.sum(1)

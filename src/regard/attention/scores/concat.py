@@ -8,14 +8,15 @@ Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is 
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from regard.attention.additive import AdditiveBase
-from regard.attention.base import AttentionOutput, Memory
+from regard.attention.base import Memory
 from regard.attention.capabilities import is_plain
-from regard.attention.linear import concatenated_pairs
+from regard.attention.masks import Masks
+from regard.attention.scores.additive import AdditiveBase
+from regard.attention.scores.linear import concatenated_pairs
 
 
 def query_part(query: Float[Tensor, "B Q Dq"], weight: Float[Tensor, "Da D"]) -> Float[Tensor, "B Q Da"]:
@@ -28,17 +29,33 @@ def key_part(key: Float[Tensor, "B K Dk"], weight: Float[Tensor, "Da D"]) -> Flo
     return linear(key, weight[:, -key.shape[-1] :])
 
 
-def summed_pairs(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> Float[Tensor, "B Q K D"]:
-    """Return q_i + k_j for each query and key."""
-    return query[:, :, None] + key[:, None]
+class Concat(AdditiveBase):
+    """Luong's concat as the paper defines it: score(q, k) = v·tanh(W [q; k]).
 
+    W (Da, Dq + Dk) is one matrix, whose first Dq columns multiply the query. Because W [q; k] = W_q q + W_k k, the keys are
+    projected once. A linear map that is not plain (see `is_plain`) is called with each pair [q; k].
 
-class _ConcatBase(AdditiveBase):
-    """An additive score with one matrix W. A linear map that is not plain is called with the result of `pairs`."""
+    Reference: Luong, Pham, Manning 2015, eq. 8.
 
-    projection: nn.Linear
-    pairs = staticmethod(concatenated_pairs)
-    """Function that returns the input of the linear map for each query and key (B,Q,K,D)."""
+    The arguments are those of `AdditiveBase`.
+
+    Example:
+        >>> attention = Concat(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    supports_fused = True
+
+    def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build W."""
+        both = self.query_size + self.key_size
+        self.projection = nn.Linear(both, self.attention_size, bias=False, device=device, dtype=dtype)
+
+    def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
+        """Return the vector that W multiplies for each query and key: [q_i; k_j]."""
+        return concatenated_pairs(query, key)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return scale · v·tanh(W x), where x is the pair of a query and a key."""
@@ -55,46 +72,13 @@ class _ConcatBase(AdditiveBase):
         return key_part(key, self.projection.weight) if is_plain(self.projection) else key
 
     def fused(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        attn_mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
-        *,
-        need_weights: bool,
-    ) -> AttentionOutput | None:
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks, *, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None] | None:
         """Return the result of the Triton kernels if the map is plain; see `AdditiveBase.fused`."""
-        if not is_plain(self.projection):
-            return None
-        return super().fused(query, memory, attn_mask, score_bias, need_weights=need_weights)
+        return super().fused(query, memory, masks, need_weights=need_weights) if is_plain(self.projection) else None
 
 
-class Concat(_ConcatBase):
-    """Luong's concat as the paper defines it: score(q, k) = v·tanh(W [q; k]).
-
-    W (Da, Dq + Dk) is one matrix, whose first Dq columns multiply the query. Because W [q; k] = W_q q + W_k k, the keys are
-    projected once.
-
-    Reference: Luong, Pham, Manning 2015, eq. 8.
-
-    The arguments are those of `AdditiveBase`.
-
-    Example:
-        >>> attention = Concat(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
-    """
-
-    supports_fused = True
-
-    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build W."""
-        both = self.query_size + self.key_size
-        self.projection = nn.Linear(both, self.attention_size, bias=False, device=device, dtype=dtype)
-
-
-class SumConcat(_ConcatBase):
+class SumConcat(Concat):
     """Luong's concat as a well-known tutorial writes it.
 
     score(q, k) = v·tanh(W (q + k)), for queries and keys of the same width.
@@ -112,8 +96,11 @@ class SumConcat(_ConcatBase):
 
     supports_fused = True
     equal_widths = True
-    pairs = staticmethod(summed_pairs)
 
-    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+    def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Build W."""
         self.projection = nn.Linear(self.query_size, self.attention_size, bias=False, device=device, dtype=dtype)
+
+    def pairs(self, query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> Float[Tensor, "B Q K D"]:
+        """Return q_i + k_j for each query and key."""
+        return query[:, :, None] + key[:, None]

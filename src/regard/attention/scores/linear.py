@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import Memory
 from regard.attention.capabilities import is_plain
-from regard.attention.scored import ScoredAttention
+from regard.attention.scores.base import ScoredAttention
 
 
 def linear_scores(query_term: Float[Tensor, "B Q 1"], key_term: Float[Tensor, "B K 1"]) -> Float[Tensor, "B Q K"]:
@@ -39,15 +39,7 @@ class LinearConcat(ScoredAttention):
     Differs from the tutorial: nothing. This is the score of a well-known tutorial on translation, so that results of the
     tutorial can be reproduced.
 
-    Args:
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    The other arguments are those of `ScoredAttention`.
-
-    Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the normalizer is unknown, or scale or dropout is out of
-            its range.
+    The arguments are those of `ScoredAttention`.
 
     Example:
         >>> attention = LinearConcat(256)
@@ -56,19 +48,9 @@ class LinearConcat(ScoredAttention):
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
-        self.projection = nn.Linear(query_size + self.key_size, 1, device=device, dtype=dtype)
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build the map [w_q, w_k] with the bias b."""
+        self.projection = nn.Linear(self.query_size + self.key_size, 1, device=device, dtype=dtype)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K _"]:
         """Return w_k·k + b; with a softmax, the weights depend on this term only. If the map is not plain, return k."""

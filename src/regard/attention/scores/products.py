@@ -4,21 +4,21 @@
     score(q, k) = q·k / √D          `ScaledDot`
     score(q, k) = k·(W q)           `General`
 
-In code: `product_scores`. The module `self_attention` contains the scaled form with its own projections.
+In code: `product_scores`. `self_attention` contains the scaled form with its own projections.
 """
 
 import math
 from abc import abstractmethod
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attend import is_products_fast
-from regard.attention.base import AttentionOutput, Memory
-from regard.attention.masks import combine_masks, fused_mask, match_axes
-from regard.attention.normalizers import is_softmax
-from regard.attention.scored import ScoredAttention
+from regard.attention.attend import attend
+from regard.attention.base import Memory
+from regard.attention.masks import Masks
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.scores.base import ScoredAttention
 
 
 def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], scale: float = 1.0) -> Float[Tensor, "B Q K"]:
@@ -30,37 +30,8 @@ def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], s
 class ProductBase(ScoredAttention):
     """Base class of mechanisms with score = scale · a(q)·b(k), where functions a and b project queries and keys.
 
-    Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for the class's default.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`; ignored by classes without parameters.
-        dtype: Type of the parameters, as in `torch.nn`; ignored by classes without parameters.
-
-    Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the widths differ and the score needs equal ones, the
-            normalizer is unknown, or scale or dropout is out of its range.
+    The arguments are those of `ScoredAttention`.
     """
-
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
-        self.build_parameters(device, dtype)
-
-    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build the parameters of the projections. The default builds nothing."""
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
@@ -71,33 +42,23 @@ class ProductBase(ScoredAttention):
         return product_scores(self.project_query(query), memory.key, self.scale)
 
     def fused(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        attn_mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
-        *,
-        need_weights: bool,
-    ) -> AttentionOutput | None:
-        """Return the result of PyTorch's fused kernel, if no weights are needed and the normalizer is a softmax.
-
-        The result is None where two matrix products are faster (`attend.is_products_fast`).
-        """
-        batch, keys = memory.value.shape[:2]
-        if need_weights or not is_softmax(self.normalizer) or is_products_fast(query, keys):
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks, *, need_weights: bool
+    ) -> tuple[Float[Tensor, "B Q Dv"], None] | None:
+        """Return the context of PyTorch's fused kernel, which multi-head attention uses too, if that needs no weights."""
+        if need_weights or type(self.normalizer) is not Softmax:
             return None
-        mask = combine_masks(memory.key_mask, attn_mask, score_bias, batch=batch, queries=query.shape[1], keys=keys)
-        mask, bias = (None if x is None else match_axes(x, 1) for x in (mask, score_bias))
-        projected = self.project_query(query)[:, None]
-        context = nn.functional.scaled_dot_product_attention(
-            projected,
+        mask, bias = (x if x is None or x.ndim < 3 else x[:, None] for x in masks[:2])  # with an axis for the head
+        context, _ = attend(
+            self.project_query(query)[:, None],
             memory.key[:, None],
             memory.value[:, None],
-            attn_mask=fused_mask(mask, bias, projected.dtype),
-            dropout_p=self.dropout if self.training else 0.0,
+            mask,
+            bias,
             scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+            need_weights=False,
         )
-        return AttentionOutput(context[:, 0])
+        return context[:, 0], None
 
 
 class _PlainDot(ProductBase):
@@ -115,7 +76,7 @@ class Dot(_PlainDot):
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
 
-    The arguments are those of `ProductBase`.
+    The arguments are those of `ScoredAttention`.
 
     Example:
         >>> attention = Dot(256)
@@ -134,7 +95,7 @@ class ScaledDot(_PlainDot):
 
     Reference: Vaswani et al. 2017, eq. 1.
 
-    The arguments are those of `ProductBase`; a `scale` of None stands for 1/√D.
+    The arguments are those of `ScoredAttention`; a `scale` of None stands for 1/√D.
 
     Example:
         >>> attention = ScaledDot(256)
@@ -155,7 +116,7 @@ class General(ProductBase):
 
     Reference: Luong, Pham, Manning 2015, eq. 8 (h_t is the query, h̄_s the key).
 
-    The arguments are those of `ProductBase`.
+    The arguments are those of `ScoredAttention`.
 
     Example:
         >>> attention = General(256)

@@ -6,17 +6,19 @@
 """
 
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_scale, check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.masks import add_bias, combine_masks, zero_masked
-from regard.attention.normalizers import build_normalizer, is_softmax, keeps_order
-from regard.errors import ConfigError
+from regard.attention.masks import NO_MASKS, Masks, hide, resolve_masks, zero_masked, zero_rows
+from regard.attention.normalizers.base import build_normalizer, keeps_order
+from regard.attention.normalizers.softmax import Softmax
+from regard.errors import ConfigError, RequestError
 from regard.shapes import check_shape
 
 
@@ -42,23 +44,16 @@ class WeightedAttention(Attention):
 
     @abstractmethod
     def weigh(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        state: Any,
-        mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
-        reweight: Reweight | None,
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
     ) -> Weighed:
-        """Return the weights of each query, zero where the mask is False.
+        """Return the weights of each query, zero where it may not attend.
 
         Args:
             query: The queries, which fit the memory.
             memory: Result of `prepare`.
             state: State of the previous call; None for the first call.
-            mask: Joined masks, broadcasting to (B,Q,K): True where a query may attend to a key; None for all keys.
-            score_bias: As for `attend`.
-            reweight: As for `attend`; a subclass calls it by `capabilities.reweighted`.
+            masks: The masks and the bias of the call.
+            reweight: As for `attend`; a subclass calls it by `finish_weights`.
         """
 
     def attend(
@@ -74,40 +69,64 @@ class WeightedAttention(Attention):
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; see `Attention.attend`."""
         if state is not None and not self.stateful:
-            self.refuse_state(state)
-        if self.sequential:
-            self.refuse_open_axis(query)
+            raise RequestError(
+                f"{type(self).__name__}.attend got a state, but its weights do not depend on earlier queries; "
+                "leave the state out"
+            )
+        if self.sequential and torch.compiler.is_exporting() and not isinstance(query.shape[1], int):
+            raise RequestError(
+                f"{type(self).__name__} takes its queries one after the other, so torch.export needs to know their number; "
+                "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export a step with one query"
+            )
         batch, keys = memory.value.shape[:2]
-        if query.ndim != 3 or (query.shape[0], query.shape[2]) != (batch, self.query_size):
+        if query.ndim != 3 or (query.shape[0], query.shape[2]) != (batch, self.query_size):  # `check_shape` is slower
             check_shape("query", query, f"B Q {self.query_size}", {"B": batch})
+        masks = NO_MASKS
+        if memory.key_mask is not None or attn_mask is not None or score_bias is not None:
+            masks = resolve_masks(memory.key_mask, attn_mask, score_bias, batch=batch, queries=query.shape[1], keys=keys)
         if reweight is None and self.supports_fused:
-            output = self.fused(query, memory, attn_mask, score_bias, need_weights=need_weights)
-            if output is not None:
-                return output, None
-        mask = combine_masks(memory.key_mask, attn_mask, score_bias, batch=batch, queries=query.shape[1], keys=keys)
-        weights, state, loss = self.weigh(query, memory, state, mask, score_bias, reweight)
+            fused = self.fused(query, memory, masks, need_weights=need_weights)
+            if fused is not None:
+                context, found = fused
+                shown = None if found is None else zero_rows(found, masks.empty)
+                return AttentionOutput(zero_rows(context, masks.empty), shown), None
+        weights, state, loss = self.weigh(query, memory, state, masks, reweight)
         return AttentionOutput(self.mix(weights, memory), weights if need_weights else None, loss), state
 
     def fused(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        attn_mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
-        *,
-        need_weights: bool,
-    ) -> AttentionOutput | None:
-        """Return the result of a fused kernel, or None where none is used; called only if `supports_fused` is True."""
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks, *, need_weights: bool
+    ) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None] | None:
+        """Return context and weights of a fused kernel, or None where none is used; called only if `supports_fused` is True."""
         return None
 
     def mix(self, weights: Float[Tensor, "B Q K"], memory: Memory) -> Float[Tensor, "B Q Dv"]:
         """Return the context, Σ_k weight_k value_k; in training mode, weights are dropped with probability `dropout`."""
-        kept = nn.functional.dropout(weights, self.dropout) if self.drops() else weights
-        return kept.to(memory.value.dtype) @ memory.value
+        if self.training and self.dropout:
+            weights = nn.functional.dropout(weights, self.dropout)
+        value = memory.value
+        return (weights if weights.dtype == value.dtype else weights.to(value.dtype)) @ value
 
-    def drops(self) -> bool:
-        """Return whether dropout is active: in training mode, if its probability is above 0."""
-        return self.training and self.dropout > 0
+
+def finish_weights(weights: Float[Tensor, "B Q K"], masks: Masks, reweight: Reweight | None) -> Float[Tensor, "B Q K"]:
+    """Return the weights with zeros in empty rows, or those that `reweight` puts in their place."""
+    weights = zero_rows(weights, masks.empty)
+    return weights if reweight is None else reweighted(weights, masks.allowed, reweight)
+
+
+class UnscaledOptions(TypedDict, total=False):
+    """Arguments of `ScoredAttention`, except `scale`, that subclasses pass on to it, documented there."""
+
+    key_size: int | None
+    normalizer: nn.Module | str | None
+    dropout: float
+    device: torch.device | str | None
+    dtype: torch.dtype | None
+
+
+class ScoreOptions(UnscaledOptions, total=False):
+    """Arguments of `ScoredAttention` that subclasses pass on to it, documented there."""
+
+    scale: float | None
 
 
 class ScoredAttention(WeightedAttention):
@@ -118,15 +137,16 @@ class ScoredAttention(WeightedAttention):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
+        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
         scale: Factor of the scores, > 0; None for the class's default, which is 1 unless a class says otherwise. It is only
             stored here; your method `scores` multiplies by `self.scale`.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
+        device: Device of the parameters that `build_parameters` makes, as in `torch.nn`.
+        dtype: Type of these parameters, as in `torch.nn`.
 
     Raises:
         ConfigError: If a width is not a whole number of 1 or more, the widths differ and the score needs equal ones, the
-            normalizer is unknown, or scale or dropout is out of its range.
+            normalizer is unknown, or an option has the wrong type or is out of its range.
 
     Example:
         >>> class Distance(ScoredAttention):
@@ -153,23 +173,27 @@ class ScoredAttention(WeightedAttention):
         normalizer: nn.Module | str | None = None,
         scale: float | None = None,
         dropout: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.query_size = query_size
-        self.key_size = query_size if key_size is None else key_size
         called = type(self).__name__
-        for name, size in (("query_size", self.query_size), ("key_size", self.key_size)):
-            check_size(called, name, size)
+        self.query_size = check_size(called, "query_size", query_size)
+        self.key_size = check_size(called, "key_size", query_size if key_size is None else key_size)
         if self.equal_widths and self.query_size != self.key_size:
             raise ConfigError(
                 f"{called}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this "
                 "score; use General, Concat or Additive for two widths"
             )
-        check_dropout(called, dropout)
-        self.scale, self.dropout = check_scale(called, scale, default=self.default_scale()), dropout
+        self.dropout = check_dropout(called, dropout)
+        self.scale = check_scale(called, scale, default=self.default_scale())
         self.normalizer = build_normalizer(called, normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
         self.permutation_equivariant = type(self).permutation_equivariant and keeps_order(self.normalizer)
+        self.build_parameters(device, dtype)
+
+    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build the parameters; a class that needs further arguments for them builds them in its constructor."""
 
     def default_scale(self) -> float:
         """Return the factor of the scores if none is given."""
@@ -178,6 +202,10 @@ class ScoredAttention(WeightedAttention):
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """Return the part of the score that depends on the keys only; the keys themselves by default."""
         return key
+
+    def project_value(self, value: Float[Tensor, "B K Dv"]) -> Float[Tensor, "B K _"]:
+        """Return the vectors of which the context is the weighted sum; the values themselves by default."""
+        return value
 
     @abstractmethod
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
@@ -195,34 +223,28 @@ class ScoredAttention(WeightedAttention):
             check_shape("key", key, f"B K {self.key_size}")
         zeroed = zero_masked(key, key_mask)
         if value is None or value is key:
-            return Memory(self.project_key(zeroed), zeroed, key_mask)
-        check_shape("value", value, "B K Dv", {"B": key.shape[0], "K": key.shape[1]})
-        return Memory(self.project_key(zeroed), zero_masked(value, key_mask), key_mask)
+            value = zeroed
+        else:
+            check_shape("value", value, "B K Dv", {"B": key.shape[0], "K": key.shape[1]})
+            value = zero_masked(value, key_mask)
+        return Memory(self.project_key(zeroed), self.project_value(value), key_mask)
 
     def weigh(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        state: Any,
-        mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
-        reweight: Reweight | None,
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
     ) -> Weighed:
-        """Return normalizer(scores + score_bias)."""
+        """Return normalizer(scores + bias)."""
         scores = self.scores(query, memory)
         if scores.shape[1:] != (query.shape[1], memory.value.shape[1]):
             sizes = {"B": len(query), "Q": query.shape[1], "K": memory.value.shape[1]}
             check_shape(f"the result of {type(self).__name__}.scores", scores, "B Q K", sizes)
-        return Weighed(reweighted(self.normalized_scores(scores, mask, score_bias), mask, reweight))
+        return Weighed(finish_weights(self.normalize(scores, masks), masks, reweight))
 
-    def normalized_scores(
-        self, scores: Float[Tensor, "B Q K"], mask: Bool[Tensor, "..."] | None, score_bias: Float[Tensor, "..."] | None
-    ) -> Float[Tensor, "B Q K"]:
-        """Return the weights, normalizer(scores + score_bias), in the type of the scores."""
-        if score_bias is None:
-            return self.normalizer(scores, mask)
-        return self.normalizer(add_bias(scores, score_bias), mask).to(scores.dtype)
+    def normalize(self, scores: Float[Tensor, "B Q K"], masks: Masks) -> Float[Tensor, "B Q K"]:
+        """Return normalizer(scores + bias), in the type of the scores; the weights of empty rows have no meaning."""
+        if masks.bias is not None:
+            return self.normalizer(hide(scores + masks.bias, masks.mask)).to(scores.dtype)
+        return self.normalizer(hide(scores, masks.mask))
 
     def is_softmax(self) -> bool:
         """Return whether the weights are a softmax of the scores, without dropout, so that a kernel may compute them."""
-        return is_softmax(self.normalizer) and not self.drops()
+        return type(self.normalizer) is Softmax and not (self.training and self.dropout)

@@ -4,34 +4,28 @@
     c_t = Σ_{t' < t} α_t'                                     `Coverage`
     c_t = (1/Φ) Σ_{t' < t} α_t',    Φ = N · sigmoid(U_f·k)    `FertilityCoverage`
 
-α_t are the weights of query t, and N is the largest possible fertility Φ. In code: `coverage_scores`, `coverage_loss` and
+α_t are the weights of query t, and N is the largest possible fertility Φ. In code: `coverage_features`, `coverage_loss` and
 `fertilities`.
 """
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.additive import fastest_scores
 from regard.attention.arguments import check_number
-from regard.attention.base import Memory
-from regard.attention.history import HistoryAttention
-from regard.attention.masks import zero_masked
-from regard.errors import ConfigError
+from regard.attention.base import Memory, register
+from regard.attention.masks import Masks, zero_masked
+from regard.attention.ordered.history import HistoryAttention
+from regard.attention.scores.additive import AdditiveOptions
 from regard.shapes import check_shape
 
 
-def coverage_scores(
-    query: Float[Tensor, "B Q Da"],
-    key: Float[Tensor, "B K Da"],
-    coverage: Float[Tensor, "B K"],
-    coverage_weight: Float[Tensor, " Da"],
-    score_weight: Float[Tensor, " Da"],
-) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = v · tanh(q_i + k_j + w_c c_j), for projected queries and keys."""
-    return fastest_scores(query, key + (coverage[..., None] * coverage_weight).to(key.dtype), score_weight)
+def coverage_features(coverage: Float[Tensor, "B K"], coverage_weight: Float[Tensor, " Da"]) -> Float[Tensor, "B K Da"]:
+    """Return w_c c_j, which is added to each projected key inside the tanh."""
+    return coverage[..., None] * coverage_weight
 
 
 def fertilities(logits: Float[Tensor, "B K"], max_fertility: float) -> Float[Tensor, "B K"]:
@@ -94,13 +88,9 @@ class Coverage(HistoryAttention):
     Differs from the paper: the loss is a mean over all queries of the batch; the paper first takes the mean over each target.
 
     Args:
+        query_size: Dq, width of the queries, ≥ 1.
         bias: Whether the sum inside the tanh has a bias b.
-
-    The other arguments are those of `Additive`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, scale or dropout is out of its
-            range, or `bias` is not a bool.
+        options: Further arguments of `Additive`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
 
     Example:
         >>> attention = Coverage(256)
@@ -112,39 +102,15 @@ class Coverage(HistoryAttention):
     permutation_equivariant: bool = True
     has_loss: bool = True
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        bias: bool = True,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            query_size,
-            key_size=key_size,
-            attention_size=attention_size,
-            bias=bias,
-            normalizer=normalizer,
-            scale=scale,
-            dropout=dropout,
-            device=device,
-            dtype=dtype,
-        )
+    def __init__(self, query_size: int, *, bias: bool = True, **options: Unpack[AdditiveOptions]) -> None:
+        super().__init__(query_size, bias=bias, **options)
+        device, dtype = options.get("device"), options.get("dtype")
         self.coverage_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
         nn.init.uniform_(self.coverage_weight, -1, 1)  # the initialisation of nn.Linear(1, Da)
 
-    def scores(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
-    ) -> Float[Tensor, "B Q K"]:
-        """Return scale · v·tanh(W_q q + W_k k + w_c c_t + b)."""
-        coverage = self.coverage(self.begin(memory) if history is None else history, memory)
-        return coverage_scores(self.query_projection(query), memory.key, coverage, self.coverage_weight, self.score_vector())
+    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
+        """Return w_c c_t."""
+        return coverage_features(self.coverage(history, memory), self.coverage_weight)
 
     def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:
         """Return c_t, which is the sum of the earlier weights."""
@@ -154,29 +120,19 @@ class Coverage(HistoryAttention):
         """Return c_{t+1} = c_t + α_t (eq. 10)."""
         return history + weights
 
-    def loss(
-        self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
-    ) -> Float[Tensor, ""] | None:
+    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], masks: Masks) -> Float[Tensor, ""] | None:
         """Return the loss of eq. 12, averaged over the queries that may attend to at least one key."""
-        query_mask = None if mask is None else mask.any(-1)
+        query_mask = None if masks.empty is None else (~masks.empty[..., 0]).expand(weights.shape[:2])
         return coverage_loss(weights.to(history.dtype), coverage=history, query_mask=query_mask)
 
 
+@register
 @dataclass(frozen=True)
 class FertilityMemory(Memory):
     """Projected keys, the values, and the number of queries that each key can serve."""
 
     fertility: Tensor | None = None
     """Φ (B,K), between 0 and `max_fertility`; `FertilityCoverage.prepare` always sets it."""
-
-    def select(self, index: Int[Tensor, " M"]) -> "FertilityMemory":
-        """Keep the given rows of the batch, in the given order."""
-        mask = None if self.key_mask is None else self.key_mask[index]
-        fertility = None if self.fertility is None else self.fertility[index]
-        return FertilityMemory(self.key[index], self.value[index], mask, fertility)
-
-
-torch.export.register_dataclass(FertilityMemory, serialized_type_name="regard.attention.FertilityMemory")
 
 
 class FertilityCoverage(Coverage):
@@ -192,14 +148,10 @@ class FertilityCoverage(Coverage):
     Differs from the paper: a fertility below 2⁻¹⁰ is raised to 2⁻¹⁰, so that no division overflows.
 
     Args:
+        query_size: Dq, width of the queries, ≥ 1.
         max_fertility: N, the maximum number of queries that a key can serve, finite and > 0 (2 in the paper).
         bias: Whether the sum inside the tanh has a bias (not in the paper).
-
-    The other arguments are those of `Additive`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `max_fertility` is not a finite number above 0, the
-            normalizer is unknown, scale or dropout is out of its range, or `bias` is not a bool.
+        options: Further arguments of `Additive`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
 
     Example:
         >>> attention = FertilityCoverage(256)
@@ -211,37 +163,11 @@ class FertilityCoverage(Coverage):
     has_loss: bool = False
 
     def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        max_fertility: float = 2.0,
-        bias: bool = False,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, query_size: int, *, max_fertility: float = 2.0, bias: bool = False, **options: Unpack[AdditiveOptions]
     ) -> None:
-        super().__init__(
-            query_size,
-            key_size=key_size,
-            attention_size=attention_size,
-            bias=bias,
-            normalizer=normalizer,
-            scale=scale,
-            dropout=dropout,
-            device=device,
-            dtype=dtype,
-        )
-        check_number("FertilityCoverage", "max_fertility", max_fertility)
-        if not 0 < max_fertility < float("inf"):
-            raise ConfigError(
-                f"FertilityCoverage(max_fertility={max_fertility}): expected a finite number above 0, the number of queries "
-                "that a key can serve"
-            )
-        self.max_fertility = max_fertility
+        super().__init__(query_size, bias=bias, **options)
+        self.max_fertility = check_number("FertilityCoverage", "max_fertility", max_fertility, above=0)
+        device, dtype = options.get("device"), options.get("dtype")
         self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, device=device, dtype=dtype)
 
     def prepare(
@@ -262,8 +188,6 @@ class FertilityCoverage(Coverage):
         assert memory.fertility is not None
         return history / memory.fertility.clamp(min=2**-10)
 
-    def loss(
-        self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
-    ) -> Float[Tensor, ""] | None:
+    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], masks: Masks) -> Float[Tensor, ""] | None:
         """Return None, because the paper trains with the likelihood alone."""
         return None

@@ -1,6 +1,6 @@
 """The expected alignments of soft monotonic attention in log₂ K steps for each query instead of K.
 
-    q_j = Σ_{k≤j} α_k Π_{l=k..j−1} (1 − p_l)          in code, as a recurrence: `soft_monotonic.plain_alignments`
+    q_j = Σ_{k≤j} α_k Π_{l=k..j−1} (1 − p_l)          in code, as a recurrence: `ordered.monotonic.plain_alignments`
 
 q_j is the probability that a query reaches key j, α_k is the probability that the previous query stopped at key k, and p_l is
 the probability that a query which reaches key l stops there. The products over 1, 2, 4, … keys are computed for all queries at

@@ -3,25 +3,26 @@
     score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
 In code: `plain_additive_scores`, which takes projected queries W_q q and projected keys W_k k. The layer is `Additive`. Its
-variants have other W_q and W_k (`concat`) or another v (`monotonic.WeightNormAdditive`). Many models use such a score to
-compare each row of one set with each row of another: in translation, pointer networks (Vinyals et al. 2015), speech recognition
-(Chorowski et al. 2015) and, with a LeakyReLU in place of the tanh, graph attention (Brody et al. 2022).
+variants have other W_q and W_k (`concat`) or another v (`WeightNormAdditive`, with `scaled_direction`). Many models use such a
+score to compare each row of one set with each row of another: in translation, pointer networks (Vinyals et al. 2015), speech
+recognition (Chorowski et al. 2015) and, with a LeakyReLU in place of the tanh, graph attention (Brody et al. 2022).
 """
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, Unpack
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_size
-from regard.attention.base import AttentionOutput, Memory
-from regard.attention.kernels.additive import fast_additive_scores, is_fast, ready_exponential
-from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
-from regard.attention.masks import combine_masks, zero_masked
-from regard.attention.normalizers import masked_softmax
-from regard.attention.scored import ScoredAttention
+from regard.attention.base import AttentionOutput, Memory, register
+from regard.attention.fast.additive import fast_additive_scores, is_fast, ready_exponential
+from regard.attention.fast.additive_triton import fused_additive_attention, is_fused
+from regard.attention.masks import Masks, hide, resolve_masks, zero_masked, zero_rows
+from regard.attention.normalizers.softmax import masked_softmax
+from regard.attention.scores.base import ScoredAttention, ScoreOptions
 from regard.shapes import check_shape
 
 
@@ -33,7 +34,12 @@ def plain_additive_scores(
     v is `score_weight`. All B·Q·K·H elements of the sum are in memory at the same time.
     """
     hidden = (query[:, :, None] + key[:, None]).tanh()
-    return hidden @ score_weight.to(hidden.dtype)
+    return hidden @ (score_weight if score_weight.dtype == hidden.dtype else score_weight.to(hidden.dtype))
+
+
+def scaled_direction(vector: Float[Tensor, " Da"], gain: Float[Tensor, ""]) -> Float[Tensor, " Da"]:
+    """Return g v/‖v‖, the direction of v with length g."""
+    return gain * nn.functional.normalize(vector, dim=0)
 
 
 def additive_scores(
@@ -44,14 +50,14 @@ def additive_scores(
 ) -> Float[Tensor, "B Q K"]:
     """Return s_ij = Σ_h v_h tanh(q_ih + k_jh), on a CPU without a large (B,Q,K,H) tensor.
 
-    On a CPU, `kernels.additive` computes large inputs in blocks. In all other cases, also on a GPU, `plain_additive_scores`
+    On a CPU, `fast.additive` computes large inputs in blocks. In all other cases, also on a GPU, `plain_additive_scores`
     computes the scores, with a (B,Q,K,H) tensor.
 
     Args:
         query: Projected queries W_q q.
         key: Projected keys W_k k.
         score_weight: v.
-        key_exponential: `kernels.additive.exponential(key)`; pass it if many calls use the same keys. None to compute it here.
+        key_exponential: `fast.additive.exponential(key)`; pass it if many calls use the same keys. None to compute it here.
 
     Raises:
         ShapeError: If the sizes of an axis do not match.
@@ -107,33 +113,18 @@ def additive_attention(
     """
     sizes = check_shape("value", value, "B K Dv", check_shape("key", key, "B K H"))
     check_shape("score_weight", score_weight, "H", check_shape("query", query, "B Q H", sizes))
-    if is_fused(query, key, value):
-        return _fused(query, key, value, score_weight, key_mask, attn_mask, need_weights)
-    mask = combine_masks(key_mask, attn_mask, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
-    weights = masked_softmax(fastest_scores(query, zero_masked(key, key_mask), score_weight), mask)
-    context = weights.to(value.dtype) @ zero_masked(value, key_mask)
-    return AttentionOutput(context, weights if need_weights else None)
-
-
-def _fused(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    score_weight: Tensor,
-    key_mask: Tensor | None,
-    attn_mask: Tensor | None,
-    need_weights: bool,
-) -> AttentionOutput:
-    """Run the Triton kernels. The two masks stay separate, because a combined mask would have B·Q·K elements."""
-    for pair in ((key_mask, None), (None, attn_mask)):  # these calls only check each mask; their results are not used
-        combine_masks(*pair, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
+    masks = resolve_masks(key_mask, attn_mask, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     key, value = zero_masked(key, key_mask), zero_masked(value, key_mask)
-    context, weights = fused_additive_attention(
-        query, key, value, score_weight, key_mask=key_mask, attn_mask=attn_mask, need_weights=need_weights
-    )
-    return AttentionOutput(context, weights)
+    if is_fused(query, key, value):
+        context, weights = fused_additive_attention(query, key, value, score_weight, masks.mask, need_weights=need_weights)
+    else:
+        weights = masked_softmax(hide(fastest_scores(query, key, score_weight), masks.mask))
+        context = weights.to(value.dtype) @ value
+    shown = zero_rows(weights, masks.empty) if need_weights and weights is not None else None
+    return AttentionOutput(zero_rows(context, masks.empty), shown)
 
 
+@register
 @dataclass(frozen=True)
 class AdditiveMemory(Memory):
     """Projected keys, the values, and exponentials of the keys for decoders that attend with one query at a time."""
@@ -141,14 +132,11 @@ class AdditiveMemory(Memory):
     key_exponential: Tensor | None = None
     """e^{2·key} (B,K,Da), without gradient; None if it would not save time."""
 
-    def select(self, index: Int[Tensor, " M"]) -> "AdditiveMemory":
-        """Keep the given rows of the batch, in the given order."""
-        mask = None if self.key_mask is None else self.key_mask[index]
-        ready = None if self.key_exponential is None else self.key_exponential[index]
-        return AdditiveMemory(self.key[index], self.value[index], mask, ready)
 
+class AdditiveOptions(ScoreOptions, total=False):
+    """Arguments of `AdditiveBase` that subclasses pass on to it, documented there."""
 
-torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.attention.AdditiveMemory")
+    attention_size: int | None
 
 
 class AdditiveBase(ScoredAttention):
@@ -156,39 +144,19 @@ class AdditiveBase(ScoredAttention):
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
-            softmax.
-        scale: Factor of the scores, > 0; None for 1.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the widths differ and the score needs equal ones, the
-            normalizer is unknown, or scale or dropout is out of its range.
+        options: Further arguments of `ScoredAttention`: key_size, normalizer, scale, dropout, device and dtype.
     """
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
-        self.attention_size = size = query_size if attention_size is None else attention_size
-        check_size(type(self).__name__, "attention_size", size)
+    def __init__(self, query_size: int, *, attention_size: int | None = None, **options: Unpack[ScoreOptions]) -> None:
+        super().__init__(query_size, **options)
+        size = query_size if attention_size is None else attention_size
+        self.attention_size = check_size(type(self).__name__, "attention_size", size)
+        device, dtype = options.get("device"), options.get("dtype")
         self.score_weight = nn.Parameter(torch.empty(size, device=device, dtype=dtype).uniform_(-(size**-0.5), size**-0.5))
-        self.build_parameters(device, dtype)
+        self.build_projections(device, dtype)
 
-    def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+    def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Build the parameters of the projections; a class with further arguments builds them in its constructor."""
 
     @abstractmethod
@@ -206,7 +174,7 @@ class AdditiveBase(ScoredAttention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Project the keys once, and compute their exponentials if that saves time."""
+        """Project the keys once, and compute their exponentials where that saves time; see `Attention.prepare`."""
         memory = super().prepare(key, value, key_mask=key_mask)
         return AdditiveMemory(memory.key, memory.value, key_mask, ready_exponential(memory.key))
 
@@ -216,19 +184,13 @@ class AdditiveBase(ScoredAttention):
         return fastest_scores(self.project_query(query), memory.key, self.score_vector(), ready)
 
     def fused(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        attn_mask: Bool[Tensor, "..."] | None,
-        score_bias: Float[Tensor, "..."] | None,
-        *,
-        need_weights: bool,
-    ) -> AttentionOutput | None:
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks, *, need_weights: bool
+    ) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None] | None:
         """Return the result of the Triton kernels on a GPU, if the weights are a softmax and there is no bias."""
-        if not is_fused(query, memory.key, memory.value) or not self.is_softmax() or score_bias is not None:
+        if masks.bias is not None or not is_fused(query, memory.key, memory.value) or not self.is_softmax():
             return None
-        masks = memory.key_mask, attn_mask
-        return _fused(self.project_query(query), memory.key, memory.value, self.score_vector(), *masks, need_weights)
+        projected, vector = self.project_query(query), self.score_vector()
+        return fused_additive_attention(projected, memory.key, memory.value, vector, masks.mask, need_weights=need_weights)
 
 
 class Additive(AdditiveBase):
@@ -240,13 +202,9 @@ class Additive(AdditiveBase):
     Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
 
     Args:
+        query_size: Dq, width of the queries, ≥ 1.
         bias: Whether the sum inside the tanh has a bias. The bias belongs to the key projection, which is computed once.
-
-    The other arguments are those of `AdditiveBase`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, the normalizer is unknown, scale or dropout is out of its
-            range, or `bias` is not a bool.
+        options: Further arguments of `AdditiveBase`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
 
     Example:
         >>> attention = Additive(256)
@@ -257,32 +215,12 @@ class Additive(AdditiveBase):
 
     supports_fused = True
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        bias: bool = False,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            query_size,
-            key_size=key_size,
-            attention_size=attention_size,
-            normalizer=normalizer,
-            scale=scale,
-            dropout=dropout,
-            device=device,
-            dtype=dtype,
-        )
+    def __init__(self, query_size: int, *, bias: bool = False, **options: Unpack[AdditiveOptions]) -> None:
+        super().__init__(query_size, **options)
         check_flag(type(self).__name__, "bias", bias)
-        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
-        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
+        factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
+        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, **factory)
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, **factory)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """Return W_q q."""
@@ -291,3 +229,34 @@ class Additive(AdditiveBase):
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """Return W_k k (+ bias)."""
         return self.key_projection(key)
+
+
+class WeightNormAdditive(Additive):
+    """Additive attention whose scores have a learned scale g: score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b).
+
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), b and v (Da), g a scalar, initially 1/√Da.
+
+    Reference: Raffel et al. 2017, appendix G; Chiu & Raffel 2018, eq. 13 (its offset r is a part of `SoftMonotonic` here,
+    because a softmax would cancel it).
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        options: Further arguments of `AdditiveBase`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
+
+    Example:
+        >>> attention = WeightNormAdditive(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    supports_fused = True
+
+    def __init__(self, query_size: int, **options: Unpack[AdditiveOptions]) -> None:
+        super().__init__(query_size, bias=True, **options)
+        start = torch.tensor(self.attention_size**-0.5, device=options.get("device"), dtype=options.get("dtype"))
+        self.gain = nn.Parameter(start)
+
+    def score_vector(self) -> Float[Tensor, " Da"]:
+        """Return scale · g v/‖v‖."""
+        return scaled_direction(self.score_weight, self.gain if self.scale == 1 else self.scale * self.gain)

@@ -3,36 +3,26 @@
     score_t(q, k) = v · tanh(W_q q + W_k k + U f_t + b),    f_t = F ∗ α_{t−1}
 
 α_{t−1} are the weights of the previous query, and F ∗ α_{t−1} is their convolution with a bank of filters. In code:
-`location_scores` with the features `location_features`.
+`location_features`.
 """
 
 from collections.abc import Callable
+from typing import Any, Unpack
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.additive import fastest_scores
 from regard.attention.arguments import check_size
 from regard.attention.base import Memory
-from regard.attention.history import HistoryAttention
+from regard.attention.ordered.history import HistoryAttention
+from regard.attention.scores.additive import AdditiveOptions
 from regard.errors import ConfigError
 
 
 def location_features(previous: Float[Tensor, "B K"], convolution: Callable[[Tensor], Tensor]) -> Float[Tensor, "B K C"]:
     """Return f = F ∗ α, a convolution of the previous weights α with C filters F."""
     return convolution(previous[:, None]).transpose(1, 2)
-
-
-def location_scores(
-    query: Float[Tensor, "B Q Da"],
-    key: Float[Tensor, "B K Da"],
-    features: Float[Tensor, "B K C"],
-    feature_projection: Callable[[Tensor], Tensor],
-    score_weight: Float[Tensor, " Da"],
-) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = v · tanh(q_i + k_j + U f_j) for projected queries and keys; U: `feature_projection`, v: `score_weight`."""
-    return fastest_scores(query, key + feature_projection(features), score_weight)
 
 
 class LocationSensitive(HistoryAttention):
@@ -53,15 +43,12 @@ class LocationSensitive(HistoryAttention):
     its window is an `attn_mask`.
 
     Args:
+        query_size: Dq, width of the queries, ≥ 1.
         num_filters: C, number of filters, ≥ 1. The default is that of Tacotron 2; the paper uses 10.
         kernel_size: R, width of the filters, odd, ≥ 1. The default is that of Tacotron 2; the paper uses 201, for speech
             frames.
-
-    The other arguments are those of `Additive`, whose bias b is always there.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `kernel_size` is even, the normalizer is unknown, or scale or
-            dropout is out of its range.
+        options: Further arguments of `Additive`, whose bias is always there: key_size, attention_size, normalizer, scale,
+            dropout, device and dtype.
 
     Example:
         >>> attention = LocationSensitive(256)
@@ -73,30 +60,9 @@ class LocationSensitive(HistoryAttention):
     permutation_equivariant: bool = False
 
     def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        num_filters: int = 32,
-        kernel_size: int = 31,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, query_size: int, *, num_filters: int = 32, kernel_size: int = 31, **options: Unpack[AdditiveOptions]
     ) -> None:
-        super().__init__(
-            query_size,
-            key_size=key_size,
-            attention_size=attention_size,
-            bias=True,
-            normalizer=normalizer,
-            scale=scale,
-            dropout=dropout,
-            device=device,
-            dtype=dtype,
-        )
+        super().__init__(query_size, bias=True, **options)
         check_size("LocationSensitive", "num_filters", num_filters)
         check_size("LocationSensitive", "kernel_size", kernel_size)
         if kernel_size % 2 == 0:
@@ -104,20 +70,15 @@ class LocationSensitive(HistoryAttention):
                 f"LocationSensitive(kernel_size={kernel_size}): a filter of even width has no middle; use "
                 f"{kernel_size - 1} or {kernel_size + 1}"
             )
-        self.convolution = nn.Conv1d(
-            1, num_filters, kernel_size, padding=kernel_size // 2, bias=False, device=device, dtype=dtype
-        )
-        self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False, device=device, dtype=dtype)
+        factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
+        self.convolution = nn.Conv1d(1, num_filters, kernel_size, padding=kernel_size // 2, bias=False, **factory)
+        self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False, **factory)
 
-    def scores(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
-    ) -> Float[Tensor, "B Q K"]:
-        """Return scale · v·tanh(W_q q + W_k k + U f + b), f = F ∗ α; α is `history`, the previous weights (eqs. 8 and 9)."""
-        projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
-        if not previous.shape[1]:  # a convolution raises an error for an empty input
-            return fastest_scores(projected, memory.key, self.score_vector())
-        features = location_features(previous.to(memory.key.dtype), self.convolution)
-        return location_scores(projected, memory.key, features, self.feature_projection, self.score_vector())
+    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
+        """Return U f, f = F ∗ α; α is `history`, the previous weights (eqs. 8 and 9)."""
+        if not history.shape[1]:  # a convolution raises an error for an empty input
+            return torch.zeros_like(memory.key)
+        return self.feature_projection(location_features(history.to(memory.key.dtype), self.convolution))
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the new weights, which replace the previous ones."""

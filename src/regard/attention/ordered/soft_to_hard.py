@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight
-from regard.attention.soft_monotonic import SoftMonotonic
+from regard.attention.ordered.monotonic import SoftMonotonic
 
 
 class SoftToHard(Attention):

@@ -1,0 +1,1 @@
+"""Normalizers, which turn scores into weights: `softmax`, `sparse` and `sink` have their formulas."""

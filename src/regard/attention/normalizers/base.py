@@ -1,0 +1,78 @@
+"""Interface of every normalizer, a function that turns the scores of a row into weights."""
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_instance
+from regard.attention.learned import at_least_float32
+from regard.errors import ConfigError, nearest
+
+
+class Normalizer(nn.Module, ABC):
+    """A function from scores (…,K) to weights of the same shape and type. Any module that is called with scores can be one.
+
+    A mechanism sets masked scores to −∞, and gives no row in which all scores are −∞. The weight of a score of −∞ must be zero,
+    and neither it nor its gradient may be NaN.
+    """
+
+    name: ClassVar[str] = ""
+    """Name by which mechanisms and settings choose the normalizer; empty for none."""
+    normalized: bool = True
+    """Whether each row of weights sums to one; if not, its sum is between zero and one (`Sigmoid`: between zero and K)."""
+    permutation_equivariant: bool = True
+    """Whether permuting the scores permutes the weights in the same way."""
+
+    @abstractmethod
+    def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
+        """Return the weights for scores in float32 or float64, K ≥ 1."""
+
+    def forward(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
+        """Return weights of the scores' shape and type; half types are computed in float32."""
+        return self.weights(at_least_float32(scores)).to(scores.dtype) if scores.shape[-1] else scores
+
+
+def keeps_order(normalizer: nn.Module) -> bool:
+    """Return whether permuting the scores permutes the normalizer's weights in the same way."""
+    return bool(getattr(normalizer, "permutation_equivariant", True))
+
+
+def named_normalizer(called: str, name: str, **settings: Any) -> Normalizer:
+    """Build the normalizer of a name, with the given arguments; see `build_normalizer`."""
+    named = {cls.name: cls for cls in sorted(Normalizer.__subclasses__(), key=lambda cls: cls.name) if cls.name}
+    if name not in named:
+        names = ", ".join(f"'{each}'" for each in named)
+        raise ConfigError(
+            f"{called}(normalizer={name!r}): expected {names}, or a module with forward(scores){nearest(name, named)}"
+        )
+    return named[name](**settings)
+
+
+def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Module:
+    """Return the normalizer for a mechanism: the given module, a module built from its name, or a softmax for None.
+
+    Args:
+        called: Name of the mechanism, for error messages.
+        normalizer: A module that is called with scores, a name such as "sparsemax", or None for a softmax.
+
+    Raises:
+        ConfigError: If the name is unknown, or the object is not a module that can be called with the scores alone.
+
+    Example:
+        >>> build_normalizer("Additive", "sparsemax")
+        Sparsemax()
+    """
+    if normalizer is None or isinstance(normalizer, str):
+        return named_normalizer(called, "softmax" if normalizer is None else normalizer)
+    check_instance(called, "normalizer", normalizer, nn.Module, "Sparsemax()")
+    try:
+        inspect.signature(normalizer.forward).bind(None)
+    except TypeError:
+        raise ConfigError(
+            f"{called}(normalizer={type(normalizer).__name__}): a normalizer is called with the scores alone, which are −∞ "
+            "where masked; write a module with forward(scores)"
+        ) from None
+    return normalizer

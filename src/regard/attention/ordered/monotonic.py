@@ -1,0 +1,307 @@
+"""Monotonic attention: each query scans on from where the previous one stopped, so that the alignment never goes back.
+
+The process (Raffel et al. 2017, section 2.2): query i visits the keys j = t_{i−1}, t_{i−1}+1, … one by one, stops at each with
+probability p_ij = σ(e_ij), and takes the value of the key t_i at which it stops. If it stops at no key, its context is zero.
+
+    e_ij = scorer(q_i, k_j) + r,    p_ij = σ(e_ij)          `stopping_energies`
+    t_i = min {j ≥ t_{i−1} : p_ij > ½}                      `HardMonotonic`, in code: `stopping_points`
+    α_ij = p_ij q_ij,    q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j,    α_0 = [1, 0, …]      `SoftMonotonic`: `plain_alignments`
+
+The soft form is the expectation of this process: α_ij is the probability that query i stops at key j, and q_ij that it reaches
+key j: it reached key j−1 and continued, or the previous query stopped at j. It has gradients, for training. The hard form is
+for decoding, with the same parameters. In `mocha`, a query also attends to a window before the key t_i.
+
+Masked keys are skipped (p = 0). A query that stops at no key ends the process: all later queries have zero weights too.
+Therefore, a query whose keys are all masked also ends the process. In the soft form, the process ends with some probability at
+each query, and the weights of the next query sum to at most the probability that the process has not ended yet.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_number
+from regard.attention.base import Memory, Rows, register
+from regard.attention.capabilities import Reweight
+from regard.attention.fast.monotonic import scanned_alignments
+from regard.attention.masks import NO_MASKS, Masks
+from regard.attention.ordered.scorer import check_scorer
+from regard.attention.scores.additive import WeightNormAdditive
+from regard.attention.scores.base import ScoredAttention, Weighed, WeightedAttention, finish_weights
+from regard.shapes import check_shape
+
+
+def stopping_energies(scores: Float[Tensor, "B Q K"], offset: Float[Tensor, ""]) -> Float[Tensor, "B Q K"]:
+    """Return e = score + r (`offset`), the logit of the probability of stopping at a key, in at least float32."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32)) + offset
+
+
+def plain_alignments(
+    stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
+) -> Float[Tensor, "B Q K"]:
+    """Return α from p (`stop`), 1 − p (`go_on`) and α_0 (`previous`), one query and one key at a time, as in the recurrence."""
+    rows = []
+    for p, not_p in zip(stop.unbind(1), go_on.unbind(1), strict=True):
+        reached = [previous[:, 0]]  # q, the probability that the query reaches each key
+        for j in range(1, previous.shape[1]):
+            reached.append(not_p[:, j - 1] * reached[-1] + previous[:, j])
+        previous = p * torch.stack(reached, 1)  # α of this query
+        rows.append(previous)
+    return torch.stack(rows, 1)
+
+
+def expected_alignments(
+    energies: Float[Tensor, "B Q K"],
+    previous: Float[Tensor, "B K"] | None = None,
+    *,
+    mask: Tensor | None = None,
+) -> Float[Tensor, "B Q K"]:
+    """Return the probability that query i stops at key j, for all queries in order.
+
+    α_ij = p_ij q_ij,  q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j = Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p = σ(e).
+
+    `fast.monotonic` computes the recurrence over keys in log₂ K steps. Cost: B·Q·K·log₂ K multiply-adds in Q·log₂ K steps;
+    with gradients, it stores B·Q·K·log₂ K numbers.
+
+    Args:
+        energies: e, before the sigmoid. Half types are computed in float32.
+        previous: α_0, the alignment of the query before the first one; None to start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None if it may stop anywhere.
+
+    Returns:
+        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before. 1 minus the sum of a row is the probability
+        that the query stops at no key.
+
+    Raises:
+        ShapeError: If sizes do not match.
+
+    Reference: Raffel et al. 2017, eqs. 9 to 14.
+    Differs from the paper: its closed form, cumprod(1 − p) · cumsum(α / cumprod(1 − p)) (appendix C), divides by a product that
+    underflows, and needs clamping. The scan needs no division and no clamping.
+    """
+    sizes = check_shape("energies", energies, "B Q K")
+    energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
+    if mask is not None:
+        energies = energies.masked_fill(~mask, -torch.inf)  # masked keys get p = 0 and no gradient
+    if previous is None:
+        previous = _at_the_first_key(energies)
+    check_shape("previous", previous, "B K", sizes)
+    return scanned_alignments(energies.sigmoid(), (-energies).sigmoid(), previous)
+
+
+def stopping_points(
+    energies: Float[Tensor, "B Q K"], previous: Int[Tensor, " B"] | None = None, *, mask: Tensor | None = None
+) -> Int[Tensor, "B Q"]:
+    """Return the key at which each query stops, in order: the first j ≥ t_{i−1} with p_ij = σ(e_ij) > ½.
+
+    Args:
+        energies: e, before the sigmoid.
+        previous: t_0 (B), the key at which the query before these stopped; None to start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None if it may stop anywhere.
+
+    Returns:
+        t (B,Q), from 0 to K and never decreasing; K for a query that did not stop.
+
+    Raises:
+        ShapeError: If sizes do not match.
+
+    Reference: Raffel et al. 2017, algorithm 1.
+    """
+    sizes = check_shape("energies", energies, "B Q K")
+    if previous is None:
+        previous = torch.zeros(sizes["B"], dtype=torch.long, device=energies.device)
+    check_shape("previous", previous, "B", sizes)
+    chosen = energies > 0 if mask is None else (energies > 0) & mask
+    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # a query that finds no key stops after the last key
+    index = torch.arange(sizes["K"] + 1, device=energies.device)
+    points = []
+    for i in range(sizes["Q"]):
+        reachable = chosen[:, i] & (index >= previous[:, None])
+        previous = torch.where(reachable, index, index[-1]).amin(-1)
+        points.append(previous)
+    return torch.stack(points, 1) if points else previous[:, None][:, :0]
+
+
+@register
+@dataclass(frozen=True)
+class SoftMonotonicState(Rows):
+    """State of a soft monotonic mechanism: the probability that the last query stopped at each key."""
+
+    alignment: Float[Tensor, "B K"]
+    """α of the last query, in float32 or float64."""
+
+
+@register
+@dataclass(frozen=True)
+class HardMonotonicState(Rows):
+    """State of a hard monotonic mechanism: where the last query stopped."""
+
+    position: Int[Tensor, " B"]
+    """The key t at which the last query stopped; K if this query or an earlier one did not stop."""
+
+
+class MonotonicOptions(TypedDict, total=False):
+    """Arguments of `MonotonicAttention` that subclasses pass on to it, documented there."""
+
+    key_size: int | None
+    scorer: ScoredAttention | None
+    initial_offset: float
+    device: torch.device | str | None
+    dtype: torch.dtype | None
+
+
+class MonotonicAttention(WeightedAttention):
+    """Base class of the soft and the hard forms of monotonic attention, with the energies e_ij = scorer(q_i, k_j) + r.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
+        scorer: Mechanism whose scores, plus r, are the energies e (its normalizer is not used); None for `WeightNormAdditive`,
+            as in the paper.
+        initial_offset: Initial value of r. Use lower values for longer sources, so that queries can reach the last key: the
+            papers use −4 for speech and −1 for texts.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+    """
+
+    normalized = False
+    sequential: bool = True
+    permutation_equivariant: bool = False
+    stateful: bool = True
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        initial_offset: float = -1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        called = type(self).__name__
+        check_number(called, "initial_offset", initial_offset)
+        self.scorer = check_scorer(called, "scorer", query_size, key_size, scorer, uses_weights=False) or WeightNormAdditive(
+            query_size, key_size=key_size, device=device, dtype=dtype
+        )
+        self.query_size, self.key_size = query_size, self.scorer.key_size
+        self.offset = nn.Parameter(torch.tensor(float(initial_offset), device=device, dtype=dtype))
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project the keys once, with the scorer."""
+        return self.scorer.prepare(key, value, key_mask=key_mask)
+
+    def energies(self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks = NO_MASKS) -> Float[Tensor, "B Q K"]:
+        """Return e = scorer(q, k) + bias + r for all queries at once, in at least float32."""
+        scores = self.scorer.scores(query, memory)
+        return stopping_energies(scores if masks.bias is None else scores + masks.bias, self.offset)
+
+    @abstractmethod
+    def alignments(
+        self, energies: Float[Tensor, "B Q K"], state: Any, mask: Bool[Tensor, "..."] | None
+    ) -> tuple[Float[Tensor, "B Q K"], Any]:
+        """Return the probability that each query stops at each key, in order, and the state after the last query."""
+
+    def weigh(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
+    ) -> Weighed:
+        """Return the probability that each query stops at each key, in order."""
+        weights, state = self.alignments(self.energies(query, memory, masks), state, masks.allowed)
+        return Weighed(finish_weights(weights.to(memory.value.dtype), masks, reweight), state)
+
+
+class SoftMonotonic(MonotonicAttention):
+    """Monotonic attention in expectation: weights = α, the probability that a query stops at each key.
+
+    α_ij = p_ij Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p_ij = σ(e_ij + ε),  e_ij = scorer(q_i, k_j) + r,  α_0 = [1, 0, …].
+
+    In training mode, ε is Gaussian noise, which drives p towards 0 or 1, as the hard form needs; it is drawn from PyTorch's
+    global random generator. In evaluation mode, ε is zero. The energies of all queries are computed at once, and α query by
+    query, with a fast form of `plain_alignments`; see `expected_alignments` for the cost. A row of weights sums to 1 minus the
+    probability that the query stopped at no key.
+
+    `hard()` returns the form for decoding, `HardMonotonic`. Both forms give their parameters the same names. Therefore, if
+    `soft` is a `SoftMonotonic`, `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
+
+    Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is from appendix G.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        noise: Standard deviation of ε in training mode, ≥ 0.
+        options: Further arguments of `MonotonicAttention`: key_size, scorer, initial_offset, device and dtype.
+
+    Example:
+        >>> attention = SoftMonotonic(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest is the probability of not stopping
+        True
+    """
+
+    def __init__(self, query_size: int, *, noise: float = 1.0, **options: Unpack[MonotonicOptions]) -> None:
+        super().__init__(query_size, **options)
+        self.noise = check_number(type(self).__name__, "noise", noise, least=0)
+
+    def hard(self) -> "HardMonotonic":
+        """Return the form for decoding, which shares the parameters of this module."""
+        hard = HardMonotonic(self.query_size, scorer=self.scorer)
+        hard.offset = self.offset
+        return hard.train(self.training)
+
+    def alignments(
+        self, energies: Float[Tensor, "B Q K"], state: SoftMonotonicState | None, mask: Bool[Tensor, "..."] | None
+    ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
+        """Return α of each query in at least float32, and the state after the last query."""
+        if self.training and self.noise:
+            energies = energies + self.noise * torch.randn_like(energies)
+        previous = _at_the_first_key(energies) if state is None else state.alignment
+        alignments = expected_alignments(energies, previous, mask=mask)
+        return alignments, SoftMonotonicState(alignments[:, -1] if alignments.shape[1] else previous)
+
+
+class HardMonotonic(MonotonicAttention):
+    """Monotonic attention for decoding: a query takes the value of the first key with p > ½, and the next query starts there.
+
+    t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero without such a j.
+
+    Only the values have gradients; the choice of the key has none. Therefore train `SoftMonotonic` and call its `hard()`, or
+    load its state dict. Cost: the energies of all keys, B·Q·K comparisons, and the weighted sum.
+
+    Reference: Raffel et al. 2017, algorithm 1, with p > ½ instead of a random draw, as in the paper's decoding.
+    Differs from the paper: the energies of all keys are computed at once, not one by one as the scan reaches them.
+
+    The other arguments are those of `MonotonicAttention`.
+
+    Example:
+        >>> attention = HardMonotonic(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def alignments(
+        self, energies: Float[Tensor, "B Q K"], state: HardMonotonicState | None, mask: Bool[Tensor, "..."] | None
+    ) -> tuple[Float[Tensor, "B Q K"], HardMonotonicState]:
+        """Return 1 for the key at which each query stops, and the state after the last query."""
+        previous = energies.new_zeros(len(energies), dtype=torch.long) if state is None else state.position
+        points = stopping_points(energies, previous, mask=mask)
+        chosen = points[..., None] == torch.arange(energies.shape[2], device=energies.device)
+        return chosen.to(energies.dtype), HardMonotonicState(points[:, -1] if points.shape[1] else previous)
+
+
+def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:
+    """Return α_0, which is 1 at the first key and 0 at all others."""
+    first = torch.arange(energies.shape[2], device=energies.device) == 0
+    return first.to(energies.dtype).expand(energies.shape[0], -1)
