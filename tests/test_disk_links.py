@@ -37,7 +37,7 @@ def test_a_run_does_not_write_to_linked_folders(model, tmp_path, name):
     (tmp_path / "other" / "config.yaml").touch()
     (model / "model.safetensors").touch()
     (model / name).symlink_to(tmp_path / "other")
-    with pytest.raises(ConfigError, match=f"{name}' is a link that does not belong to a run"):
+    with pytest.raises(ConfigError, match=f"{name}' is a link; move it, or name another folder"):
         RunFolder(model).check_free(overwrite=True)
     with pytest.raises(ConfigError, match=f"{name}' is a link, expected the folder itself"):
         RunFolder(model).check_begun()

@@ -10,6 +10,7 @@ from training.test_synchronisation import KINDS
 
 import regard
 from regard.config.loading import read_config
+from regard.errors import TrainingError
 from regard.training import recorded, resume
 from regard.training.callbacks import Validation
 from regard.training.updater import Updater
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture
 def no_waiting(monkeypatch):
     """Make each wait for the GPU in an update an error, except in the first ones and while a graph is recorded."""
-    inner = {name: getattr(Updater, name) for name in ("_add_all_gradients", "_step")}
+    inner = {name: getattr(Updater, name) for name in ("_add_gradients", "_step")}
     record = recorded.Recorder.__call__
 
     def unguarded(self, rehearse, function):
@@ -87,10 +88,10 @@ def test_a_resumed_run_ends_with_the_same_bytes(preset, graphs, files, tmp_path,
     regard.fit(whole, progress=False)
     inner = Validation.after_update
 
-    def fail(self, update):
-        if self._run.progress.step == 5:
+    def fail(self, run):
+        if run.progress.step == 5:
             raise Stop
-        inner(self, update)
+        inner(self, run)
 
     with monkeypatch.context() as patch:
         patch.setattr(Validation, "after_update", fail)
@@ -135,8 +136,8 @@ def test_distillation(files, tmp_path):
 def test_an_operation_that_waits_cannot_be_recorded_and_spoils_nothing():
     x, total = torch.ones(1000, device="cuda"), torch.zeros((), device="cuda")
     recorder, state = recorded.Recorder(), torch.cuda.get_rng_state()
-    with pytest.raises(recorded.CannotRecord, match="synchronizing"):
-        recorder(lambda: x.sum().item(), lambda: x.sum().item())
+    with pytest.raises(TrainingError, match="cannot be recorded as CUDA graphs"):
+        recorder(lambda: x.sum(), lambda: x.sum().item())
     assert torch.equal(torch.cuda.get_rng_state(), state)
 
     def add():

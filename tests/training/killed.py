@@ -11,7 +11,7 @@ from tiny import TinyTranslator
 from regard.config.loading import read_config
 from regard.errors import RegardError
 from regard.training import fit, resume
-from regard.training.callbacks import Display
+from regard.training.progress import Lines
 from regard.training.run import Run
 
 
@@ -19,14 +19,14 @@ def main() -> int:
     config = read_config(sys.argv[1])
     model = TinyTranslator if sys.argv[2] == "tiny" else None
     pause = float(sys.argv[3])
-    moved = Display.after_update
+    moved = Lines.after_update
 
-    def slowly(display: Display, run: Run) -> None:
-        moved(display, run)
+    def slowly(lines: Lines, run: Run) -> None:
+        moved(lines, run)
         print(run.progress.step, flush=True)
         time.sleep(pause)
 
-    Display.after_update = slowly
+    Lines.after_update = slowly
     try:
         if (Path(config.out) / "checkpoints" / "run.json").exists():
             resume(config.out, model=model)

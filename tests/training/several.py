@@ -33,13 +33,6 @@ def torchrun(rank: int, size: int, port: int) -> dict[str, str]:
     return {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
 
 
-def slurm(rank: int, size: int, port: int) -> dict[str, str]:
-    """What a step of SLURM sets on one host."""
-    names = {"NTASKS": size, "NTASKS_PER_NODE": size, "PROCID": rank, "LOCALID": rank, "NODEID": 0, "STEP_ID": 0, "JOB_ID": 7}
-    named = {f"SLURM_{name}": str(value) for name, value in names.items()}
-    return named | {"SLURM_NODELIST": "127.0.0.1", "SLURM_JOB_NAME": "mine", "MASTER_PORT": str(port)}
-
-
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

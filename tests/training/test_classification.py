@@ -93,10 +93,10 @@ def stop_at(monkeypatch):
     def set_up(folder, step):
         inner = Checkpointing.after_update
 
-        def stop(self, update):
-            if str(self._run.folder.path) == folder and self._run.progress.step == step:
-                self._signals.received = 2
-            inner(self, update)
+        def stop(self, run):
+            if str(run.folder.path) == folder and run.progress.step == step:
+                run.signals.received = 2
+            inner(self, run)
 
         monkeypatch.setattr(callbacks.Checkpointing, "after_update", stop)
         return monkeypatch.undo

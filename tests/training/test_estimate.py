@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from tiny import TinyTranslator
 
-from regard.training import fit, progress
-from regard.training.progress import Pace
+from regard.training import fit
+from regard.training.progress import Reporter, describe_time
 
 
 @pytest.mark.parametrize(
@@ -21,34 +21,47 @@ from regard.training.progress import Pace
     ],
 )
 def test_words(seconds, words):
-    assert progress._spell(seconds) == words
+    assert f"training takes {words} on" in describe_time(run_of(), seconds)
 
 
-def estimates(*, first=0, minutes=0.0):
-    """The texts after each update of a run of 1,000 updates; the first three take 9 seconds each, all others 2 seconds."""
+def run_of(*, first=0, minutes=0.0):
+    """A run of 1,000 updates."""
     numbers = SimpleNamespace(step=first, seconds=0.0, count=0)
     machine = SimpleNamespace(device=SimpleNamespace(type="cpu"), threads=2)
     config = SimpleNamespace(training=SimpleNamespace(max_minutes=minutes))
-    run = SimpleNamespace(progress=numbers, machine=machine, config=config, total_steps=1000)
-    pace, texts = Pace(), []
-    pace.start(run)
+    task = SimpleNamespace(unit="words")
+    return SimpleNamespace(progress=numbers, machine=machine, config=config, total_steps=1000, task=task, lap=lambda name: None)
+
+
+class Noted(Reporter):
+    """Keeps what is said."""
+
+    def say(self, text):
+        self.texts.append(text)
+
+
+def estimates(*, first=0, minutes=0.0):
+    """The texts and the updates after which they came; the first three updates take 9 seconds each, all others 2 seconds."""
+    run, reporter = run_of(first=first, minutes=minutes), Noted()
+    reporter.texts = []
+    reporter.start(run)
     for update in range(1, 12):
-        numbers.step, numbers.seconds = first + update, numbers.seconds + (9.0 if update <= 3 else 2.0)
-        texts.append(pace.update(run))
-    return texts
+        run.progress.step, run.progress.seconds = first + update, run.progress.seconds + (9.0 if update <= 3 else 2.0)
+        reporter.after_update(run)
+        reporter.texts += [update] * (len(reporter.texts) == 1)
+    return reporter.texts
 
 
 @pytest.mark.parametrize("first", [0, 500])
 def test_the_first_updates_do_not_count(first):
     texts = estimates(first=first)
-    assert len(list(filter(None, texts))) == 1
     minutes = "33" if first == 0 else "16"
     text = f"training takes about {minutes} minutes on this machine (2 threads); validation takes a little more time"
-    assert texts[5] == text
+    assert texts == [text, 6]
 
 
 def test_a_limit_of_the_time_counts():
-    assert "about 5 minutes" in "".join(estimates(minutes=5.0))
+    assert "about 5 minutes" in estimates(minutes=5.0)[0]
 
 
 def test_a_run_that_is_over_at_once_has_no_estimate(config, change, capsys):

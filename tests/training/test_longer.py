@@ -155,7 +155,7 @@ def test_what_the_rate_rises_from():
             {"training.max_epochs": 1},
             r"cannot train longer in '.*': 2 epochs and \d+ updates are done, .* training.max_epochs 1; ",
         ),
-        ({"training.learning_rate": 1e-4}, r"so the run would end at once because of training.max_epochs 2; set it higher"),
+        ({"training.learning_rate": 1e-4}, r"so the run would end at once because of training.max_epochs 2; set higher limits"),
     ],
 )
 def test_what_may_not_change(ended, overrides, message):
@@ -170,9 +170,7 @@ def test_patience_holds_until_it_is_raised(config, change):
     fit(config, model=TinyTranslator, progress=False)
     done = progress_of(config)[0]["epoch"]
     assert done < 50
-    with pytest.raises(
-        ConfigError, match=r"the last 1 validations brought no improvement, so the run would end at once because of training.p"
-    ):
+    with pytest.raises(ConfigError, match=r"so the run would end at once because of training.patience 1"):
         longer(config, max_epochs=60)
     longer(config, max_epochs=done + 1, patience=9)
     assert progress_of(config)[0]["epoch"] == done + 1

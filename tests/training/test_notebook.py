@@ -52,7 +52,7 @@ def test_a_run_shows_a_bar_and_live_curves(config, kernel, capfd):
     assert "pairs to train on" in out
     assert "epoch 1, update" in out
     bar, curves = kernel
-    assert "<progress max=" in bar.states[0].html
+    assert "<progress max=" in bar.states[1].html
     last = bar.states[-1].html
     assert len(bar.states) > 10
     total = last.partition('max="')[2].partition('"')[0]

@@ -192,8 +192,8 @@ def run_at(step):
         config=config,
         total_steps=20,
         epoch_steps=10,
-        num_epochs=2.0,
         epoch=1 + step // 10,
+        lap=lambda name: None,
     )
 
 
@@ -201,12 +201,12 @@ def test_lines_come_now_and_then_with_speed_and_time_left():
     stream = io.StringIO()
     lines = Lines(stream, every=0.0)
     lines.start(run_at(0))
-    lines.update(run_at(4))
+    lines.after_update(run_at(4))
     assert stream.getvalue() == "epoch 1, update 4 of 20, 200 target tokens/s, 0:08 left\n"
     quiet = io.StringIO()
     lines = Lines(quiet, every=100.0)
     lines.start(run_at(0))
-    lines.update(run_at(4))
+    lines.after_update(run_at(4))
     assert quiet.getvalue() == ""
 
 
@@ -214,7 +214,7 @@ def test_bars_show_epochs_updates_speed_and_validation_and_take_markup_as_text()
     stream = io.StringIO()
     bars = Bars(Console(file=stream, force_terminal=True, width=120))
     bars.start(run_at(0))
-    bars.update(run_at(4))
+    bars.after_update(run_at(4))
     with bars.validating(7) as advance:
         advance()
         bars.say("[bold]prediction[/bold]")

@@ -37,7 +37,7 @@ class NoRecorder:
 def record_on_a_cpu(monkeypatch):
     NoRecorder.made = 0
     monkeypatch.setattr(recorded, "Recorder", NoRecorder)
-    monkeypatch.setattr(recorded, "can_record", lambda run: run.task.is_repeatable())
+    monkeypatch.setattr(updater, "can_record", lambda run: run.task.is_repeatable())
 
 
 def batch_of(rows=5, source=7, target=6, words=30):
@@ -132,7 +132,7 @@ def test_a_recorded_run_ends_as_one_that_is_not(pairs, tmp_path, settings, recor
 
     found = run("recorded")
     assert NoRecorder.made > 1
-    monkeypatch.setattr(recorded, "can_record", lambda run: False)
+    monkeypatch.setattr(updater, "can_record", lambda run: False)
     for name, weight in run("plain").items():
         torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-4, msg=name)
 
@@ -171,22 +171,6 @@ def test_too_little_memory_splits_a_recorded_batch(config, change, monkeypatch, 
     assert "each batch is split into" in capfd.readouterr().err
 
 
-def test_a_run_that_cannot_be_recorded_goes_on(config, change, monkeypatch, record_on_a_cpu, capfd):
-    config = change(config, max_steps=4, teacher_forcing=TeacherForcingConfig(), accumulate=1)
-    whole = replace(config, out=config.out + "-whole")
-
-    def fail(self, rehearse, function):
-        rehearse()
-        raise recorded.CannotRecord("operation not permitted when stream is capturing")
-
-    monkeypatch.setattr(NoRecorder, "__call__", fail)
-    fit(config)
-    assert capfd.readouterr().err.count("cannot be recorded as CUDA graphs (operation not permitted") == 1
-    monkeypatch.setattr(recorded, "can_record", lambda run: False)
-    fit(whole, progress=False)
-    assert Path(config.out, "model.safetensors").read_bytes() == Path(whole.out, "model.safetensors").read_bytes()
-
-
 def test_which_runs_can_be_recorded(pairs, tmp_path):
     tokenizers = TokenizersConfig(source=AutoConfig(), target=AutoConfig())
 
@@ -221,7 +205,7 @@ def test_code_of_others_is_not_recorded():
 def test_an_operation_without_a_deterministic_form_is_allowed_after_a_message(config, monkeypatch, capfd):
     """A stand-in for a GPU, where PyTorch raises this error for some operations in strict mode."""
     config = replace(config, training=replace(config.training, max_steps=4))
-    initialise, add = updater.Updater.__init__, updater.Updater._add_gradients
+    initialise, forward = updater.Updater.__init__, updater._Loss.forward
 
     def strict(self, run):
         initialise(self, run)
@@ -230,10 +214,10 @@ def test_an_operation_without_a_deterministic_form_is_allowed_after_a_message(co
     def raise_if_strict(self, *arguments, **options):
         if torch.get_deterministic_debug_mode() == 2:
             raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation, but you set …")
-        add(self, *arguments, **options)
+        return forward(self, *arguments, **options)
 
     monkeypatch.setattr(updater.Updater, "__init__", strict)
-    monkeypatch.setattr(updater.Updater, "_add_gradients", raise_if_strict)
+    monkeypatch.setattr(updater._Loss, "forward", raise_if_strict)
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         fit(config)

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from regard.config.loading import render_config
 from regard.disk import locked
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
 from regard.processes.signals import Signals
+from regard.processes.team import Team
 from regard.training import callbacks, fit, resume
 from regard.training.callbacks import Checkpointing, Validation
+from regard.training.progress import Reporter
 
 SCRIPT = Path(__file__).with_name("killed.py")
 
@@ -45,10 +48,10 @@ def stop_at(monkeypatch):
     def arm(step, *, moment=Validation):
         inner = moment.after_update
 
-        def fail(self, update):
-            if self._run.progress.step == step:
+        def fail(self, run):
+            if run.progress.step == step:
                 raise Stop
-            inner(self, update)
+            inner(self, run)
 
         monkeypatch.setattr(moment, "after_update", fail)
         return lambda: monkeypatch.setattr(moment, "after_update", inner)
@@ -63,10 +66,10 @@ def signal_at(monkeypatch):
     def arm(step, number=signal.SIGINT):
         inner = Validation.after_update
 
-        def send(self, update):
-            if self._run.progress.step == step:
+        def send(self, run):
+            if run.progress.step == step:
                 signal.raise_signal(number)
-            inner(self, update)
+            inner(self, run)
 
         monkeypatch.setattr(Validation, "after_update", send)
 
@@ -129,15 +132,18 @@ def test_signal_keeps_a_checkpoint_and_says_how_to_resume(config, signal_at, cap
 def test_signal_during_a_validation_breaks_it_off_and_resume_makes_up_for_it(config, monkeypatch):
     monkeypatch.setattr(callbacks, "LOGGED_EVERY", 1)
     whole = run_whole(config)
-    inner, calls = Validation._go_on, []
+    calls = []
 
-    def send(self, advance):
-        calls.append(1)
-        if len(calls) == 2:
-            signal.raise_signal(signal.SIGTERM)
-        inner(self, advance)
+    @contextmanager
+    def validating(self, total):
+        def send():
+            calls.append(1)
+            if len(calls) == 1:
+                signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(Validation, "_go_on", send)
+        yield send
+
+    monkeypatch.setattr(Reporter, "validating", validating)
     with pytest.raises(Interrupted):
         fit(config, model=TinyTranslator, progress=False)
     state = torch.load(Path(config.out, "checkpoints", "last.ckpt"), weights_only=True)
@@ -323,8 +329,8 @@ def test_killed_ten_times(config, change, tmp_path, model):
 
 def test_a_second_signal_ends_at_once():
     code = (
-        "import signal\nfrom regard.processes.signals import Signals\n"
-        "with Signals() as signals:\n"
+        "import signal\nfrom regard.processes.signals import Signals\nfrom regard.processes.team import Team\n"
+        "with Signals(Team()) as signals:\n"
         "    signal.raise_signal(signal.SIGINT)\n    assert signals.received == signal.SIGINT\n"
         "    signal.raise_signal(signal.SIGTERM)\n    raise AssertionError\n"
     )
@@ -339,7 +345,7 @@ def test_signals_are_left_alone_in_other_threads():
     found = []
 
     def enter():
-        with Signals() as signals:
+        with Signals(Team()) as signals:
             found.append(signals.received)
 
     thread = threading.Thread(target=enter)

@@ -123,10 +123,10 @@ def test_muon_waits_for_nothing(meta) -> None:
     model, batch = made("transformer-tiny", meta)
     objective(model, batch)[0].backward()
     optimizer = build_optimizer(model, load_preset("transformer-tiny", {"data.train": ["pairs.tsv"]}).training)
-    muon = next(part for part in optimizer.parts if isinstance(part, Muon))
-    muon.found_inf = torch.zeros((), device=meta)
-    muon.step()
-    muon.step()
+    assert isinstance(optimizer, Muon)
+    optimizer.found_inf = torch.zeros((), device=meta)
+    for _ in range(2):
+        optimizer._step_matrices(optimizer.param_groups[0])
 
 
 def test_waiting_is_noticed(meta) -> None:

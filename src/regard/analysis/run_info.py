@@ -204,7 +204,7 @@ def _facts(folder: Path) -> dict[str, Any]:
         facts = json.loads(read_unsigned(folder, "checkpoints/run.json", _LARGEST_FACTS) or b"")
     except (ValueError, RecursionError):
         return {}
-    return facts if isinstance(facts, dict) else {}
+    return {**facts, **facts.get("environment", {})} if isinstance(facts, dict) else {}
 
 
 def _read_model(inspection: Inspection) -> ModelInfo:

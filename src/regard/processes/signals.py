@@ -12,17 +12,33 @@ from regard.processes.team import Team
 
 
 class Signals:
-    """Context that stores the first SIGINT or SIGTERM; a second one ends the process at once."""
+    """Context that stores the first SIGINT or SIGTERM; a second one ends the process at once.
 
-    def __init__(self) -> None:
+    Args:
+        team: The processes that handle a signal together.
+    """
+
+    def __init__(self, team: Team) -> None:
         self.received: int | None = None
-        """Number of the first signal that was received; None before the first signal."""
+        """Number of the first signal that any process received, once all processes know it; None before."""
+        self._team = team
+        self._noted: int | None = None
         self._before: dict[int, Any] = {}
 
     @property
     def pending(self) -> int | None:
-        """Number of the first signal that this process received; None before the first signal."""
-        return self.received
+        """Number of a signal that all processes know, or only this process so far; None while this process knows of none."""
+        return self.received or self._noted
+
+    def agree(self, *, finished: bool = False) -> bool:
+        """Tell all processes about a signal that one of them received; every process must call this method.
+
+        Returns:
+            Whether `finished` is True in any process.
+        """
+        number, over = self._team.largest(self.pending or 0, int(finished))
+        self.received = number or None
+        return bool(over)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # only the main thread may set handlers
@@ -34,36 +50,10 @@ class Signals:
             signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None:
+        if self._noted is not None:
             terminal.write_now("\n" if sys.stderr.isatty() else "")
             os._exit(128 + number)
-        self.received = number
+        self._noted = number
+        if self._team.ranks.alone:
+            self.received = number
         terminal.write_now("\nstopping: saving a checkpoint (interrupt again to stop at once)\n", show_cursor=False)
-
-
-class AgreedSignals(Signals):
-    """Signals that all processes know, so that all handle them between the same two updates.
-
-    Args:
-        noted: The signals that this process received.
-        team: The processes that must agree.
-    """
-
-    def __init__(self, noted: Signals, team: Team) -> None:
-        super().__init__()
-        self.team, self._noted = team, noted
-
-    @property
-    def pending(self) -> int | None:
-        """Number of a signal that all processes know, or only this process so far; None while this process knows of none."""
-        return self.received or self._noted.pending
-
-    def agree(self, *, finished: bool = False) -> bool:
-        """Tell all processes about a signal that one of them received; every process must call this method.
-
-        Returns:
-            Whether `finished` is True in any process.
-        """
-        signal, over = self.team.largest(self.pending or 0, int(finished))
-        self.received = signal or None
-        return bool(over)

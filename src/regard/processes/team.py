@@ -1,23 +1,34 @@
-"""Collective operations of the processes of a run.
+"""The processes of a run, which torchrun has started: their connection, and their collective operations.
 
 Only the first process reads and writes the run's folder, validates and prints; the others get its results. PyTorch's
 DistributedDataParallel averages gradients (`training/updater.py`). The operations here use a separate gloo group, which can
-wait for hours while the first process prepares data or validates; NCCL cannot.
+wait for hours while the first process prepares data or validates; NCCL cannot. If a process dies, torchrun ends the others on
+its host, and the next operation fails in those on other hosts.
 """
 
-import json
-from collections.abc import Callable, Mapping
+import atexit
+import gc
+import io
+import os
+import socket
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from regard import errors
-from regard.errors import ConfigError, out_of_memory
-from regard.processes.ranks import Ranks
+from regard.errors import ConfigError, RegardError, TrainingError, out_of_memory
+from regard.processes.ranks import Ranks, read_ranks
 
 T = TypeVar("T")
+
+_PATIENCE, _GRACE = timedelta(days=30), timedelta(seconds=2)
+"""Maximum time that a process waits for another one that is alive, and for another one's last message after an error."""
 
 
 class Team:
@@ -44,43 +55,38 @@ class Team:
     def by_first(self, work: Callable[[], T]) -> T:
         """Call `work` in the first process, and return its result or raise its error in every process.
 
-        The processes exchange JSON and tensors, and no pickles, so that whoever can send to a process cannot run code in it.
-        The result consists of numbers, texts, None and tensors, in lists, tuples and dictionaries. An error that is not a
-        `RegardError` is a RuntimeError in the other processes.
+        The result consists of numbers, texts, None and tensors, in lists, tuples and dictionaries. The others load it with
+        `weights_only`, so that whoever can send to a process cannot run code in it. An error that is not a `RegardError` is a
+        RuntimeError in the other processes.
         """
         if self._group is None:
             return work()
-        tensors: list[Tensor] = []
         if not self.first:
-            failure, plain = json.loads(self._send(b""))
+            failure, result = torch.load(io.BytesIO(self._broadcast(b"")), weights_only=True)
             if failure:
                 name, message, exit_code = failure
                 kind = getattr(errors, name, None)
                 error: Any = kind(message) if isinstance(kind, type) else RuntimeError(message)
                 error.exit_code = exit_code
                 raise error
-            result: Any = _decode(plain, tensors)
-        else:
-            try:
-                result = work()
-                sent = [None, _encode(result, tensors)]
-            except Exception as error:
-                message = "out of memory" if out_of_memory(error) else str(error)
-                self._send(json.dumps([[type(error).__name__, message, getattr(error, "exit_code", 1)], None]).encode())
-                raise
-            self._send(json.dumps(sent).encode())
-        for tensor in tensors:
-            if tensor.numel():
-                dist.broadcast(tensor.view(-1).view(torch.uint8), 0, group=self._group)
+            return result
+        buffer = io.BytesIO()
+        try:
+            result = work()
+            torch.save((None, result), buffer)
+        except Exception as error:
+            message = "out of memory" if out_of_memory(error) else str(error)
+            torch.save(((type(error).__name__, message, getattr(error, "exit_code", 1)), None), buffer := io.BytesIO())
+            self._broadcast(buffer.getvalue())
+            raise
+        self._broadcast(buffer.getvalue())
         return result
 
-    def _send(self, data: bytes) -> bytes:
+    def _broadcast(self, data: bytes) -> bytes:
         """Return the first process's bytes in every process."""
         size = torch.tensor([len(data)])
         dist.broadcast(size, 0, group=self._group)
-        buffer = torch.zeros(int(size), dtype=torch.uint8)
-        if self.first:
-            buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        buffer = torch.frombuffer(bytearray(data if self.first else int(size)), dtype=torch.uint8)
         dist.broadcast(buffer, 0, group=self._group)
         return buffer.numpy().tobytes()
 
@@ -126,42 +132,102 @@ class Team:
             ConfigError: If a fact differs between processes. All processes raise this error.
         """
         theirs = self.by_first(lambda: facts)
-        wrong = next((name for name in facts if facts[name] != theirs.get(name)), None)
-        says = "" if wrong is None else f"{wrong} is {facts[wrong]!r:.200} in process {self.ranks.rank}"
+        wrong = next((name for name in facts if facts[name] != theirs[name]), None)
         if self.largest(int(wrong is not None))[0]:
-            raise ConfigError(
-                f"the {self.size} processes differ: {says or 'see the message of another process'}"
-                f"{f', and {theirs.get(wrong)!r:.200} in process 0' if wrong else ''}; {advice}"
-            )
+            found = "see the message of another process"
+            if wrong is not None:
+                found = (
+                    f"{wrong} is {facts[wrong]!r:.200} in process {self.ranks.rank}, and {theirs[wrong]!r:.200} in process 0"
+                )
+            raise ConfigError(f"the {self.size} processes differ: {found}; {advice}")
 
-    def align(self, model: nn.Module) -> None:
+    def copy_weights(self, model: nn.Module) -> None:
         """Copy the weights of the first process to the model in every process."""
         if self._group is not None:
             for value in model.state_dict().values():
                 dist.broadcast(value, 0, group=self._group)
 
-
-def _encode(value: Any, tensors: list[Tensor]) -> Any:
-    """Return a value as plain data for JSON, and collect its tensors, which are sent after it."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case Tensor():
-            tensors.append(value.detach().cpu().contiguous())
-            return ["tensor", str(value.dtype).removeprefix("torch."), *value.shape]
-        case Mapping():
-            return ["dict", *(_encode(item, tensors) for item in value.items())]
-        case list() | tuple():
-            return ["list" if isinstance(value, list) else "tuple", *(_encode(part, tensors) for part in value)]
-    raise TypeError(f"by_first: the result contains {type(value).__name__}, expected plain data and tensors")
+    def tell(self, error: RegardError) -> None:
+        """Set `error.told` if the first process ends with the same error, so that only one process prints it."""
+        code = torch.tensor([zlib.crc32(str(error).encode())])
+        own = int(code)
+        with suppress(RuntimeError):  # the first process is busy with something else, or has ended
+            dist.broadcast(code, 0, group=self._group, async_op=True).wait(_GRACE)
+            error.told = not self.first and int(code) == own
 
 
-def _decode(plain: Any, tensors: list[Tensor]) -> Any:
-    """Return the value that `_encode` described, with empty tensors, which are also collected."""
-    if not isinstance(plain, list):
-        return plain
-    kind, *parts = plain
-    if kind == "tensor":
-        tensors.append(torch.empty(parts[1:], dtype=getattr(torch, parts[0])))
-        return tensors[-1]
-    return {"list": list, "tuple": tuple, "dict": dict}[kind](_decode(part, tensors) for part in parts)
+@contextmanager
+def joined() -> Iterator[Team]:
+    """Connect to the other processes of this run, if torchrun has started some, and disconnect at the end.
+
+    Yields:
+        The team of all processes of the run; this process alone if there are no others.
+
+    Raises:
+        ConfigError: If the environment is invalid, or the other processes cannot be reached.
+        TrainingError: If another process ended.
+    """
+    ranks = read_ranks()
+    if ranks.alone:
+        _check_launcher()
+        yield Team(ranks)
+        return
+    _connect(ranks)
+    control = dist.new_group(backend="gloo", timeout=_PATIENCE)
+    team = Team(ranks, control)
+    try:
+        yield team
+        dist.barrier(control)
+    except BaseException as error:
+        atexit.unregister(disconnect)  # it would wait for processes that have ended
+        if isinstance(error, RegardError):
+            team.tell(error)
+        elif isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error)):
+            raise TrainingError(
+                "another process of the run has ended; its message is above or in its own log. The last checkpoint is kept: "
+                "continue with `regard resume`, with any number of processes"
+            ) from error
+        raise
+    dist.destroy_process_group(control)
+
+
+def _check_launcher() -> None:
+    """Raise an error if SLURM's srun has started several processes, which would each train a model of their own.
+
+    Raises:
+        ConfigError: If it has.
+    """
+    tasks, name = os.environ.get("SLURM_NTASKS", "1"), os.environ.get("SLURM_JOB_NAME")
+    if "SLURM_STEP_ID" in os.environ and tasks != "1" and name not in ("bash", "interactive"):
+        raise ConfigError(
+            f"srun has started {tasks} processes without torchrun; start one task on each node, with "
+            "`srun --ntasks-per-node 1 torchrun …` (the page on several processes has a script)"
+        )
+
+
+def _connect(ranks: Ranks) -> None:
+    """Create PyTorch's default process group, which exists until the process ends."""
+    if dist.is_initialized():
+        return
+    loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
+    if ranks.local_size == ranks.world_size and loopback:  # other hosts cannot connect then
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
+    try:
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    except (RuntimeError, ValueError, OSError) as error:
+        place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise ConfigError(
+            f"process {ranks.rank} of {ranks.world_size} cannot reach the others at {place} ({str(error).splitlines()[0]}); "
+            "check that the hosts know each other's names, and that the port is free and open"
+        ) from error
+    atexit.register(disconnect)
+
+
+def disconnect() -> None:
+    """Close PyTorch's default process group at the end of the process."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+        # `destroy_process_group` only drops a reference to the group. gloo's threads end with the last reference, which
+        # reference cycles of the wrapped model may hold, so these are collected now. A thread that releases a tensor while
+        # Python shuts down would abort the process (PyTorch issue 190489).
+        gc.collect()

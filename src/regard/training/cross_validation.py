@@ -45,18 +45,12 @@ class CrossValidation:
 
     def render(self) -> str:
         """Return a line for each fold, and lines for the mean and the standard deviation over folds."""
-        lines = ["fold  " + "".join(f"{column.heading:>{_width(number)}}" for number, column in enumerate(self.columns))]
-        rows: list[tuple[str, Callable[[str], float]]] = [
-            (str(number), fold.__getitem__) for number, fold in enumerate(self.folds, 1)
-        ]
-        for name, value in [*rows, ("mean", self.mean), ("sd", self.spread)]:
-            cells = (f"{value(column.name):>{_width(number)}{column.format}}" for number, column in enumerate(self.columns))
-            lines.append(f"{name:<6}{''.join(cells)}")
+        rows = [(str(number), fold) for number, fold in enumerate(self.folds, 1)]
+        for name, value in (("mean", self.mean), ("sd", self.spread)):
+            rows.append((name, {column.name: value(column.name) for column in self.columns}))
+        lines = ["fold  " + "".join(f"{column.heading:>12}" for column in self.columns)]
+        lines += [f"{name:<6}" + "".join(f"{row[one.name]:>12{one.format}}" for one in self.columns) for name, row in rows]
         return "\n".join(lines)
-
-
-def _width(column: int) -> int:
-    return 12 if column else 10
 
 
 def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidation:
@@ -78,9 +72,8 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
             `fit`.
         Interrupted: As for `fit`; `resume_folds` continues the cross-validation.
     """
-    _check_alone()
-    num_folds = find_task(config.task).training.num_folds(config)
-    if not num_folds:
+    folds = _folds(config)
+    if not folds:
         raise ConfigError(
             f"cross_validate: this {config.task} run has no folds; for classification, set data.folds to 2 or more"
         )
@@ -91,14 +84,14 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
             f"out is '{config.out}', which already holds folds; name another folder, continue with "
             f"`regard resume {config.out}`, or replace them with --overwrite (in Python: overwrite=True)"
         )
-    for fold in range(1, num_folds + 1):  # checked before the first fold is trained for hours
-        RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)
-    return _run(config, lambda own: fit(own, progress=progress))
+    for fold in folds:  # checked before the first fold is trained for hours
+        RunFolder(fold.out).check_free(overwrite=config.overwrite)
+    return _run(config, folds, lambda fold: fit(fold, progress=progress))
 
 
 def holds_folds(folder: str | Path) -> bool:
     """Return whether this folder contains an unfinished or finished cross-validation."""
-    return not RunFolder(folder).holds_run() and RunFolder(_fold_folder(folder, 1)).holds_run()
+    return not RunFolder(folder).holds_run() and RunFolder(Path(folder, "fold-1")).holds_run()
 
 
 def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidation:
@@ -116,60 +109,63 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
         DataError: If the data have changed.
         Interrupted: As for `fit`.
     """
-    _check_alone()
-    config, facts = RunFolder(_fold_folder(folder, 1)).read_start()
-    if not find_task(config.task).training.num_folds(config):
+    config, facts = RunFolder(Path(folder, "fold-1")).read_start()
+    config = replace(config, out=str(folder))
+    folds = _folds(config)
+    if not folds:
         raise ConfigError(f"cannot resume '{folder}': it holds no folds of a cross-validation")
 
-    def go_on(own: RunConfig) -> Any:
+    def train(fold: RunConfig) -> Any:
         # Later folds may be from an earlier cross-validation, which this one replaces.
-        its_facts = _begun(own)
+        its_facts = _begun(fold)
         if its_facts is not None and its_facts["fingerprint"] == facts["fingerprint"]:
-            return resume(own.out, progress=progress)
-        return fit(replace(own, overwrite=True), progress=progress)
+            return resume(fold.out, progress=progress)
+        return fit(replace(fold, overwrite=True), progress=progress)
 
-    return _run(replace(config, out=str(folder)), go_on)
-
-
-def _begun(own: RunConfig) -> dict[str, Any] | None:
-    """Return the facts that a fold with the same settings recorded at its start; None if there is no such fold."""
-    place = RunFolder(own.out)
-    if not place.holds_run():
-        return None
-    begun, facts = place.read_start()
-    return facts if replace(begun, out=own.out) == own else None
+    return _run(config, folds, train)
 
 
-def _check_alone() -> None:
-    ranks = read_ranks()
-    if not ranks.alone:
+def _folds(config: RunConfig) -> list[RunConfig]:
+    """Return the settings of each fold, into its own folder.
+
+    Raises:
+        ConfigError: If there are several processes.
+    """
+    if not (ranks := read_ranks()).alone:
         raise ConfigError(
             f"a cross-validation was started in {ranks.world_size} processes, but it trains one fold after the other in a "
-            "single process; start it without torchrun or srun, or train each fold as a separate run (data.folds and data.fold)"
+            "single process; start it without torchrun, or train each fold as a separate run (data.folds and data.fold)"
         )
-
-
-def _run(config: RunConfig, train: Callable[[RunConfig], Any]) -> CrossValidation:
-    """Train each fold, and save the scores."""
     training = find_task(config.task).training
-    num_folds, found = training.num_folds(config), []
-    for fold in range(1, num_folds + 1):
-        own = replace(training.with_fold(config, fold), out=str(_fold_folder(config.out, fold)))
+    return [
+        replace(training.with_fold(config, fold), out=str(Path(config.out, f"fold-{fold}")))
+        for fold in range(1, training.num_folds(config) + 1)
+    ]
+
+
+def _begun(fold: RunConfig) -> dict[str, Any] | None:
+    """Return the facts that a fold with the same settings recorded at its start; None if there is no such fold."""
+    place = RunFolder(fold.out)
+    if not place.holds_run():
+        return None
+    config, facts = place.read_start()
+    return facts if replace(config, out=fold.out) == fold else None
+
+
+def _run(config: RunConfig, folds: list[RunConfig], train: Callable[[RunConfig], Any]) -> CrossValidation:
+    """Train each fold, and save the scores."""
+    columns, scores = find_task(config.task).training.fold_scores, []
+    for number, fold in enumerate(folds, 1):
         try:
-            predictor = train(own)
+            found = train(fold).bundle.signature["scores"]
         except (Interrupted, KeyboardInterrupt) as error:
-            if fold == 1 and _begun(own) is None:
+            if number == 1 and _begun(fold) is None:
                 raise  # there is nothing to resume, except perhaps an older run
-            number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
+            code = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(
-                f"stopped in fold {fold} of {num_folds}; continue with: regard resume {config.out}", signal_number=number
+                f"stopped in fold {number} of {len(folds)}; continue with: regard resume {config.out}", signal_number=code
             ) from error
-        scores = predictor.bundle.signature["scores"]
-        found.append({column.name: float(scores[column.name]) for column in training.fold_scores})
-    result = CrossValidation(tuple(found), training.fold_scores)
+        scores.append({column.name: float(found[column.name]) for column in columns})
+    result = CrossValidation(tuple(scores), columns)
     disk.write(Path(config.out, "folds.json"), json.dumps(result.to_dict(), indent=1) + "\n")
     return result
-
-
-def _fold_folder(out: str | Path, fold: int) -> Path:
-    return Path(out, f"fold-{fold}")

@@ -1,17 +1,15 @@
 """Updates of the weights, each from one or more batches of indices; iteration can start at any batch of any epoch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from math import gcd
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from regard.processes.ranks import Ranks
-from regard.processes.sharing import share_batches
-from regard.task import Trainable
-from regard.text.batching import BucketBatchSampler
-from regard.training.run import Progress
+from regard.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -42,38 +40,40 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     return replace(batch, **moved)  # type: ignore[type-var]
 
 
-class UpdateLoader:
-    """Iterable of the updates of the current epoch; each iteration is one epoch, or the rest of it.
+def load_updates(run: Run) -> Iterator[Update]:
+    """Yield the updates of the current epoch, from the position of the run, which counts the batches of completed updates."""
+    task, ranks, accumulate = run.task, run.team.ranks, run.config.training.accumulate
+    run.sampler.resume_at(run.progress.epoch, run.progress.batch)
+    batches = iter(run.sampler)
+    group = list(islice(batches, accumulate))
+    while group:
+        following = list(islice(batches, accumulate))
+        parts = share_batches(group, ranks.rank, ranks.world_size)
+        yield Update(
+            # A process without data computes a gradient with weight 0, because the other processes wait for one.
+            batches=[task.batch(part if len(part) else group[0][:1]) for part in parts],
+            weights=[1.0 if len(part) else 0.0 for part in parts],
+            count=sum(task.count(indices) for indices in group),
+            joint=len(group),
+            last=not following,
+        )
+        group = following
 
-    Iteration starts at the position of the run (`Progress`), which counts the batches of completed updates.
+
+def share_batches(batches: Sequence[np.ndarray], rank: int, world_size: int) -> list[np.ndarray]:
+    """Return one process's part of the batches of an update; each example belongs to exactly one process.
+
+    If possible, processes take whole batches, which keeps batches large. If n processes share a batch, each takes every n-th
+    example, so that all n processes have examples of similar lengths, and their numbers of examples differ by at most one.
+
+    Args:
+        batches: The batches of the update, as arrays of indices of examples.
+        rank: Rank of this process, from 0 to `world_size` − 1.
+        world_size: Number of processes that train together.
+
+    Returns:
+        Arrays of indices, the same number in every process; some may be empty.
     """
-
-    def __init__(self, task: Trainable, sampler: BucketBatchSampler, progress: Progress, ranks: Ranks = Ranks()) -> None:  # noqa: B008 (frozen)
-        """Store the data and the position of a process.
-
-        Args:
-            task: The task with the data.
-            sampler: The batches of all processes together.
-            progress: Progress of the run.
-            ranks: Rank of this process.
-        """
-        self._task, self._sampler, self._progress, self._ranks = task, sampler, progress, ranks
-        self._accumulate = task.config.training.accumulate
-
-    def __iter__(self) -> Iterator[Update]:
-        self._sampler.resume_at(self._progress.epoch, self._progress.batch)
-        group: list[np.ndarray] = []
-        for indices in self._sampler:
-            if len(group) == self._accumulate:
-                yield self._update(group, last=False)
-                group = []
-            group.append(indices)
-        if group:
-            yield self._update(group, last=True)
-
-    def _update(self, group: list[np.ndarray], *, last: bool) -> Update:
-        parts = share_batches(group, self._ranks.rank, self._ranks.world_size)
-        # A process without data computes a gradient with weight 0, because the other processes wait for one.
-        batches = [self._task.batch(part if len(part) else group[0][:1]) for part in parts]
-        weights = [1.0 if len(part) else 0.0 for part in parts]
-        return Update(batches, weights, sum(self._task.count(indices) for indices in group), len(group), last)
+    groups = gcd(len(batches), world_size)
+    group, member = rank % groups, rank // groups
+    return [batch[member :: world_size // groups] for batch in batches[group::groups]]

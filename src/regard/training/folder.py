@@ -1,4 +1,4 @@
-"""The folder of a run: its bundle, and the files that are needed to resume it.
+"""A run on disk, and what is needed to resume it.
 
     checkpoints/run.json              the settings, and further facts that affect the result; a folder with it contains a run
     checkpoints/start.ckpt            the trained model that the run started from, if there is one
@@ -8,7 +8,7 @@
     checkpoints/lock                  exists while a process writes here, and names the process
     logs/                             metrics.csv, and TensorBoard's files
 
-Other files belong to the user, and are not changed.
+The model itself is beside these folders. Other files belong to the user, and are not changed.
 
 n is `training.average_last`, and 00001200 is the number of the update. Except for the logs and the lock, each file is written
 under another name, synchronised and renamed, so that at any moment either the old or the complete new file exists. Each file
@@ -17,10 +17,11 @@ under another name, synchronised and renamed, so that at any moment either the o
 If several processes train together, the first one reads and writes the folder for all, so that other hosts need no access.
 """
 
+import hashlib
 import io
+import json
 import os
 import pickle
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,18 +34,27 @@ from torch import Tensor
 
 from regard import disk
 from regard.bundle.bundle import WEIGHTS, file_names
+from regard.bundle.forms import misfit
 from regard.config import RunConfig
 from regard.config.loading import load_config
 from regard.disk import FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
 from regard.processes.team import Team
-from regard.training.facts import parse_facts, render_facts
 
 _RUN, _START, _LAST, _PREVIOUS, _LOCK = "run.json", "start.ckpt", "last.ckpt", "previous.ckpt", "lock"
-_CHECKPOINT = re.compile(r"(run\.json|start\.ckpt|last\.ckpt|previous\.ckpt|weights-\d{8,}\.ckpt)(\.new)?")
-_LOG = re.compile(r"metrics\.csv|events\.out\.tfevents\..*")
-_BEFORE_RUN = frozenset((_LOCK, _START, f"{_START}.new", f"{_RUN}.new"))
+_BEFORE_RUN = (_LOCK, _START, f"{_START}.new", f"{_RUN}.new")
 """Files that a run writes before run.json; a killed process may leave them."""
+_FACTS: dict[str, Any] = {
+    "settings": {},
+    "fingerprint": "",
+    "vocabulary": "",
+    "custom": "",
+    "started_from": {},
+    "estimated": {},
+    "change": {},
+    "environment": {},
+}
+"""Examples of the entries of run.json. `trainer.py` explains them where it makes them."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _REMEDY = "restore an intact copy of the file, or start a new run"
 
@@ -85,55 +95,39 @@ class RunFolder:
         """Raise an error for a folder that must not be written to, before any work is done. Nothing is changed.
 
         Raises:
-            ConfigError: If it contains a run and `overwrite` is False, contains other files, is a file, or cannot be written;
-                or if a run would write a file where a folder is, or a folder where a file or a link is.
+            ConfigError: If it contains a run and `overwrite` is False, contains other files, is a file, has links in place of
+                its folders, or cannot be written.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"out is '{self.path}', which is a file; name a folder")
+        for folder in (self.checkpoints, self.logs):
+            if folder.is_symlink():
+                raise ConfigError(f"out is '{self.path}', but '{folder}' is a link; move it, or name another folder")
         if self.holds_run():
             if not overwrite:
                 raise ConfigError(
                     f"out is '{self.path}', which already holds a run; name another folder, continue with "
                     f"`regard resume {self.path}`, or replace it with --overwrite (in Python: overwrite=True)"
                 )
-        elif self.path.exists() and not self._is_free():
+        elif self._other_file() is not None:
             raise ConfigError(f"out is '{self.path}', which holds files that are not a run's; name a new or an empty folder")
-        if wrong := self._in_the_way():
-            what = "a link" if wrong.is_symlink() else "a folder" if wrong.is_dir() else "a file"
-            raise ConfigError(
-                f"out is '{self.path}', but '{wrong}' is {what} that does not belong to a run; move it, or name another folder"
-            )
         there = next(parent for parent in (self.path, *self.path.absolute().parents) if parent.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
             raise ConfigError(f"out is '{self.path}', but '{there}' cannot be written to; name another folder")
 
-    def _is_free(self) -> bool:
-        """Return whether a folder without a run is empty, or has only files of a process that was killed at its start."""
-        if any(path not in (self.checkpoints, self.logs) or not path.is_dir() for path in self.path.iterdir()):
-            return False
-        if self.logs.exists() and any(self.logs.iterdir()):
-            return False
-        left = self.checkpoints.iterdir() if self.checkpoints.exists() else ()
-        return all(path.name in _BEFORE_RUN and path.is_file() for path in left)
-
-    def _in_the_way(self) -> Path | None:
-        """Return a file in place of a folder that a run writes, or a folder in place of a file; None if there is neither."""
-        folders = (self.checkpoints, self.logs)
-        wrong = [path for path in folders if path.is_symlink() or (path.exists() and not path.is_dir())]
-        if not wrong:
-            inside = self.checkpoints.iterdir() if self.checkpoints.exists() else ()
-            wrong = [path for path in (*inside, *self._written()) if path.is_dir() and not path.is_symlink()]
-        return min(wrong, default=None)
+    def _other_file(self) -> Path | None:
+        """Return a file other than those that a process leaves if it is killed before its run has started."""
+        left = [self.checkpoints / name for name in _BEFORE_RUN]
+        return next((path for path in self.path.rglob("*") if path not in left and not path.is_dir()), None)
 
     def _written(self) -> list[Path]:
         """Return the files that a run has written here, except the lock; run.json is the last one."""
         stages = (self.path / ".incoming", self.path / ".incoming.tmp")  # of a model whose writing was interrupted
         folders = [self.path, *(path for path in stages if path.is_dir() and not path.is_symlink())]
         paths = [folder / name for folder in folders for name in file_names(self.path)]
-        for folder, pattern in ((self.logs, _LOG), (self.checkpoints, _CHECKPOINT)):
-            if folder.exists():
-                paths += [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
-        return sorted((path for path in paths if os.path.lexists(path)), key=lambda path: path.name == _RUN)
+        paths += [*self.logs.glob("metrics.csv"), *self.logs.glob("events.out.tfevents.*")]
+        paths += [path for pattern in ("*.ckpt", "*.ckpt.new", f"{_RUN}.new", _RUN) for path in self.checkpoints.glob(pattern)]
+        return [path for path in paths if os.path.lexists(path)]
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -167,13 +161,12 @@ class RunFolder:
                     )
                 yield
         finally:
-            if not self.holds_run():
-                if whole / "checkpoints" in made:
-                    with suppress(OSError):
-                        (self.checkpoints / _START).unlink(missing_ok=True)
-                for path in made:  # innermost first; folders that are not empty are kept
-                    with suppress(OSError):
-                        path.rmdir()
+            if not self.holds_run() and whole / "checkpoints" in made:
+                with suppress(OSError):  # innermost first; folders that are not empty are kept
+                    (self.checkpoints / _START).unlink(missing_ok=True)
+                    for path in made:
+                        if path.exists():
+                            path.rmdir()
 
     @_by_first
     def start(self, facts: Mapping[str, Any], model: dict[str, Any] | None = None) -> None:
@@ -206,16 +199,13 @@ class RunFolder:
         Raises:
             ConfigError: If the folder contains no run, or only a link to one.
         """
-        self._check_begun()
-
-    def _check_begun(self) -> None:
         if links := [path for path in (self.checkpoints, self.logs) if path.is_symlink()]:
             raise ConfigError(f"cannot resume '{self.path}': '{links[0]}' is a link, expected the folder itself; copy it there")
         if (self.checkpoints / _RUN).exists():
             return
         if holder := holder_of(self.checkpoints / _LOCK):
             raise ConfigError(f"cannot resume '{self.path}': its run is just being started by {holder}; wait")
-        if self.checkpoints.is_dir() and self._is_free():
+        if self.checkpoints.is_dir() and self._other_file() is None:
             raise ConfigError(
                 f"cannot resume '{self.path}': its run was stopped before its settings were written; start it again with "
                 f"`regard train` and --out {self.path}"
@@ -231,6 +221,7 @@ class RunFolder:
             ConfigError: If the folder contains no run.
             BundleError: If the file is damaged, or was edited.
         """
+        self.check_begun()
         facts = self._read_facts()
         try:
             return load_config(facts["settings"]), facts
@@ -241,7 +232,6 @@ class RunFolder:
 
     @_by_first
     def _read_facts(self) -> dict[str, Any]:
-        self._check_begun()
         try:
             return parse_facts(disk.read(self.checkpoints / _RUN, _LARGEST_FACTS))
         except (OSError, ValueError, RecursionError) as error:
@@ -311,7 +301,7 @@ class RunFolder:
         Raises:
             BundleError: If there are checkpoints, but none is intact.
         """
-        wrong: list[str] = []
+        damage: list[str] = []
         for name in (_LAST, _PREVIOUS):
             if not (self.checkpoints / name).exists():
                 continue
@@ -319,17 +309,15 @@ class RunFolder:
                 state = self._load(self.checkpoints / name)
                 for step in state["keep"]:
                     self._load(self._weights_path(step))
-            except BundleError as error:
-                wrong.append(str(error))
+            except (BundleError, KeyError, TypeError, ValueError) as error:
+                known = isinstance(error, BundleError)
+                damage.append(str(error) if known else f"{self.checkpoints / name} is damaged: {error!r}")
                 continue
-            except (KeyError, TypeError, ValueError):
-                wrong.append(f"{self.checkpoints / name} is damaged: it lacks the list of the weights that it needs")
-                continue
-            self._last_is_good, self._kept = not wrong and name == _LAST, state["keep"]
-            return state, "".join(wrong)
-        if wrong:
+            self._last_is_good, self._kept = not damage and name == _LAST, state["keep"]
+            return state, "".join(damage)
+        if damage:
             raise BundleError(
-                f"cannot resume '{self.path}': {'; '.join(wrong)}; no checkpoint is intact. Copy the folder's checkpoints "
+                f"cannot resume '{self.path}': {'; '.join(damage)}; no checkpoint is intact. Copy the folder's checkpoints "
                 "again from their source, or start a new run; the model beside them, if any, is the best so far"
             )
         return None, ""
@@ -376,6 +364,26 @@ class RunFolder:
             disk.write(path, *parts)
         except OSError as error:
             raise write_error(path, error) from error
+
+
+def render_facts(facts: Mapping[str, Any]) -> bytes:
+    """Return the content of run.json, with its checksum."""
+    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return (json.dumps({**facts, "checksum": digest}, indent=1) + "\n").encode()
+
+
+def parse_facts(data: bytes) -> dict[str, Any]:
+    """Return the settings and facts in the content of run.json, which is not trusted.
+
+    Raises:
+        ValueError: If the file is damaged, or an entry does not have the form that a run writes.
+    """
+    facts = json.loads(data)
+    if not isinstance(facts, dict) or not facts.pop("checksum", None) or render_facts(facts) != data:
+        raise ValueError("its content does not match its checksum")
+    if wrong := misfit(facts, _FACTS, "run.json"):
+        raise ValueError(wrong)
+    return facts
 
 
 def write_error(path: Path, error: OSError) -> TrainingError:

@@ -1,6 +1,7 @@
 """The Muon optimizer, which makes the momentum matrices orthogonal."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -12,8 +13,8 @@ COEFFICIENTS = 3.4445, -4.7750, 2.0315
 """Coefficients of the iteration that moves small singular values fastest towards 1 (Jordan et al. 2024)."""
 
 
-class Muon(torch.optim.Optimizer):
-    """The Muon optimizer, whose steps have equal length in all directions of a matrix:
+class Muon(torch.optim.AdamW):
+    """The Muon optimizer, whose steps have equal length in all directions of a matrix; other parameters are updated by AdamW:
 
         M ← μM + (1 − μ)G,    W ← (1 − ηλ)W − η·0.2·√max(m, n)·O,    O ≈ UVᵀ  of  μM + (1 − μ)G = UΣVᵀ
 
@@ -32,43 +33,64 @@ class Muon(torch.optim.Optimizer):
     """A tensor that is 1 if the update must be skipped, else 0; None if no update is ever skipped."""
 
     def __init__(
-        self, matrices: Iterable[Tensor], *, lr: float, weight_decay: float = 0.0, dtype: torch.dtype = torch.bfloat16
+        self,
+        matrices: Iterable[Tensor],
+        others: Iterable[dict[str, Any]] = (),
+        *,
+        lr: float,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        dtype: torch.dtype = torch.bfloat16,
     ) -> None:
         """Initialise with zero momentum.
 
         Args:
             matrices: Parameters with two axes each.
+            others: Groups of other parameters, which AdamW updates.
             lr: Learning rate η.
-            weight_decay: Weight decay λ.
+            weight_decay: Weight decay λ of the matrices.
+            betas: Decay rates of AdamW.
             dtype: Type for the computation of O, which need not be exact.
         """
-        super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
+        groups = [{"params": list(matrices), "weight_decay": weight_decay, "muon": True}, *others]
+        super().__init__(groups, lr=lr, betas=betas, fused=True)
         self._dtype = dtype
 
-    @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Make one update of every matrix that has a gradient."""
+        """Make one update of every parameter that has a gradient."""
+        whole = self.param_groups
+        for group in whole:
+            if "muon" in group:
+                self._step_matrices(group)
+        self.param_groups = [group for group in whole if "muon" not in group]
+        try:
+            super().step()
+        finally:
+            self.param_groups = whole
+
+    @torch.no_grad()
+    def _step_matrices(self, group: dict[str, Any]) -> None:
         skipped = self.found_inf  # the CPU does not read this tensor, because it would have to wait for the GPU
-        for group in self.param_groups:
-            shapes: dict[torch.Size, list[Tensor]] = {}
-            for matrix in group["params"]:
-                if matrix.grad is not None:
-                    shapes.setdefault(matrix.shape, []).append(matrix)
-            for shape, matrices in shapes.items():
-                directions = orthogonal(self._look_ahead(matrices).to(self._dtype)).to(matrices[0].dtype)
-                kept = 1 - group["lr"] * group["weight_decay"]
-                if skipped is not None:
-                    directions = directions * (1 - skipped)
-                    kept = torch.where(skipped > 0, 1.0, kept).to(directions.dtype)
-                if group["weight_decay"]:
-                    torch._foreach_mul_(matrices, kept)
-                torch._foreach_add_(matrices, directions.unbind(), alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
+        shapes: dict[torch.Size, list[Tensor]] = {}
+        for matrix in group["params"]:
+            if matrix.grad is not None:
+                shapes.setdefault(matrix.shape, []).append(matrix)
+        for shape, matrices in shapes.items():
+            directions = orthogonal(self._look_ahead(matrices).to(self._dtype)).to(matrices[0].dtype)
+            kept = 1 - group["lr"] * group["weight_decay"]
+            if skipped is not None:
+                directions = directions * (1 - skipped)
+                kept = torch.where(skipped > 0, 1.0, kept).to(directions.dtype)
+            if group["weight_decay"]:
+                torch._foreach_mul_(matrices, kept)
+            torch._foreach_add_(matrices, directions.unbind(), alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
 
     def _look_ahead(self, matrices: list[Tensor]) -> Float[Tensor, "N m n"]:
         """Update the momentum with the gradient, and return the Nesterov momentum."""
         for matrix in matrices:
             if not self.state[matrix]:
-                self.state[matrix]["momentum"] = torch.zeros_like(matrix)
+                # AdamW expects a number of steps in each state.
+                self.state[matrix] = {"step": torch.zeros(()), "momentum": torch.zeros_like(matrix)}
         momenta = [self.state[matrix]["momentum"] for matrix in matrices]
         # Stacked, so that a GPU starts one operation for all matrices.
         gradient = torch.stack([matrix.grad for matrix in matrices if matrix.grad is not None])

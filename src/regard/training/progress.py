@@ -18,24 +18,48 @@ from rich.text import Text
 from regard.console import SafeConsole
 from regard.errors import RegardError
 from regard.terminal import show
-from regard.training.run import Run
+from regard.training.run import Callback, Run
+
+_WARM_UP, _ENOUGH = 3, 5.0
+"""Number of updates before the speed is measured, and seconds after which the time of the run is estimated."""
 
 
-class Reporter:
-    """Base class of reporters; it prints nothing."""
+class Reporter(Callback):
+    """Callback that measures the speed of training; subclasses also show it. It prints nothing."""
 
     def __init__(self) -> None:
-        self.pace = Pace()
+        self._first = 0
+        self._from = (0, 0, 0.0)  # updates, items and seconds at the beginning of the measurement
+        self._estimated = False
 
     def say(self, text: str) -> None:
         """Print one or more lines."""
 
     def start(self, run: Run) -> None:
-        """Start measuring the speed, and showing progress."""
-        self.pace.start(run)
+        """Start measuring the speed; the first updates, which prepare kernels and memory, are left out once more follow."""
+        progress = run.progress
+        self._first, self._from = progress.step, (progress.step, progress.count, progress.seconds)
+        run.lap("validation_seconds")
 
-    def update(self, run: Run) -> None:
-        """Show the progress after an update."""
+    def after_update(self, run: Run) -> None:
+        """Show the progress, and print an estimate of the run's time once."""
+        progress = run.progress
+        if progress.step == self._first + _WARM_UP:
+            self._from = progress.step, progress.count, progress.seconds
+        step, count, seconds = self._from
+        passed, made = progress.seconds - seconds, progress.step - step
+        words = ""
+        if made and passed > 0:
+            left = (run.total_steps - progress.step) * passed / made
+            words = f"{(progress.count - count) / passed:,.0f} {run.task.unit}/s, {clock_time(left)} left"
+            if not self._estimated and progress.step > self._first + _WARM_UP and passed >= _ENOUGH:
+                self._estimated = True
+                self.say(describe_time(run, left))
+        self.show(run, words)
+        run.lap("validation_seconds")
+
+    def show(self, run: Run, speed: str) -> None:
+        """Show the progress; `speed` has the speed and the remaining time, and is empty before they are known."""
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
@@ -47,10 +71,14 @@ class Reporter:
 
 
 class Lines(Reporter):
-    """A reporter that prints a line from time to time."""
+    """A reporter that prints a line from time to time.
+
+    Args:
+        stream: File to print to; None for standard error.
+        every: Minimum time in seconds between two lines of progress.
+    """
 
     def __init__(self, stream: TextIO | None = None, *, every: float = 30.0) -> None:
-        """Print to `stream` (standard error if None), with at most one line of progress in `every` seconds."""
         super().__init__()
         self._stream, self._every = stream or sys.stderr, every
         self._last = time.monotonic()
@@ -59,17 +87,11 @@ class Lines(Reporter):
         """Print one or more lines."""
         show(text, file=self._stream, flush=True)
 
-    def start(self, run: Run) -> None:
-        """Start measuring the speed."""
-        super().start(run)
-        self._last = time.monotonic()
-
-    def update(self, run: Run) -> None:
+    def show(self, run: Run, speed: str) -> None:
         """Print a line if enough time has passed since the last one."""
         if time.monotonic() - self._last >= self._every:
             self._last = time.monotonic()
-            step, total = run.progress.step, run.total_steps
-            self.say(f"epoch {run.epoch:,}, update {step:,} of {total:,}, {self.pace.describe(run)}")
+            self.say(f"{position(run)}, {speed}")
 
 
 class Bars(Reporter):
@@ -93,20 +115,19 @@ class Bars(Reporter):
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
             TextColumn("{task.fields[note]}"),
         )
-        super().start(run)
         self._bars = Progress(*columns, console=self._console, transient=True, refresh_per_second=4)
-        self._epochs = self._bars.add_task("epochs ", total=run.num_epochs, note="")
+        self._epochs = self._bars.add_task("epochs ", total=run.total_steps / run.epoch_steps, note="")
         self._updates = self._bars.add_task("updates", total=run.epoch_steps, note="")
         self._bars.start()
-        self.update(run)
+        self.show(run, "")
+        super().start(run)
 
-    def update(self, run: Run) -> None:
+    def show(self, run: Run, speed: str) -> None:
         """Update the bars."""
         if self._bars is not None:
-            progress, accumulate = run.progress, run.config.training.accumulate
-            note = self.pace.describe(run)
-            self._bars.update(self._epochs, completed=progress.step / run.epoch_steps)
-            self._bars.update(self._updates, completed=-(-progress.batch // accumulate), note=note)
+            accumulate = run.config.training.accumulate
+            self._bars.update(self._epochs, completed=run.progress.step / run.epoch_steps)
+            self._bars.update(self._updates, completed=-(-run.progress.batch // accumulate), note=speed)
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
@@ -128,83 +149,12 @@ class Bars(Reporter):
             self._bars = None
 
 
-class Pace:
-    """Speed and remaining time, measured in this process.
-
-    The first updates prepare kernels and memory, so they are not measured once more follow.
-    """
-
-    def __init__(self) -> None:
-        self._first = 0
-        self._from = (0, 0, 0.0)
-        self._told = False
-
-    def start(self, run: Run) -> None:
-        """Start measuring."""
-        progress = run.progress
-        self._first, self._from = progress.step, (progress.step, progress.count, progress.seconds)
-
-    def update(self, run: Run) -> str:
-        """Note an update; return, once, a sentence such as `training takes about 12 minutes on this machine (2 threads); …`."""
-        progress = run.progress
-        if progress.step == self._first + _WARM_UP:
-            self._from = progress.step, progress.count, progress.seconds
-        passed, made = progress.seconds - self._from[2], progress.step - self._from[0]
-        if self._told or progress.step <= self._first + _WARM_UP or passed < _ENOUGH:
-            return ""
-        self._told = True
-        seconds = passed / made * (run.total_steps - progress.step)
-        minutes, machine = run.config.training.max_minutes, run.machine
-        seconds = min(seconds, 60 * minutes) if minutes else seconds
-        threads = f"{machine.threads} thread{'s' * (machine.threads != 1)}"
-        where = threads if machine.device.type == "cpu" else str(machine.device)
-        return f"training takes {_spell(seconds)} on this machine ({where}); validation takes a little more time"
-
-    def describe(self, run: Run) -> str:
-        """Return the speed and the remaining time, such as `8,300 target tokens/s, 1:05 left`."""
-        progress, (step, count, seconds) = run.progress, self._from
-        passed, made = progress.seconds - seconds, progress.step - step
-        if not made or passed <= 0:
-            return ""
-        speed = (progress.count - count) / passed
-        return f"{speed:,.0f} {run.task.unit}/s, {clock_time((run.total_steps - progress.step) * passed / made)} left"
-
-
-_WARM_UP, _ENOUGH = 3, 5.0
-"""Number of updates before the measurement, and seconds that it takes."""
-
-
-def clock_time(seconds: float) -> str:
-    """Return a time as minutes and seconds, `1:05`, or with hours, `2:01:05`."""
-    minutes, rest = divmod(max(round(seconds), 0), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _spell(seconds: float) -> str:
-    if seconds < 45:
-        return "less than a minute"
-    minutes = seconds / 60
-    if minutes < 90:
-        return f"about {max(round(minutes), 1)} minute{'s' * (round(minutes) > 1)}"
-    hours = minutes / 60
-    return f"about {hours:.1f} hours" if hours < 24 else f"about {hours / 24:.1f} days"
-
-
 _BAR_EVERY, _CURVES_EVERY = 0.5, 3.0
 """Seconds between two updates of the bar, and of the curves, which take longer to draw."""
-_DPI = 100.0
 _BAR = (
     '<div style="font-family:monospace;white-space:pre-wrap">'
     '<progress max="{total}" value="{done}" style="width:18em;vertical-align:middle"></progress> {words}</div>'
 )
-
-
-def in_notebook() -> bool:
-    """Return True if the code runs in a kernel of IPython, which shows pictures and HTML."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
 
 
 class Notebook(Reporter):
@@ -212,10 +162,10 @@ class Notebook(Reporter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._bar = self._curves = None
-        self._run: Run | None = None
-        self._note = ""
-        self._drawn = 0
+        self._bar: Any = None
+        self._curves: Any = None
+        self._shown: tuple[Run, str] | None = None
+        self._rows = 0  # number of drawn rows of the logs
         self._bar_at = self._curves_at = float("-inf")
 
     def say(self, text: str) -> None:
@@ -226,20 +176,23 @@ class Notebook(Reporter):
         """Show the bar, and reserve space for the curves."""
         from IPython.display import HTML, display
 
+        self._bar, self._curves = (display(HTML(""), display_id=True) for _ in range(2))
+        self.show(run, "")
         super().start(run)
-        self._run = run
-        self._bar = display(HTML(_render(run, "")), display_id=True)
-        self._curves = display(HTML(""), display_id=True)
-        self._show_curves()
 
-    def update(self, run: Run) -> None:
+    def show(self, run: Run, speed: str, note: str = "") -> None:
         """Update the bar, and the curves if the logs have a new row, each at most once in `_BAR_EVERY` or `_CURVES_EVERY` s."""
-        now = time.monotonic()
-        if now - self._bar_at >= _BAR_EVERY:
+        from IPython.display import HTML, Image
+
+        now, self._shown = time.monotonic(), (run, speed)
+        if self._bar is not None and now - self._bar_at >= _BAR_EVERY:
             self._bar_at = now
-            self._show_bar()
-        if now - self._curves_at >= _CURVES_EVERY:
-            self._show_curves()
+            words = ", ".join(filter(None, (position(run), speed, note)))
+            self._bar.update(HTML(_BAR.format(total=run.total_steps, done=run.progress.step, words=escape(words))))
+        if self._curves is not None and len(run.history) != self._rows and now - self._curves_at >= _CURVES_EVERY:
+            self._curves_at, self._rows = now, len(run.history)
+            if (picture := _draw(run)) is not None:
+                self._curves.update(Image(data=picture, format="png"))
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
@@ -249,43 +202,44 @@ class Notebook(Reporter):
         def advance() -> None:
             nonlocal done
             done += 1
-            if time.monotonic() - self._bar_at >= _BAR_EVERY:
-                self._bar_at, self._note = time.monotonic(), f", validating {done:,} of {total:,}"
-                self._show_bar()
+            if self._shown is not None:
+                self.show(*self._shown, f"validating {done:,} of {total:,}")
 
-        try:
-            yield advance
-        finally:
-            self._note = ""
+        yield advance
 
     def stop(self) -> None:
         """Show the final state, which stays visible."""
-        self._show_bar()
-        self._show_curves()
-        self._bar = self._curves = self._run = None
-
-    def _show_bar(self) -> None:
-        if self._bar is not None and self._run is not None:
-            from IPython.display import HTML
-
-            self._bar.update(HTML(_render(self._run, self.pace.describe(self._run) + self._note)))
-
-    def _show_curves(self) -> None:
-        run = self._run
-        if self._curves is None or run is None or len(run.history) == self._drawn:
-            return
-        self._curves_at, self._drawn = time.monotonic(), len(run.history)
-        picture = _draw(run)
-        if picture is not None:
-            from IPython.display import Image
-
-            self._curves.update(Image(data=picture, format="png"))
+        self._bar_at = self._curves_at = float("-inf")
+        if self._shown is not None:
+            self.show(*self._shown)
+        self._bar = self._curves = self._shown = None
 
 
-def _render(run: Run, words: str) -> str:
-    step, total = run.progress.step, run.total_steps
-    text = f"epoch {run.epoch:,}, update {step:,} of {total:,}{f', {words}' if words else ''}"
-    return _BAR.format(total=total, done=step, words=escape(text))
+def position(run: Run) -> str:
+    """Return the epoch and the update of a run, such as `epoch 2, update 1,300 of 8,000`."""
+    return f"epoch {run.epoch:,}, update {run.progress.step:,} of {run.total_steps:,}"
+
+
+def clock_time(seconds: float) -> str:
+    """Return a time as minutes and seconds, `1:05`, or with hours, `2:01:05`."""
+    minutes, rest = divmod(max(round(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def describe_time(run: Run, seconds: float) -> str:
+    """Return an estimate of the time, such as `training takes about 12 minutes on this machine (2 threads); …`."""
+    limit, machine = run.config.training.max_minutes, run.machine
+    minutes = min(seconds / 60, limit or seconds / 60)
+    if minutes < 0.75:
+        time_left = "less than a minute"
+    elif minutes < 90:
+        time_left = f"about {max(round(minutes), 1)} minute{'s' * (round(minutes) > 1)}"
+    else:
+        time_left = f"about {minutes / 60:.1f} hours" if minutes < 24 * 60 else f"about {minutes / 60 / 24:.1f} days"
+    threads = f"{machine.threads} thread{'s' * (machine.threads != 1)}"
+    where = threads if machine.device.type == "cpu" else str(machine.device)
+    return f"training takes {time_left} on this machine ({where}); validation takes a little more time"
 
 
 def _draw(run: Run) -> bytes | None:
@@ -298,8 +252,15 @@ def _draw(run: Run) -> bytes | None:
         picture = draw({str(run.folder.path): columns})
     except RegardError:  # for example, there is no finite number yet; training continues
         return None
-    picture.set_dpi(_DPI)
+    picture.set_dpi(100)
     return picture._repr_png_()
+
+
+def in_notebook() -> bool:
+    """Return True if the code runs in a kernel of IPython, which shows pictures and HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
 
 
 def build_reporter(*, progress: bool) -> Reporter:

@@ -13,23 +13,16 @@ then replayed. Gradients of training are always those of a replay, so the order 
 resumed run ends with the same bits.
 """
 
-import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import out_of_memory
+from regard.errors import TrainingError, out_of_memory
 from regard.training.run import Run
-
-
-class CannotRecord(Exception):
-    """Error for operations that cannot be recorded."""
-
 
 MOST = 1024
 """Maximum number of graphs; with more, the one that was not used for the longest time is deleted."""
@@ -49,23 +42,6 @@ def can_record(run: Run) -> bool:
     # Modules of other packages may read values on the CPU or keep state in Python, which a graph would repeat unchanged.
     known = all(type(module).__module__.partition(".")[0] in ("regard", "torch") for module in run.model.modules())
     return wanted and run.team.ranks.alone and known and not run.task.custom and run.task.is_repeatable()
-
-
-def record_gradients(run: Run, total: Tensor) -> "RecordedGradients | None":
-    """Return an object that computes gradients from recorded operations; None if the run's updates can't be recorded.
-
-    Args:
-        run: The run.
-        total: Scalar on the GPU to which the reported losses are added.
-    """
-    if not can_record(run):
-        return None
-
-    def loss(batch: Any) -> tuple[Tensor, Tensor]:
-        with run.machine.autocast():
-            return run.task.loss(batch, 1, run.total_steps)
-
-    return RecordedGradients([weight for weight in run.model.parameters() if weight.requires_grad], loss, total)
 
 
 class RecordedGradients:
@@ -91,7 +67,7 @@ class RecordedGradients:
             factor: Factor of the loss to differentiate.
 
         Raises:
-            CannotRecord: If an operation cannot be recorded. No gradient has been added then.
+            TrainingError: If an operation cannot be recorded.
         """
         batch = batch.padded()
         tensors = vars(batch)
@@ -148,7 +124,7 @@ class Recorder:
     """Recorder of functions as CUDA graphs, which share one pool of memory, because only one of them runs at a time."""
 
     def __init__(self) -> None:
-        self._pool, self._checked = torch.cuda.graph_pool_handle(), False
+        self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, rehearse: Callable[[], None], function: Callable[[], None]) -> Callable[[], None]:
         """Run `rehearse`, then record `function`, and return the function that replays it.
@@ -156,54 +132,32 @@ class Recorder:
         The state of the random number generator stays the same.
 
         Raises:
-            CannotRecord: If an operation cannot be recorded.
+            TrainingError: If an operation cannot be recorded, for example because it waits for the GPU.
         """
         random, current, stream = torch.cuda.get_rng_state(), torch.cuda.current_stream(), _stream(torch.cuda.current_device())
         stream.wait_stream(current)
         try:
             with torch.cuda.stream(stream):
                 rehearse()
-                if not self._checked:
-                    with _without_waiting():
-                        rehearse()
-                    self._checked = True
             current.wait_stream(stream)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self._pool, stream=stream):
                 function()
         except RuntimeError as error:
             cause = error.__context__ or error  # the end of a failed recording raises an error of its own
-            if out_of_memory(error) or _CANNOT.isdisjoint(_words(error) | _words(cause)):
+            if out_of_memory(error) or "captur" not in f"{error} {cause}":
                 raise
-            raise CannotRecord(str(cause).partition("\n")[0]) from error
+            raise TrainingError(
+                f"updates cannot be recorded as CUDA graphs ({str(cause).partition(chr(10))[0]}); set training.cuda_graphs to "
+                "false"
+            ) from error
         finally:
             torch.cuda.set_stream(current)  # a failed recording leaves its stream as the current one
             torch.cuda.set_rng_state(random)
         return graph.replay
 
 
-_CANNOT = {"synchronizing", "capture", "capturing"}
-"""Words in PyTorch's messages about operations that cannot be recorded."""
-
-
-def _words(error: BaseException) -> set[str]:
-    return set(str(error).lower().replace(".", " ").split())
-
-
 @cache
 def _stream(device: int) -> torch.cuda.Stream:
     """Return the stream on which graphs of a device are recorded. PyTorch reuses memory only within one stream."""
     return torch.cuda.Stream(device)
-
-
-@contextmanager
-def _without_waiting() -> Iterator[None]:
-    """Raise an error for an operation that waits for the GPU, which cannot be recorded."""
-    before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)

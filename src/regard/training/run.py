@@ -9,11 +9,11 @@ from typing import Any, Literal
 import torch
 
 from regard.bundle.forms import misfit
-from regard.config import PlateauConfig
+from regard.config import PlateauConfig, TrainingConfig
 from regard.errors import BundleError, ConfigError
 from regard.machine import Machine
+from regard.processes.signals import Signals
 from regard.task import Trainable
-from regard.text.batching import BucketBatchSampler
 from regard.training.folder import RunFolder
 from regard.training.loss_scale import LossScale
 from regard.training.optimizer import MovingAverage, build_optimizer
@@ -22,7 +22,7 @@ from regard.training.schedule import Change, Plateau, learning_rate_factor, plan
 Row = dict[str, float | int]
 """A row of the logs, by the names of its columns."""
 
-CHECKPOINT_FORMAT = 4
+CHECKPOINT_FORMAT = 5
 CHECKED_EVERY = 16
 """Number of updates between two checks of the loss on a GPU; more checks would be slower, because the CPU waits for each one.
 
@@ -73,20 +73,6 @@ class Progress:
     """Number of an update whose weights are stored → results of the validation after it (empty without dev examples)."""
 
 
-class Clock:
-    """A clock that adds up the time of training and of validation."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._last = progress, time.perf_counter()
-
-    def lap(self, name: Literal["seconds", "validation_seconds"] | None) -> None:
-        """Add the time since the last call to the field `name` of the progress; None discards this time."""
-        now = time.perf_counter()
-        if name is not None:
-            setattr(self._progress, name, getattr(self._progress, name) + now - self._last)
-        self._last = now
-
-
 class Callback:
     """Base class of actions during a run, for `fit(…, callbacks=[…])`. Each method does nothing by default.
 
@@ -121,7 +107,20 @@ class Callback:
 
 
 class Run:
-    """A run's task, optimizer and progress."""
+    """A run's task, optimizer and progress.
+
+    Args:
+        task: Settings, data and model.
+        folder: Folder of the run.
+        machine: Device, threads and number format.
+        callbacks: The user's callbacks, whose state the checkpoints contain.
+        say: Function that prints a message, above the bars of the terminal.
+    """
+
+    settle: Callable[..., None]
+    """`Updater.settle`, which adds the losses of the last updates to the progress."""
+    active: Sequence[Callback] = ()
+    """All callbacks, regard's own and the user's, in the order in which they act."""
 
     def __init__(
         self,
@@ -129,21 +128,13 @@ class Run:
         *,
         folder: RunFolder,
         machine: Machine,
-        sampler: BucketBatchSampler,
         callbacks: Sequence[Callback] = (),
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Build a run at its beginning.
-
-        Args:
-            task: Settings, data and model.
-            folder: Folder of the run.
-            machine: Device, threads and number format.
-            sampler: The batches of each epoch.
-            callbacks: The user's callbacks, whose state the checkpoints contain.
-        """
         self.task, self.config, self.folder, self.machine = task, task.config, folder, machine
-        self.team, self.callbacks = folder.team, callbacks
-        self.sampler, epoch_batches = sampler, len(sampler)
+        self.team, self.callbacks, self.say = folder.team, callbacks, say
+        self.signals = Signals(folder.team)
+        self.sampler = task.sampler()
         training = self.config.training
         self.model = task.model.to(machine.device)
         self.optimizer = build_optimizer(self.model, training, bfloat16=machine.precision == "bfloat16")
@@ -151,28 +142,27 @@ class Run:
         self.moving_average = MovingAverage(self.model, training.ema_decay) if training.ema_decay else None
         self.plateau = Plateau()
         self.progress = Progress()
-        self.clock = Clock(self.progress)
         self.history: list[Row] = []
-        self.say: Callable[[str], None] = lambda text: None
-        """Function that prints a message, above the bars of the terminal."""
         self.change: Change | None = None
         """The last change of the settings, if any."""
         self.stopped = False
         """Whether `stop` was called."""
         self.last_row: Row = {}
         """Scores of the last validation, by their columns in the logs."""
-        self.total_steps = planned_steps(training, epoch_batches)
-        self.epoch_steps = -(-epoch_batches // training.accumulate)
+        self.total_steps = planned_steps(training, len(self.sampler))
+        self.epoch_steps = -(-len(self.sampler) // training.accumulate)
+        self._lapped = time.perf_counter()
 
     @property
     def epoch(self) -> int:
         """Number of the epoch of the last update, from 1."""
         return self.progress.epoch + (self.progress.batch > 0 or self.progress.step == 0)
 
-    @property
-    def num_epochs(self) -> float:
-        """Number of epochs of the run; the last one may be partial."""
-        return self.total_steps / self.epoch_steps
+    def lap(self, name: Literal["seconds", "validation_seconds"]) -> None:
+        """Add the time since the last call to a field of the progress: the time of training or of validation."""
+        now = time.perf_counter()
+        setattr(self.progress, name, getattr(self.progress, name) + now - self._lapped)
+        self._lapped = now
 
     def settles_at(self, step: int) -> bool:
         """Return whether losses are checked after this update, and processes tell each other which signals they received.
@@ -181,12 +171,12 @@ class Run:
         """
         return self.machine.device.type == "cpu" or step % CHECKED_EVERY == 0
 
-    def learning_rate(self, step: int) -> float:
-        """Return the learning rate of an update, numbered from 1."""
-        training = self.config.training
-        factor = learning_rate_factor(training.schedule, step, self.total_steps)
-        rate = training.learning_rate * factor * self.plateau.scale
-        return rate if self.change is None else self.change.soften(rate, training.schedule, step, self.total_steps)
+    def learning_rate(self, step: int, training: TrainingConfig | None = None) -> float:
+        """Return the learning rate of an update, numbered from 1; by the run's settings, or by others of the same data."""
+        training = training or self.config.training
+        total = planned_steps(training, len(self.sampler))
+        rate = training.learning_rate * learning_rate_factor(training.schedule, step, total) * self.plateau.scale
+        return rate if self.change is None else self.change.soften(rate, training.schedule, step, total)
 
     def limits_reached(self) -> list[str]:
         """Return the settings that end the run at this point, with their values."""
@@ -226,8 +216,8 @@ class Run:
             Whether it is the best validation so far.
         """
         progress, training = self.progress, self.config.training
-        found, best = (-each.get("loss", 0.0) for each in (scores, progress.scores.get(progress.best_step, {})))
-        better = progress.best is None or (value, found) > (progress.best, best)
+        gain, best_gain = (-some.get("loss", 0.0) for some in (scores, progress.scores.get(progress.best_step, {})))
+        better = progress.best is None or (value, gain) > (progress.best, best_gain)
         if better:
             progress.best, progress.best_step = value, progress.step
         progress.bad_validations = 0 if better else progress.bad_validations + 1
@@ -250,6 +240,19 @@ class Run:
             return progress.last_steps
         return [progress.best_step]
 
+    def signature(self, scores: dict[str, Any]) -> dict[str, Any]:
+        """Return facts about the run for the signature of its model, whose scores are given."""
+        return {
+            "seed": self.config.seed,
+            "data": self.task.data.fingerprint,
+            "updates": self.progress.step,
+            "epochs": round(self.progress.step / self.epoch_steps, 4),
+            "kept": self.final_steps(),
+            "finished": self.progress.finished,
+            "scores": scores or dict(self.task.estimated),
+            **({"started_from": dict(self.task.started_from)} if self.task.started_from else {}),
+        }
+
     def state_dict(self) -> dict[str, Any]:
         """Return all data for an exact resume, as tensors and plain values.
 
@@ -257,14 +260,13 @@ class Run:
         """
         return {
             "format": CHECKPOINT_FORMAT,
-            "fingerprint": self.task.data.fingerprint,
             "progress": asdict(self.progress),
             "plateau": asdict(self.plateau),
             "history": self.history,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "moving_average": self.moving_average.averages if self.moving_average else None,
-            "loss_scale": self.loss_scale.state_dict() if self.loss_scale else None,
+            "moving_average": self.moving_average.averages if self.moving_average else [],
+            "loss_scale": self.loss_scale.state_dict() if self.loss_scale else {},
             "log": self.task.log_state(),
             "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
@@ -274,28 +276,18 @@ class Run:
 
         Raises:
             BundleError: If the checkpoint has another format, or belongs to another model.
+            ConfigError: If the run has another number of callbacks than before.
         """
         if state.get("format") != CHECKPOINT_FORMAT:
             raise BundleError(
                 f"cannot resume '{self.folder.path}': its checkpoint has format {state.get('format')}, expected "
                 f"{CHECKPOINT_FORMAT}; resume it with the version of regard that wrote it"
             )
-        if (stored := len(state.get("callbacks", ()))) != len(self.callbacks):
-            raise ConfigError(
-                f"cannot resume '{self.folder.path}' with {len(self.callbacks)} callbacks, because its checkpoint has the "
-                f"state of {stored}; give the same callbacks=[…] to regard.resume as to regard.fit"
-            )
         own = self.state_dict()
-        # A run may continue in another number format, and its optimizer has no state before its first update.
-        free = {"fingerprint", "optimizer", "callbacks", "log", *(["loss_scale"] if not own["loss_scale"] else [])}
-        if own["loss_scale"] and state.get("loss_scale") is None:
-            free.add("loss_scale")
-        if not own["moving_average"]:
-            free.add("moving_average")
+        # Not compared: the optimizer has no state before its first update, and the run may continue in another number format.
+        forms = {name: own[name] for name in own if name not in ("optimizer", "loss_scale", "log", "callbacks")}
         try:
-            wrong = next(filter(None, (misfit(state.get(name), own[name], name) for name in own if name not in free)), "")
-            wrong = wrong or next(filter(None, (misfit(row, {}, "history") for row in state["history"])), "")
-            if wrong:
+            if wrong := misfit({name: state.get(name) for name in forms}, forms, "checkpoint"):
                 raise ValueError(wrong)
             progress = Progress(**state["progress"])
             self._check_progress(progress)
@@ -303,19 +295,24 @@ class Run:
             self.optimizer.load_state_dict(state["optimizer"])
             if self.moving_average is not None:
                 self.moving_average.load(state["moving_average"])
-            if self.loss_scale is not None and "loss_scale" not in free:
+            if self.loss_scale is not None and state["loss_scale"]:
                 self.loss_scale.load_state_dict(state["loss_scale"])
-            self.task.load_log_state({name: float(number) for name, number in state.get("log", {}).items()})
+            self.task.load_log_state({name: float(number) for name, number in state["log"].items()})
             self.progress, self.plateau = progress, Plateau(**state["plateau"])
+            self.history = [dict(row) for row in state["history"]]
+            saved = list(state["callbacks"])
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise BundleError(
                 f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given, or another "
                 f"version of regard wrote it ({error})"
             ) from error
-        for callback, saved in zip(self.callbacks, state["callbacks"], strict=True):
-            callback.load_state_dict(saved)
-        self.clock = Clock(self.progress)
-        self.history = list(state["history"])
+        if len(saved) != len(self.callbacks):
+            raise ConfigError(
+                f"cannot resume '{self.folder.path}' with {len(self.callbacks)} callbacks, because its checkpoint has the "
+                f"state of {len(saved)}; give the same callbacks=[…] to regard.resume as to regard.fit"
+            )
+        for callback, its_state in zip(self.callbacks, saved, strict=True):
+            callback.load_state_dict(its_state)
 
     def _check_progress(self, progress: Progress) -> None:
         """Check the numbers and the scores of a checkpoint's progress, which is not trusted.
@@ -340,11 +337,7 @@ class Run:
         Raises:
             BundleError: If the weights are missing, damaged, or belong to another model.
         """
-        found = self.folder.load_weights(step)
-        if wrong := misfit(found, self.model.state_dict(), "weights"):
+        weights = self.folder.load_weights(step)
+        if wrong := misfit(weights, self.model.state_dict(), "weights"):
             raise BundleError(f"cannot resume '{self.folder.path}': the weights of update {step} don't fit the model: {wrong}")
-        return found
-
-    def weights_are_finite(self) -> bool:
-        """Return whether every weight is a finite number."""
-        return bool(torch.stack([parameter.detach().sum() for parameter in self.model.parameters()]).isfinite().all())
+        return weights

@@ -4,8 +4,7 @@ All except the plateau are pure functions of the update's number, so that a resu
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from regard.bundle.forms import misfit
 from regard.config import (
@@ -74,19 +73,12 @@ class Change:
     resets_plateau: bool = False
     """Whether the learning rate or its schedule was set, so that earlier reductions by a plateau no longer apply."""
 
-    @classmethod
-    def from_dict(cls, plain: Any) -> "Change":
-        """Restore a change from plain data, which is not trusted.
-
-        Raises:
-            ValueError: If the data have another form.
-        """
-        if wrong := misfit(plain, {"step": 0, "rate": None, "resets_plateau": False}, "change"):
+    def __post_init__(self) -> None:
+        """Check the values, because they may come from a file that is not trusted."""
+        if wrong := misfit(asdict(self), {"step": 0, "rate": None, "resets_plateau": False}, "change"):
             raise ValueError(wrong)
-        change = cls(**plain)
-        if change.step < 0 or not (change.rate is None or 0 <= change.rate <= LARGEST):
-            raise ValueError(f"change is {plain}, expected a step of 0 or more and a rate from 0 to {LARGEST:g}")
-        return change
+        if self.step < 0 or not (self.rate is None or 0 <= self.rate <= LARGEST):
+            raise ValueError(f"{self}, expected a step of 0 or more and a rate from 0 to {LARGEST:g}")
 
     def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
         """Return the number of updates over which the learning rate rises to that of the new schedule.

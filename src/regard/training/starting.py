@@ -137,13 +137,6 @@ def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) ->
     return replace(config, start_from=str(start_from) or config.start_from)
 
 
-def describe_start(start: StartFiles, config: RunConfig, notes: list[str]) -> str:
-    """Return the model that a run starts from and the run's learning rate as one line, followed by the notes."""
-    rate, updates = config.training.learning_rate, start.origin.get("updates", 0)
-    head = f"starting from the model in {start.folder} ({updates:,} updates), at a learning rate of up to {rate:g}"
-    return "\n  ".join([head, *notes])
-
-
 def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
     """Check that a model was not trained with another vocabulary than the run's, and store the run's vocabulary in it.
 

@@ -4,6 +4,7 @@ A run goes through this module from top to bottom: settings (`fit`, `resume`), d
 updates (`_train`), and the final model (`_finish`). Between the updates, callbacks validate, log, and write checkpoints.
 """
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -12,27 +13,29 @@ from typing import Any
 
 import torch
 
-from regard.bundle import StartFiles, read_start, save_bundle
+from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.loading import check_config, dump_config, render_config
-from regard.errors import BundleError, ConfigError, DataError, TrainingError, out_of_memory
+from regard.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError, out_of_memory
 from regard.machine import Machine, prepared, resolve_machine
-from regard.processes.rendezvous import joined
-from regard.processes.signals import AgreedSignals, Signals
-from regard.processes.team import Team
-from regard.task import Trainable, Validator, find_task
-from regard.training.callbacks import Checkpointing, Display, EarlyStopping, Logging, Validation
-from regard.training.changing import change_config, check_goes_on, describe_change, make_change
-from regard.training.data import UpdateLoader
-from regard.training.facts import collect_facts, symbols_of
+from regard.processes.team import Team, joined
+from regard.task import Trainable, find_task
+from regard.training.callbacks import Checkpointing, EarlyStopping, Logging, Validation, write_bundle
+from regard.training.changing import apply_change, change_config, describe_change
+from regard.training.data import load_updates
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
-from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
+from regard.training.messages import (
+    describe_beginning,
+    describe_end,
+    describe_environment,
+    describe_missing_dev,
+    describe_resume,
+)
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Callback, Run
 from regard.training.schedule import Change
-from regard.training.scoring import score_by_folds
 from regard.training.starting import check_start, with_start
 from regard.training.updater import Updater
 from regard.version import __version__
@@ -88,10 +91,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
     """Train in one of the processes of a team."""
     folder, machine = RunFolder(config.out, team), _resolve_machine(config, team)
     reporter = build_reporter(progress=progress and team.first)
-    overwrite, config = (
-        config.overwrite,
-        replace(config, overwrite=False),
-    )  # a new run from the saved settings must set it again
+    overwrite, config = config.overwrite, replace(config, overwrite=False)  # the saved settings must not overwrite this run
     folder.check_free(overwrite=overwrite)
     start = StartFiles.unpack(team.by_first(lambda: read_start(config.start_from).pack())) if config.start_from else None
     if start is not None:
@@ -99,26 +99,64 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
     if config.chosen:
         chosen = "\n  ".join(config.chosen)
         reporter.say(f"settings chosen from the data (you can set any of them, or name a preset):\n  {chosen}")
-    elif model is None and start is None and _is_plain(config):
+    elif model is None and start is None and (config.model, config.training) == (type(config)().model, type(config)().training):
         reporter.say(
             "the model and the training use default settings, which are not chosen for these data; "
             f"regard.choose_config('{config.task}', …) chooses settings from the data"
         )
     with prepared(machine, deterministic=config.training.deterministic):
         task = _prepare(config, team, model, attention, start, progress=progress)
-        reporter.say("\n".join([task.data.report.render(), *describe_beginning(task, start)]))
+        reporter.say(describe_beginning(task, start))
         if team.ranks.alone and model is None and attention is None:  # the user's own object can be trained only once
-            task.estimated = score_by_folds(task, lambda own: _fit(own, team, None, None, (), progress=False), reporter)
+            task.estimated = _estimate_scores(task, team, reporter)
         with folder.held():
             folder.check_free(overwrite=overwrite)  # another run may have used the folder while the data were prepared
-            folder.start(collect_facts(task.config, task, machine), start.pack() if start else None)
-            return _train(_build_run(task, folder, machine, callbacks), reporter)
+            facts = {
+                "settings": dump_config(task.config),
+                "fingerprint": task.data.fingerprint,  # the data and the vocabulary must be the same when the run is resumed
+                "vocabulary": _vocabulary(task),
+                "custom": task.custom,  # the user's own object must be given again
+                "started_from": dict(task.started_from),
+                "estimated": dict(task.estimated),
+                "change": {},  # the last change of settings, see `regard.training.changing`
+                "environment": describe_environment(machine),  # a difference is only reported
+            }
+            folder.start(facts, start.pack() if start else None)
+            return _train(Run(task, folder=folder, machine=machine, callbacks=callbacks, say=reporter.say), reporter)
 
 
-def _is_plain(config: RunConfig) -> bool:
-    """Return True if the model and the training have only default settings."""
-    plain = type(config)()
-    return config.model == plain.model and config.training == plain.training
+def _estimate_scores(task: Trainable, team: Team, reporter: Reporter) -> dict[str, Any]:
+    """Train a model for each run of `task.scoring_runs`, and combine their scores; the models are discarded.
+
+    Returns:
+        The scores, for the signature; empty if there are no such runs, or if one of them cannot be trained.
+
+    Raises:
+        Interrupted: If a signal stopped the cross-validation; nothing has been written then.
+    """
+    runs = task.scoring_runs()
+    if not runs:
+        return {}
+    reporter.say(
+        f"estimating the scores by cross-validation: {len(runs)} models, each scored on texts that were held out of its "
+        "training (training.score_folds 0 skips this)"
+    )
+    scores = []
+    with tempfile.TemporaryDirectory(prefix="regard-folds-") as folder:
+        for number, config in enumerate(runs, 1):
+            own = replace(config, out=str(Path(folder, str(number))), chosen=())
+            try:
+                scores.append(_fit(own, team, None, None, (), progress=False).bundle.signature["scores"])
+            except Interrupted as error:
+                raise Interrupted(
+                    f"stopped during the cross-validation, before training began; nothing was written to {task.config.out}",
+                    signal_number=error.exit_code - 128,
+                ) from error
+            except (ConfigError, DataError) as error:
+                reporter.say(f"no scores: fold {number} cannot be trained: {error}")
+                return {}
+            reporter.say(f"  trained and scored model {number} of {len(runs)}")
+    return task.pool_scores(scores)
 
 
 def resume(
@@ -163,7 +201,7 @@ def resume(
 
 
 def _resume(
-    place: RunFolder,
+    folder: RunFolder,
     model: Any,
     attention: Any,
     callbacks: Sequence[Callback],
@@ -172,35 +210,40 @@ def _resume(
     progress: bool,
 ) -> Any:
     """Resume a run whose folder is locked."""
-    folder, team = place.path, place.team
-    old, facts = place.read_start()
-    kept, names = change_config(old, overrides, folder) if overrides else (old, [])
-    for name, given in (("model", model), ("attention", attention)):
-        if (facts.get("custom") == name) != (given is not None):
-            needed = f"was started with your own {name}; resume it from Python: regard.resume('{folder}', {name}=…)"
-            raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was started without your own {name}'}")
-    config = replace(kept, out=str(folder))
+    path, team = folder.path, folder.team
+    old, facts = folder.read_start()
+    kept, changed = change_config(old, overrides, path) if overrides else (old, [])
+    for name, value in (("model", model), ("attention", attention)):
+        if (facts["custom"] == name) != (value is not None):
+            needed = f"was started with your own {name}; resume it from Python: regard.resume('{path}', {name}=…)"
+            raise ConfigError(f"the run in '{path}' {needed if value is None else f'was started without your own {name}'}")
+    config = replace(kept, out=str(path))
     machine, reporter = _resolve_machine(config, team), build_reporter(progress=progress and team.first)
-    start = StartFiles.unpack(place.load_start()) if facts.get("started_from") else None
+    start = StartFiles.unpack(folder.load_start()) if facts["started_from"] else None
     with prepared(machine, deterministic=config.training.deterministic):
         task = _prepare(config, team, model, attention, start, progress=progress)
-        _check_unchanged(task, facts, folder)
-        run = _build_run(task, place, machine, callbacks)
-        state, damage = place.load_checkpoint()
+        _check_unchanged(task, facts, path)
+        run = Run(task, folder=folder, machine=machine, callbacks=callbacks, say=reporter.say)
+        state, damage = folder.load_checkpoint()
         if damage:
             reporter.say(f"going back to the checkpoint before the last: {damage}")
         if state is not None:
             run.load_state_dict(state)
-        change = Change(**facts["change"]) if facts.get("change") else None
-        if names:
-            made, finished = make_change(run, old, change, names), run.progress.finished
-            run.apply(made)
-            check_goes_on(run, finished, names, folder)
-            place.write_facts({**facts, "settings": dump_config(kept), "change": asdict(made)})
-            reporter.say(describe_change(run, made, old, names))
+        try:
+            change = Change(**facts["change"]) if facts["change"] else None
+        except (TypeError, ValueError) as error:
+            raise BundleError(
+                f"cannot resume '{path}': checkpoints/run.json is damaged: its change is wrong ({error})"
+            ) from error
+        if changed:
+            run.change, step = change, run.progress.step
+            last_rate = run.learning_rate(step, old.training) if step else None
+            change = apply_change(run, changed, last_rate)
+            folder.write_facts({**facts, "settings": dump_config(kept), "change": asdict(change)})
+            reporter.say(describe_change(run, old, changed))
         elif change is not None:
             run.apply(change)
-        reporter.say(describe_resume(run, facts))
+        reporter.say(describe_resume(run, facts["environment"]))
         return _train(run, reporter)
 
 
@@ -211,18 +254,19 @@ def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) ->
         BundleError: If the scores are not those of the task.
         DataError: If the data or the vocabulary have changed.
     """
-    if task.data.fingerprint != facts.get("fingerprint"):
+    if task.data.fingerprint != facts["fingerprint"]:
         sources = " or ".join((*task.config.data.train, *task.teachers))
         raise DataError(
             f"cannot resume '{folder}': {sources} has changed since the run began; put the old file back, or start a new run"
         )
-    if symbols_of(task.data.train) != facts.get("symbols"):
+    if _vocabulary(task) != facts["vocabulary"]:
+        versions = facts["environment"]
         raise DataError(
             f"cannot resume '{folder}': preparing its data again gave another vocabulary than at the start of the run, "
-            f"with tokenizers {facts.get('tokenizers')} and regard {facts.get('regard')}; install these "
+            f"with tokenizers {versions.get('tokenizers')} and regard {versions.get('regard')}; install these "
             "versions again, or start a new run"
         )
-    task.estimated = facts.get("estimated") or {}
+    task.estimated = facts["estimated"]
     try:
         if task.estimated:
             task.describe_scores(dict(task.estimated))
@@ -232,6 +276,11 @@ def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) ->
             f"cannot resume '{folder}': checkpoints/run.json does not hold the scores of a run ({error}); restore an intact "
             "copy of the file, or start a new run"
         ) from error
+
+
+def _vocabulary(task: Trainable) -> str:
+    """Return the hash of the vocabulary that the task stored in its model (see `starting.check_vocabulary`)."""
+    return str(getattr(task.model, "vocabulary", ""))
 
 
 def _resolve_machine(config: RunConfig, team: Team) -> Machine:
@@ -250,70 +299,59 @@ def _prepare(
     task = team.in_turns(lambda: training.prepare(config, model=model, attention=attention, start=start, progress=progress))
     task.started_from = start.origin if start else {}
     task.frozen = freeze(task.model, config.model.freeze)
-    versions = {"regard": __version__, "torch": torch.__version__, "data": task.data.fingerprint}
+    versions = {"regard": __version__, "torch": str(torch.__version__), "data": task.data.fingerprint}
     team.check_alike(versions | {"settings": render_config(replace(config, threads=0, out=""))})
-    team.align(task.model)
+    team.copy_weights(task.model)
     return task
-
-
-def _build_run(task: Trainable, folder: RunFolder, machine: Machine, callbacks: Sequence[Callback]) -> Run:
-    return Run(task, folder=folder, machine=machine, sampler=task.sampler(), callbacks=callbacks)
 
 
 def _train(run: Run, reporter: Reporter) -> Any:
     """Make updates until the run has finished, and return the predictor with the final model."""
-    task, team, run.say = run.task, run.team, reporter.say
+    task, progress = run.task, run.progress
     validator = task.validator(run.machine)
-    if validator is None and (idle := idle_without_dev(task.config)):
-        reporter.say(
-            f"nothing is held out to validate on (data.dev, data.dev_size), so {' and '.join(idle)} "
-            f"{'have' if len(idle) > 1 else 'has'} no effect"
-        )
+    if validator is None and (missing := describe_missing_dev(run)):
+        reporter.say(missing)
+    logging = Logging()
+    run.active = [Validation(validator, reporter), logging, EarlyStopping(), *run.callbacks, Checkpointing(), reporter]
     run.model.train()
     try:
-        with Signals() as noted, _memory_explained(), torch.enable_grad():
+        with run.signals, _memory_explained(), torch.enable_grad():
             updater = Updater(run)
-            signals = noted if team.ranks.alone else AgreedSignals(noted, team)
-            with Logging(run, updater) as logging:
-                after = [logging, EarlyStopping(), *run.callbacks]
-                callbacks = [
-                    Validation(run, updater, validator, signals, reporter, lambda scores: _save(run, scores), after),
-                    *after,
-                    Checkpointing(run, updater, signals),
-                    Display(reporter),
-                ]
-                _agree(run, signals)
-                for callback in callbacks:
-                    callback.start(run)
-                while not run.progress.finished:
-                    for update in UpdateLoader(task, run.sampler, run.progress, team.ranks):  # one epoch, or the rest of it
-                        updater.make(update)
-                        if run.settles_at(run.progress.step):
-                            _agree(run, signals)
-                        for callback in callbacks:
-                            callback.after_update(run)
-                        if run.progress.finished:
-                            break
-            run.optimizer.zero_grad()
+            run.settle = updater.settle
+            logging.open(run)
+            _agree(run)
+            for callback in run.active:
+                callback.start(run)
+            while not progress.finished:
+                for update in load_updates(run):  # one epoch, or the rest of it
+                    updater.make(update)
+                    if run.settles_at(progress.step):
+                        _agree(run)
+                    for callback in run.active:
+                        callback.after_update(run)
+                    if progress.finished:
+                        break
+        run.optimizer.zero_grad()
     finally:
+        logging.close()
         reporter.stop()
         unfreeze(task.frozen)
     scores = _finish(run, validator)
     reporter.say(describe_end(run, scores))
     for callback in run.callbacks:
         callback.end(run)
-    return find_task(run.config.task).predictor(task.bundle(_signature(run, scores)))
+    return find_task(run.config.task).predictor(task.bundle(run.signature(scores)))
 
 
-def _agree(run: Run, signals: Signals) -> None:
+def _agree(run: Run) -> None:
     """Let all processes agree on signals and on whether the time limit is reached."""
     progress = run.progress
     # By the clock of another process, the time limit may be reached although it is not by the clock of this one.
-    if isinstance(signals, AgreedSignals) and signals.agree(finished=progress.finished) and not progress.finished:
+    if run.signals.agree(finished=progress.finished) and not progress.finished:
         progress.finished = progress.validation_due = True
 
 
-def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:
+def _finish(run: Run, validator: Any) -> dict[str, Any]:
     """Build the final model from the stored weights, and write it with its scores."""
     steps = run.final_steps()
     weights = [run.load_weights(step) for step in steps]
@@ -324,25 +362,8 @@ def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:
         run.model.load_state_dict(mean_weights(weights))
         scores = run.team.by_first(lambda: validator.validate(run.model).to_dict() if validator is not None else {})
     run.model.eval()
-    _save(run, scores)
+    write_bundle(run, scores)
     return scores
-
-
-def _save(run: Run, scores: dict[str, Any]) -> None:
-    run.team.by_first(lambda: save_bundle(run.folder.path, run.task.bundle(_signature(run, scores))))
-
-
-def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "seed": run.config.seed,
-        "data": run.task.data.fingerprint,
-        "updates": run.progress.step,
-        "epochs": round(run.progress.step / run.epoch_steps, 4),
-        "kept": run.final_steps(),
-        "finished": run.progress.finished,
-        "scores": scores or dict(run.task.estimated),
-        **({"started_from": dict(run.task.started_from)} if run.task.started_from else {}),
-    }
 
 
 @contextmanager

@@ -12,9 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.errors import TrainingError, out_of_memory
 from regard.machine import seed_step, strictly_deterministic
 from regard.plurals import counted
-from regard.task import Trainable
 from regard.training.data import Update, to_device
-from regard.training.recorded import CannotRecord, record_gradients, scale_loss
+from regard.training.recorded import RecordedGradients, can_record, scale_loss
 from regard.training.run import Run
 
 _NOT_DETERMINISTIC = "does not have a deterministic implementation"
@@ -24,12 +23,15 @@ _NOT_DETERMINISTIC = "does not have a deterministic implementation"
 class _Loss(nn.Module):
     """The loss of a batch as a module, because DistributedDataParallel averages the gradients of modules."""
 
-    def __init__(self, task: Trainable) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self.model, self._task = task.model, task
+        self.model, self._run = run.task.model, run
+        # PyTorch warns if it searches for unused parameters and finds none.
+        self.unused = None if run.team.ranks.alone else nn.Parameter(torch.zeros(1, device=run.machine.device))
 
-    def forward(self, batch: Any, step: int, total_steps: int) -> tuple[Tensor, Tensor]:
-        loss, nll = self._task.loss(batch, step, total_steps)
+    def forward(self, batch: Any, step: int) -> tuple[Tensor, Tensor]:
+        with self._run.machine.autocast():
+            loss, nll = self._run.task.loss(batch, step, self._run.total_steps)
         return loss, nll.detach()
 
 
@@ -42,14 +44,20 @@ class Updater:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        loss = _Loss(run.task)
-        self._loss_of: nn.Module = loss if run.team.ranks.alone else _share_gradients(loss, run)
+        self._loss_of: nn.Module = _Loss(run)
+        if not run.team.ranks.alone:
+            # Each update searches for unused parameters, so any model works, and gradients are summed in the same order from
+            # the first update on, as an exact resume needs. Otherwise, PyTorch chooses another order after the first update.
+            self._loss_of = DistributedDataParallel(self._loss_of, find_unused_parameters=True)
         # On the device, so that an update does not have to wait for the GPU.
         self._loss = torch.zeros((), device=run.machine.device, dtype=torch.float64)
         self._recent = torch.zeros_like(self._loss)
         self._skipped = torch.zeros((), device=run.machine.device, dtype=torch.int64)
         self._not_counted = torch.zeros_like(self._skipped)
-        self._recorded = record_gradients(run, self._recent)
+        self._recorded: RecordedGradients | None = None
+        if can_record(run):
+            trained = [weight for weight in run.model.parameters() if weight.requires_grad]
+            self._recorded = RecordedGradients(trained, lambda batch: self._loss_of(batch, 1), self._recent)
         alone_on_gpu = run.machine.device.type == "cuda" and run.team.ranks.alone
         self._strictly: Callable[[], AbstractContextManager[None]] = strictly_deterministic if alone_on_gpu else nullcontext
 
@@ -62,15 +70,15 @@ class Updater:
         """
         run = self._run
         step = run.progress.step + 1
-        while (error := self._add_all_gradients(update, step)) is not None:
+        while (error := self._add_gradients(update, step)) is not None:
             self._adapt(error, update)
         self._step(step, update.count)
         self._count(update, step)
         if run.settles_at(step):
             self.settle()
-        run.clock.lap("seconds")
+        run.lap("seconds")
 
-    def _add_all_gradients(self, update: Update, step: int) -> BaseException | None:
+    def _add_gradients(self, update: Update, step: int) -> BaseException | None:
         """Compute the gradient of an update; return an error after which it can be computed in another way."""
         run = self._run
         parts = [
@@ -79,81 +87,61 @@ class Updater:
             for part in split_batch(batch, run.progress.parts)
         ]
         seed_step(run.config.seed, step, run.team.ranks.rank)
-        mean = update.count / run.team.size  # gradients are averaged over processes, but their sum is needed
+        # Divided by the number of losses per process: gradients are averaged over processes, but their sum is needed.
+        factor = (1.0 if run.loss_scale is None else run.loss_scale.factor) / (update.count / run.team.size)
         self._recent.zero_()
         try:
             with self._strictly():
                 for number, (part, weight) in enumerate(parts, 1):
-                    self._add_gradients(part, weight, mean, step, last=number == len(parts))
-        except (RuntimeError, MemoryError, CannotRecord) as error:
-            if not (isinstance(error, CannotRecord) or self._is_too_strict(error) or out_of_memory(error)):
+                    if self._recorded is not None:
+                        self._recorded.add(part, factor * weight)
+                    else:
+                        with self._without_averaging(number < len(parts)):
+                            loss, nll = self._loss_of(to_device(part, run.machine.device), step)
+                            scale_loss(loss, factor * weight).backward()
+                        self._recent += nll * weight
+        except (RuntimeError, MemoryError) as error:
+            if not (self._is_too_strict(error) or out_of_memory(error)):
                 raise
             error.__cause__ = error.__context__ = None  # tracebacks hold the memory of the failed attempt
             return error.with_traceback(None)
         return None
+
+    def _without_averaging(self, more: bool) -> AbstractContextManager[None]:
+        """Return a context in which gradients are not averaged over processes yet, if those of more batches follow."""
+        return self._loss_of.no_sync() if more and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _is_too_strict(self, error: BaseException) -> bool:
         """Return whether the error means that an operation has no deterministic form, and the run can still allow it."""
         return _NOT_DETERMINISTIC in str(error) and self._strictly is strictly_deterministic
 
     def _adapt(self, error: BaseException, update: Update) -> None:
-        """Change how gradients are computed from now on, after an error.
+        """Change how gradients are computed from now on, after an error: allow an operation, or split batches into more parts.
 
         Raises:
             TrainingError: If there is not enough memory for one example, or, with several processes, for one batch.
         """
-        run = self._run
-        if isinstance(error, CannotRecord):
-            self._recorded = None
-            run.say(
-                f"updates cannot be recorded as CUDA graphs ({error}); training continues without them and takes longer. "
-                "Set training.cuda_graphs to false to avoid this attempt"
-            )
-        elif self._is_too_strict(error):
+        run, progress = self._run, self._run.progress
+        if self._is_too_strict(error):
             self._strictly = nullcontext
             operation = str(error).partition(" does not have")[0]
             run.say(f"{operation} has no deterministic form on a GPU, so a resumed run can end with slightly different weights")
         elif self._recorded is None or not self._recorded.clear():  # deleting the graphs may free enough memory
-            self._split_further(update, error)
+            single = progress.parts >= max(len(batch.index) for batch in update.batches)
+            if single or run.team.size > 1:
+                what = "a single example" if single else "a batch"
+                raise TrainingError(
+                    f"there is not enough memory for {what}; lower training.batch_tokens (and raise training.accumulate by the "
+                    "same factor), data.max_tokens, or the sizes under model, and start a new run. The last checkpoint is kept"
+                ) from error
+            progress.parts *= 2
+            run.say(
+                f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on, each batch is split "
+                f"into {progress.parts} parts, which together give the same update. Lower training.batch_tokens to avoid this"
+            )
         self._zero_gradients()
         if run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
-
-    def _add_gradients(self, batch: Any, weight: float, mean: float, step: int, *, last: bool) -> None:
-        """Add the gradients of a batch, times `weight` and divided by `mean`, the number of the update's losses per process."""
-        run = self._run
-        scale = 1.0 if run.loss_scale is None else run.loss_scale.factor
-        if self._recorded is not None:
-            self._recorded.add(batch, scale * (weight / mean))
-            return
-        with self._gradients_kept(not last):
-            with run.machine.autocast():
-                loss, nll = self._loss_of(to_device(batch, run.machine.device), step, run.total_steps)
-            scale_loss(loss, scale * (weight / mean)).backward()
-        self._recent += nll * weight
-
-    def _split_further(self, update: Update, error: BaseException) -> None:
-        """Split each batch into twice as many parts from now on, which gives the same gradient.
-
-        Raises:
-            TrainingError: If the batches cannot be split further, or there are several processes.
-        """
-        progress = self._run.progress
-        if self._run.team.size > 1:
-            raise TrainingError(
-                "there is not enough memory for a batch; lower training.batch_tokens, raise training.accumulate by the same "
-                "factor, and start a new run. The last checkpoint is kept"
-            ) from error
-        if progress.parts >= max(len(batch.index) for batch in update.batches):
-            raise TrainingError(
-                "there is not enough memory for a single example; lower data.max_tokens or the sizes under model, or train on "
-                "a device with more memory. The last checkpoint is kept"
-            ) from error
-        progress.parts *= 2
-        self._run.say(
-            f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on, each batch is split into "
-            f"{progress.parts} parts, which together give the same update. Lower training.batch_tokens to avoid this"
-        )
 
     def _zero_gradients(self) -> None:
         """Set gradients to zero, and release their memory unless recorded operations use it."""
@@ -162,15 +150,11 @@ class Updater:
         else:
             self._recorded.zero()
 
-    def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
-        """Return a context; if `kept`, it does not average gradients over processes, because those of more batches follow."""
-        return self._loss_of.no_sync() if kept and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
-
     def _step(self, step: int, count: int) -> None:
         run, training = self._run, self._run.config.training
         gradients = [weight.grad for weight in run.model.parameters() if weight.grad is not None]
         if run.loss_scale is not None:
-            run.loss_scale.divide(gradients)
+            torch._foreach_div_(gradients, run.loss_scale.factor)
         if training.clip_norm:
             norm = nn.utils.clip_grad_norm_(run.model.parameters(), training.clip_norm)
         else:
@@ -229,19 +213,10 @@ class Updater:
                 f"up to update {progress.step:,}: {counted(progress.skipped, 'update')} skipped, because the loss or its "
                 "gradient was not finite"
             )
-        if weights and run.team.largest(int(not run.weights_are_finite()))[0]:  # all processes stop with the same message
-            raise not_finite(run, "weights")
-
-
-def _share_gradients(loss: _Loss, run: Run) -> DistributedDataParallel:
-    """Wrap a loss so that its gradients are averaged over processes, with NCCL between GPUs and gloo between CPUs.
-
-    Each update searches for unused parameters. So any model works, and gradients are summed in the same order from the first
-    update on, as an exact resume needs (otherwise, PyTorch chooses another order after the first update).
-    """
-    # Add an unused parameter, because PyTorch prints a warning if it searches for unused parameters and finds none.
-    loss.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
-    return DistributedDataParallel(loss, find_unused_parameters=True)
+        if weights:
+            finite = torch.stack([parameter.detach().sum() for parameter in run.model.parameters()]).isfinite().all()
+            if run.team.largest(int(not finite))[0]:  # all processes stop with the same message
+                raise not_finite(run, "weights")
 
 
 def not_finite(run: Run, wrong: str) -> TrainingError:
@@ -277,8 +252,3 @@ def split_batch(batch: Any, count: int) -> list[Any]:
         replace(batch, **{name: tensors[number] for name, tensors in parts.items()})
         for number in range(min(count, len(batch.index)))
     ]
-
-
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Return a copy of a model's weights on the CPU."""
-    return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}

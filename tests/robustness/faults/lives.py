@@ -16,7 +16,9 @@ from dying.sitecustomize import count_down
 from regard.config.loading import render_config
 from regard.errors import RegardError
 from regard.training import fit, resume
-from regard.training.callbacks import Checkpointing, Display
+from regard.training.callbacks import Checkpointing
+from regard.training.progress import Reporter
+from regard.training.run import Run
 
 _DYING = Path(__file__).parent / "dying"
 
@@ -95,21 +97,21 @@ def _child(work: Callable[[], object], death: Death, folder: Path, said: Path, p
 def _report(pipe: int) -> None:
     save = Checkpointing._save
 
-    def saved(self: Checkpointing) -> None:
-        save(self)
-        os.write(pipe, f"{self._run.progress.step}\n".encode())
+    def saved(self: Checkpointing, run: Run) -> None:
+        save(self, run)
+        os.write(pipe, f"{run.progress.step}\n".encode())
 
     Checkpointing._save = saved
 
 
 def _count_down(moments: int, folder: str) -> None:
-    count, moved = count_down(moments, folder), Display.after_update
+    count, moved = count_down(moments, folder), Reporter.after_update
 
     def updated(*arguments: object) -> None:
         count()
         moved(*arguments)
 
-    Display.after_update = updated
+    Reporter.after_update = updated
 
 
 def begin_or_resume(config: object) -> None:

@@ -99,11 +99,11 @@ def test_a_disk_that_turns_read_only(config, whole, disk):
     def turning():
         inner = Validation.after_update
 
-        def turn(self, update):
-            if self._run.progress.step == 8:  # a second mount over the first: what is open stays so, all else is refused
+        def turn(self, run):
+            if run.progress.step == 8:  # a second mount over the first: what is open stays so, all else is refused
                 command("mount", "--bind", str(disk), str(disk))
                 command("mount", "-o", "remount,bind,ro", str(disk))
-            inner(self, update)
+            inner(self, run)
 
         Validation.after_update = turn
         fit(config, progress=False)

@@ -54,8 +54,8 @@ class InterruptedRun(Exception):
 inner = Checkpointing.after_update
 
 
-def stop_at(checkpointing, step):
-    if checkpointing._run.progress.step == step:
+def stop_at(run, step):
+    if run.progress.step == step:
         raise InterruptedRun
 
 
@@ -76,7 +76,7 @@ def spot(config, tmp_path_factory):
         assert main(["train", "translation", "--config", str(spot / "run.yaml"), *seed]) == 0
         (spot / "run").rename(spot / name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpointing, "after_update", lambda self, update: (inner(self, update), stop_at(self, 7)))
+        patch.setattr(Checkpointing, "after_update", lambda self, run: (inner(self, run), stop_at(run, 7)))
         with pytest.raises(InterruptedRun):
             main(["train", "translation", "--config", str(spot / "run.yaml")])
     (spot / "run").rename(spot / "begun")

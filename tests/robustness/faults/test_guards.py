@@ -205,10 +205,10 @@ def test_signals_keep_a_checkpoint(fresh, whole, number):
     def stopping():
         inner = Validation.after_update
 
-        def send(self, update):
-            if self._run.progress.step == 7:
+        def send(self, run):
+            if run.progress.step == 7:
                 signal.raise_signal(number)
-            inner(self, update)
+            inner(self, run)
 
         Validation.after_update = send
         fit(fresh, progress=False)
@@ -228,11 +228,11 @@ def test_a_second_signal_ends_at_once(fresh):
     def stopping():
         inner = Validation.after_update
 
-        def send(self, update):
-            if self._run.progress.step == 4:
+        def send(self, run):
+            if run.progress.step == 4:
                 signal.raise_signal(signal.SIGINT)
                 signal.raise_signal(signal.SIGTERM)
-            inner(self, update)
+            inner(self, run)
 
         Validation.after_update = send
         fit(fresh, progress=False)
