@@ -15,7 +15,7 @@ import yaml
 
 import regard.config
 from regard.config import AttentionConfig, NormalizerConfig, PoolingConfig
-from regard.config.loading import field_types, kinds_of, override_layer
+from regard.config.loading import field_types, kinds_of
 from regard.config.run import RunConfig
 from regard.config.tasks import BUILT_IN, locate_task
 from regard.presets import load_preset
@@ -153,10 +153,22 @@ def write_example(cls: type, place: Place) -> Example:
     own = f"{place.path}.kind"
     chosen = _choices_before(place) | ({own: place.kinds[own]} if own in place.kinds else {})
     chosen |= {f"{place.path}.{name}": value for name, value in SETTINGS.get(cls.__name__, {}).items()}
-    text = yaml.safe_dump({"task": place.task} | override_layer(chosen).values, sort_keys=False).rstrip()
+    text = yaml.safe_dump({"task": place.task} | _nested(chosen), sort_keys=False).rstrip()
     options = [f"--{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in chosen.items()]
     command = " \\\n    ".join([f"regard train {place.task} {FILES[place.task]} --preset {PRESETS[place.task]}", *options])
     return Example(_python(cls, place, chosen), text, command)
+
+
+def _nested(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with dotted names as nested mappings."""
+    nested: dict[str, Any] = {}
+    for name, value in chosen.items():
+        *parts, last = name.split(".")
+        inner = nested
+        for part in parts:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested
 
 
 def _python(cls: type, place: Place, chosen: dict[str, Any]) -> str:

@@ -36,7 +36,8 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
     """
     made = [Layer({"task": task}), *layers, override_layer(overrides or {})]
     given = reduce(lay_over, made)
-    data = load_config(Layer({"task": given.values["task"], "data": given.values.get("data", {})}, given.places))
+    relevant = {name: value for name, value in given.values.items() if name == "task" or name.startswith("data.")}
+    data = load_config(Layer(relevant, given.places))
     if not data.data.train:
         raise ConfigError("data.train is empty, but settings are chosen from the training data; set data.train to a file")
     table, known = find_task(data.task).settings_table, UserSettings(given.values)
@@ -47,7 +48,7 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
     choice = table.choose(data.data, known)
     below = _layers(choice)
     config = load_config(made[0], *below, *made[1:])
-    if _covers(given.values, reduce(lay_over, below).values):
+    if reduce(lay_over, below).values.keys() <= given.values.keys():  # no choice has an effect
         return config
     return replace(config, chosen=(*choice.found, *table.describe(config)))
 
@@ -55,11 +56,3 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
 def _layers(choice: Choice) -> list[Layer]:
     preset = [preset_layer(choice.preset)] if choice.preset else []
     return [*preset, override_layer(choice.settings)]
-
-
-def _covers(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
-    """Return whether the user set all settings that would be chosen, so that no choice has an effect."""
-    return all(
-        name in given and (not isinstance(value, Mapping) or (isinstance(given[name], Mapping) and _covers(given[name], value)))
-        for name, value in chosen.items()
-    )

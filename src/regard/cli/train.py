@@ -106,8 +106,7 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
 
         layers.append(teaching_layer(teacher, task))
     layers += [file, override_layer(settings)]
-    data = reduce(lay_over, layers).values.get("data")
-    if not isinstance(data, dict) or not any(data.get("train") or ()):
+    if not any(reduce(lay_over, layers).values.get("data.train") or ()):
         load_config(*layers)  # raises an error if `data.train` is misspelt
         raise RequestError(f"train {task}: nothing to train on; name {find_task(task).words.missing} with --data.train FILE")
     if choose and preset is None and not start:
@@ -125,8 +124,7 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
 
 def _first_teacher(given: Mapping[str, Any]) -> str:
     """Return the first folder in the setting `distillation.teachers`; empty if there is none, or the setting is invalid."""
-    named = given.get("distillation")
-    teachers = named.get("teachers") if isinstance(named, dict) else None
+    teachers = given.get("distillation.teachers")
     teachers = teachers.split(",") if isinstance(teachers, str) else teachers
     return str(teachers[0]) if isinstance(teachers, list) and teachers else ""
 
@@ -284,7 +282,8 @@ def _help(task: str) -> str:
             lines += ["", *textwrap.wrap(f"{title}: {setting.doc}", width, initial_indent="", subsequent_indent=" " * 6)]
             continue
         choices = f" {{{', '.join(setting.choices)}}}" if setting.choices else ""
-        default = f"  (default: {setting.default})" if setting.default else ""
+        facts = filter(None, (setting.default and f"default: {setting.default}", setting.range))
+        default = f"  ({shown})" if (shown := "; ".join(facts)) else ""
         lines += [""] * setting.name.endswith(".kind")
         lines += textwrap.wrap(
             f"    --{setting.name}{choices}{default}", width, subsequent_indent=" " * 10, drop_whitespace=True

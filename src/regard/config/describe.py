@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from regard.config.fields import field_docs
+from regard.config.fields import Range, facts_of
 from regard.config.loading import field_types, kinds_of
 
 
@@ -17,6 +17,8 @@ class Setting:
     doc: str
     default: str = ""
     choices: tuple[str, ...] = ()
+    range: str = ""
+    """Range of a number, such as `1 or more`; empty for any other setting, and for any finite number."""
     kind: str = ""
     """For a heading: the `kind` to which the following settings belong; empty if the group has no kinds."""
     heading: bool = False
@@ -33,17 +35,18 @@ def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) ->
         path: Prefix of the names, such as `model.`.
     """
     shown = {} if _shown is None else _shown
-    defaults, docs, types = cls(), field_docs(cls), field_types(cls)
+    defaults, facts, types = cls(), facts_of(cls), field_types(cls)
     for name, hint in types.items():
         if name != "kind" and not is_dataclass(hint) and not kinds_of(hint):
-            yield Setting(path + name, docs[name], _show(getattr(defaults, name)), _choices(hint))
+            limits = "" if (own := facts[name]).range == Range() else str(own.range)
+            yield Setting(path + name, own.help, _show(getattr(defaults, name)), own.choices, limits)
     for name, hint in types.items():
         kinds = kinds_of(hint)
         if kinds:
             default = getattr(defaults, name).kind
             again = f"Each kind has the settings shown above for {shown[hint]}." if hint in shown else ""
             shown.setdefault(hint, path + name)
-            yield Setting(f"{path}{name}.kind", f"{docs[name]} {again}".strip(), default, tuple(kinds))
+            yield Setting(f"{path}{name}.kind", f"{facts[name].help} {again}".strip(), default, tuple(kinds))
             for kind, part in () if again else kinds.items():
                 yield Setting(path + name, _first_line(part), kind=kind, heading=True)
                 yield from describe(part, f"{path}{name}.", shown)
@@ -54,10 +57,6 @@ def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) ->
 
 def _first_line(cls: Any) -> str:
     return (cls.__doc__ or "").partition("\n")[0]
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def _show(value: Any) -> str:

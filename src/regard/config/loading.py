@@ -1,14 +1,14 @@
 """Strict loading and dumping of configurations.
 
 A configuration is built from layers, such as the defaults, a preset, a file and the command line. Each layer takes precedence
-over the layers before it. A layer consists of nested mappings, and of the file and line of each value for error messages. A
+over the layers before it. A layer maps dotted names to values, and has the file and line of each value for error messages. A
 value has the setting's type, or is a string, as on a command line. Values in YAML stay strings, so that the setting's type, and
 not YAML, decides what `no`, `1e-3` or `007` mean.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache, partial
+from functools import cache, reduce
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -32,11 +32,9 @@ class Layer:
     """Settings, each with the file and line that it comes from."""
 
     values: dict[str, Any]
-    """Values, nested by the parts of the settings' names."""
+    """Values by dotted names, such as `training.patience`."""
     places: dict[str, str] = field(default_factory=dict)
-    """The file and line of each setting, such as `run.yaml:3`, by dotted name. For a setting that does not come from a file,
-    the text is empty, or there is no entry.
-    """
+    """The file and line of each setting that comes from a file, such as `run.yaml:3`, by dotted name."""
 
 
 def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
@@ -56,16 +54,11 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
         ConfigError: If a setting is unknown, of the wrong type, out of range, or in conflict with another one. The message
             names the expected value, and the file and line of the setting if it comes from a file.
     """
-    nested = [_as_layer(layer) for layer in layers]
-    given = Layer({})
-    for layer in nested:
-        given = lay_over(given, layer)
-    cls = _find_class(given)
+    made = [layer if isinstance(layer, Layer) else override_layer(layer) for layer in layers]
+    cls = _find_class(reduce(lay_over, made, Layer({})))
     # Start from the defaults, and apply one layer after another: a changed `kind` resets the settings of the layers before it.
-    merged = Layer(dump_config(cls()))
-    for layer in nested:
-        merged = lay_over(merged, layer)
-    config: RunConfig = _Builder(merged.places, cls).build(cls, merged.values, "")
+    merged = reduce(lay_over, made, Layer(flatten(dump_config(cls()))))
+    config: RunConfig = _Builder(merged, cls).build(cls, "")
     check_config(config, merged.places)
     return config
 
@@ -82,29 +75,22 @@ def check_config(config: Settings, places: Mapping[str, str] | None = None) -> N
     """
     problems = [(name, f"{name} is {problem}") for name, facts, value in walk(config) if (problem := facts.problem(value))]
     for name, message in (*problems, *config.conflicts()):
-        place = (places or {}).get(name, "")
-        raise ConfigError(f"{place}: {message}" if place else message)
+        raise _error(places or {}, name, message)
 
 
-def _as_layer(layer: Layer | Mapping[str, Any]) -> Layer:
-    if isinstance(layer, Layer):
-        return layer
-    if not isinstance(layer, Mapping):
-        raise ConfigError(
-            f"load_config: settings are {layer!r:.80}, expected a mapping of names to values; read a file of settings with "
-            "regard.read_config"
-        )
-    return override_layer(layer)
+def _error(places: Mapping[str, str], name: str, message: str) -> ConfigError:
+    """Return an error about a setting, which begins with its file and line, or those of the first setting below it."""
+    inner = (place for other, place in places.items() if other.startswith(f"{name}."))
+    place = places.get(name) or next(inner, "")
+    return ConfigError(f"{place}: {message}" if place else message)
 
 
-def _find_class(given: Layer) -> type[RunConfig]:
-    task = given.values.get("task", "translation")
+def _find_class(layer: Layer) -> type[RunConfig]:
+    task = layer.values.get("task", "translation")
     if isinstance(task, str) and is_task(task):
         return locate_task(task).config_class
-    place = given.places.get("task", "")
-    shown, known = f"{place}: " if place else "", task_names()
-    near = nearest(task, known) if isinstance(task, str) else ""
-    raise ConfigError(f"{shown}task is {show(task)}, expected one of: {', '.join(known)}{near}")
+    near = nearest(task, task_names()) if isinstance(task, str) else ""
+    raise _error(layer.places, "task", f"task is {show(task)}, expected one of: {', '.join(task_names())}{near}")
 
 
 def dump_config(config: Any) -> dict[str, Any]:
@@ -112,17 +98,30 @@ def dump_config(config: Any) -> dict[str, Any]:
     return {item.name: _dump(getattr(config, item.name)) for item in fields(config)}
 
 
+def _dump(value: Any) -> Any:
+    if is_dataclass(value):
+        return dump_config(value)
+    return [_dump(item) for item in value] if isinstance(value, tuple) else value
+
+
 def settings_with(role: Role, config: Any) -> dict[str, Any]:
-    """Return the settings with a role, and all settings in parts that have the role, nested as in `dump_config`."""
-    flat = flatten(dump_config(config))
-    return nest({name: value for name, value in flat.items() if has_role(role, name, config)})
+    """Return the settings with a role, and all settings in parts that have the role, by dotted names."""
+    return {name: value for name, value in flatten(dump_config(config)).items() if has_role(role, name, config)}
 
 
-def flatten(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Return a mapping of dotted names to values, such as `{"training.patience": 5}`, from nested mappings."""
+def flatten(settings: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return a mapping of dotted names to values, such as `{"training.patience": 5}`, from nested mappings.
+
+    Raises:
+        ConfigError: If a setting is given twice, by a nested and a dotted name.
+    """
     flat: dict[str, Any] = {}
-    for name, value in plain.items():
-        flat |= flatten(value, f"{path}{name}.") if isinstance(value, Mapping) else {f"{path}{name}": value}
+    for name, value in settings.items():
+        nested = isinstance(value, Mapping) and value
+        inner = flatten(value, f"{path}{name}.") if nested else {f"{path}{name}": value}
+        for twice in flat.keys() & inner.keys():
+            raise ConfigError(f"the setting '{twice}' is given twice")
+        flat |= inner
     return flat
 
 
@@ -164,168 +163,85 @@ def parse_layer(text: str, name: str) -> Layer:
     Raises:
         ConfigError: If the text is too long, is not YAML, or does not contain settings.
     """
-    places: dict[str, str] = {}
     if len(text) > LARGEST:
         raise ConfigError(f"{name}: has more than {LARGEST:,} characters, too many for a configuration")
     try:
-        node = yaml.compose(text, Loader=partial(_SettingsLoader, name=name))  # type: ignore[arg-type]
-        values = {} if node is None else _plain(node, "", name, places)
+        _check_events(text, name)
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{name}{line}: not valid YAML: {error.problem}") from error
-    except (
-        yaml.YAMLError,
-        RecursionError,
-        ValueError,
-        OverflowError,
-    ) as error:  # for example a ValueError for "\U00110000", which is not a character
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as "\U00110000", which is not a character
         raise ConfigError(f"{name}: not valid YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{name}: expected settings as `name: value` lines, got {show(values)}")
-    return Layer(nest(values, places), places)
+    layer = Layer({})
+    if isinstance(node, yaml.MappingNode):
+        _add_settings(layer, node, "", name)
+    elif node is not None:
+        raise ConfigError(f"{name}: expected settings as `name: value` lines, got {show(_plain(node))}")
+    return layer
 
 
-class _SettingsLoader(yaml.BaseLoader):
-    """A YAML loader that raises an error for aliases and for deep nesting.
-
-    A few lines of aliases can expand to gigabytes. With deep nesting, the library is slow: for each token, it checks every
-    opening bracket among the last 1,024 characters, because each bracket could begin a key.
-    """
-
-    def __init__(self, text: str, name: str) -> None:
-        super().__init__(text)
-        self._name, self._depth = name, 0
-
-    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
-        if self.flow_level >= _DEEPEST:
-            raise self._too_deep(self.line)
-        super().fetch_flow_collection_start(token)
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()
-        line = event.start_mark.line
+def _check_events(text: str, name: str) -> None:
+    """Raise an error for aliases, a few lines of which can expand to gigabytes, and for deep nesting, which takes hours."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.BaseLoader):
+        place = f"{name}:{event.start_mark.line + 1}"
         if isinstance(event, yaml.AliasEvent):
-            meant = f"write out what *{event.anchor} stands for"
-            raise ConfigError(f"{self._name}:{line + 1}: settings cannot contain YAML aliases; {meant}")
-        if self._depth >= _DEEPEST and isinstance(event, yaml.CollectionStartEvent):
-            raise self._too_deep(line)
-        self._depth += 1
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
-
-    def _too_deep(self, line: int) -> ConfigError:
-        return ConfigError(f"{self._name}:{line + 1}: not valid YAML for settings: it is nested more than {_DEEPEST} deep")
+            raise ConfigError(f"{place}: settings cannot contain YAML aliases; write out what *{event.anchor} stands for")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ConfigError(f"{place}: not valid YAML for settings: it is nested more than {_DEEPEST} deep")
 
 
-def nest(settings: Mapping[str, Any], places: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return settings with nested names only, from settings whose names may also have dots.
+def _add_settings(layer: Layer, node: yaml.MappingNode, path: str, name: str) -> None:
+    """Add the settings in a mapping of YAML to a layer, with their lines.
 
-    Args:
-        settings: Settings, such as `{"training.patience": 3}` or `{"training": {"patience": 3}}`. They are not changed.
-        places: The file and line of each setting, for messages.
-
-    Raises:
-        ConfigError: If a name has an empty part or more than 50 parts, a setting is given twice, or a name and a part of it
-            both have a value, such as `model.decoder` and `model.decoder.kind`.
+    YAML tags are not resolved, so no code runs and no type is guessed.
     """
-    nested: dict[str, Any] = {}
-    _nest_into(nested, settings, "", places or {})
-    return nested
-
-
-def _nest_into(nested: dict[str, Any], settings: Mapping[str, Any], path: str, places: Mapping[str, str]) -> None:
-    """Put settings into the nested settings below `path`."""
-    for name, value in settings.items():
-        full = f"{path}.{name}" if path else str(name)
-        place = f"{places[full]}: " if places.get(full) else ""
-        *parents, last = str(name).split(".")
-        if full.count(".") >= _DEEPEST:
-            raise ConfigError(f"{place}unknown setting '{full:.60}…': no setting has more than {_DEEPEST} parts")
-        if not all((*parents, last)):
-            raise ConfigError(f"{place}unknown setting '{full}': a part of its name is empty")
-        inner = nested
-        for depth, parent in enumerate(parents, 1):
-            inner = inner.setdefault(parent, {})
-            if not isinstance(inner, dict):
-                outer = full.rsplit(".", len(parents) + 1 - depth)[0]
-                raise ConfigError(f"{place}'{outer}' and its part '{full}' are both set; set only one of the two")
-        if last in inner and isinstance(inner[last], dict) != isinstance(value, Mapping):
-            raise ConfigError(f"{place}'{full}' and a part of it are both set; set only one of the two")
-        if isinstance(value, Mapping):
-            _nest_into(inner.setdefault(last, {}), value, full, places)
-        elif last in inner:
-            raise ConfigError(f"{place}the setting '{full}' is given twice")
+    for key, value in node.value:
+        place = f"{name}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{place}: expected a setting's name, got a list or a mapping")
+        full = f"{path}{key.value}"
+        if full in layer.values or (full in layer.places and not isinstance(value, yaml.MappingNode)):
+            raise ConfigError(f"{place}: the setting '{full}' is given twice")
+        layer.places[full] = place
+        if isinstance(value, yaml.MappingNode) and value.value:
+            _add_settings(layer, value, f"{full}.", name)
         else:
-            inner[last] = value
+            layer.values[full] = _plain(value)
+
+
+def _plain(node: yaml.Node) -> Any:
+    """Return the text of a YAML node, the texts of a list, or None for `null`."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item) for item in node.value]
+    if isinstance(node, yaml.MappingNode):
+        return {}
+    return None if node.style is None and node.value in ("null", "~") else node.value
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:
-    """Make a layer from settings that no file holds, such as `{"training.learning_rate": "1e-3"}`; see `nest`.
+    """Make a layer from settings that no file holds, nested or with dotted names: `{"training.learning_rate": "1e-3"}`.
 
     Raises:
-        ConfigError: As for `nest`.
+        ConfigError: If the settings are not a mapping, or one is given twice.
     """
-    nested = nest(overrides)
-    return Layer(nested, dict.fromkeys(flatten(nested), ""))
-
-
-def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a mapping with changed settings. If a `kind` changes, the settings beside it in `mapping` are removed.
-
-    Args:
-        mapping: Nested settings.
-        overrides: Changed settings by their dotted names.
-    """
-    return lay_over(Layer(dict(mapping)), override_layer(overrides)).values
+    if not isinstance(overrides, Mapping):
+        raise ConfigError(
+            f"load_config: settings are {overrides!r:.80}, expected a mapping of names to values; read a file of settings with "
+            "regard.read_config"
+        )
+    return Layer(flatten(overrides))
 
 
 def lay_over(base: Layer, top: Layer) -> Layer:
     """Return `base` with the settings of `top`. If `top` changes a `kind`, the settings beside it in `base` are removed."""
-    return Layer(_merge(base.values, top.values), base.places | top.places)
-
-
-def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    if "kind" in top and top["kind"] != base.get("kind"):
-        base = {}
-    merged = dict(base)
-    for key, value in top.items():
-        below = merged.get(key)
-        if isinstance(value, Mapping):
-            merged[key] = _merge(below if isinstance(below, Mapping) else {}, value)
-        else:
-            merged[key] = value
-    return merged
-
-
-def _plain(node: yaml.Node, path: str, name: str, places: dict[str, str]) -> Any:
-    """Convert a YAML node to mappings, lists, strings and None, and add the file and line of each value to `places`.
-
-    YAML tags are not resolved, so no code runs and no type is guessed.
-    """
-    places[path] = f"{name}:{node.start_mark.line + 1}"
-    if isinstance(node, yaml.ScalarNode):
-        empty = node.style is None and node.value in ("null", "~")
-        return None if empty else node.value
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, f"{path}[{position}]", name, places) for position, item in enumerate(node.value)]
-    result: dict[str, Any] = {}
-    for key, value in node.value:
-        here = f"{name}:{key.start_mark.line + 1}"
-        if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{here}: expected a setting's name, got a list or a mapping")
-        full = f"{path}.{key.value}" if path else key.value
-        if key.value in result:
-            raise ConfigError(f"{here}: the setting '{full}' is given twice")
-        result[key.value] = _plain(value, full, name, places)
-        places[full] = here
-    return result
-
-
-def _dump(value: Any) -> Any:
-    if is_dataclass(value):
-        return dump_config(value)
-    return [_dump(item) for item in value] if isinstance(value, tuple) else value
+    changed = [name for name in top.values if name.endswith(".kind") and top.values[name] != base.values.get(name)]
+    parts = tuple(name.removesuffix("kind") for name in changed)
+    kept = {name: value for name, value in base.values.items() if not name.startswith(parts)}
+    places = {name: place for name, place in base.places.items() if name not in top.values}
+    return Layer(kept | top.values, places | top.places)
 
 
 @cache
@@ -347,110 +263,101 @@ def kinds_of(hint: Any) -> dict[str, type]:
 def setting_names(cls: type, path: str = "") -> Iterator[str]:
     """Yield the dotted names of all settings, also those of every kind; a name that several kinds share is yielded again."""
     for name, hint in field_types(cls).items():
-        full = f"{path}.{name}" if path else name
         parts = list(kinds_of(hint).values()) or ([hint] if isinstance(hint, type) and is_dataclass(hint) else [])
         for part in parts:
-            yield from setting_names(part, full)
+            yield from setting_names(part, f"{path}{name}.")
         if not parts:
-            yield full
+            yield f"{path}{name}"
 
 
 class _Builder:
-    """A builder of dataclasses from nested mappings; its errors name the file and line of a wrong value.
+    """A builder of dataclasses from a layer; its errors name the file and line of a wrong value.
 
     Args:
-        places: The file and line of each value, as in `Layer.places`.
+        layer: All settings.
         root: Class of the whole configuration, whose settings are suggested for unknown names.
     """
 
-    def __init__(self, places: Mapping[str, str], root: type) -> None:
-        self._places, self._root = places, root
+    def __init__(self, layer: Layer, root: type) -> None:
+        self._values, self._places, self._root = layer.values, layer.places, root
 
-    def build(self, cls: type, value: Any, path: str, kinds: Mapping[str, type] | None = None) -> Any:
-        """Build a dataclass from a mapping.
+    def build(self, cls: type, path: str, kinds: Mapping[str, type] | None = None) -> Any:
+        """Build a dataclass from the settings whose names begin with a path.
 
         Args:
             cls: The dataclass.
-            value: The mapping; any other value raises an error.
-            path: Dotted name of this part of the configuration; empty for the whole.
+            path: Beginning of the names, such as `model.decoder.`; empty for the whole.
             kinds: Classes of all kinds that could be chosen for this part, for messages; None for a part without kinds.
 
         Raises:
             ConfigError: If a setting is unknown or of the wrong type.
         """
-        if not isinstance(value, Mapping):
-            hint = f" (write '{path}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
-            raise self._error(path, f"{path} is {show(value)}, expected settings below it{hint}")
+        part = path.removesuffix(".")
+        if self._values.get(part, {}) != {}:
+            hint = f" (write '{part}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
+            raise _error(self._places, part, f"{part} is {show(self._values[part])}, expected settings below it{hint}")
         types = field_types(cls)
-        for name in value:
+        names = {name[len(path) :].partition(".")[0]: name for name in self._values if name.startswith(path)}
+        for name, full in names.items():
+            if not name:
+                raise _error(self._places, full, f"unknown setting '{full}': a part of its name is empty")
             if name not in types:
-                raise self._unknown(cls, str(name), path, kinds or {})
-        arguments = {
-            item.name: self._value(types[item.name], value[item.name], f"{path}.{item.name}" if path else item.name, item)
-            for item in fields(cls)
-            if item.name in value
-        }
-        return cls(**arguments)
+                raise self._unknown(cls, name, path, kinds or {})
+        chosen = [item for item in fields(cls) if item.name in names]
+        return cls(**{item.name: self._value(types[item.name], f"{path}{item.name}", item) for item in chosen})
 
-    def _value(self, hint: Any, value: Any, path: str, item: Any = None) -> Any:
-        kinds = kinds_of(hint)
-        if kinds:
-            return self._choose(hint, kinds, value, path, item)
+    def _value(self, hint: Any, name: str, item: Any) -> Any:
+        if kinds := kinds_of(hint):
+            default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
+            kind = self._values.get(f"{name}.kind", default)
+            if not isinstance(kind, str):
+                message = f"{name}.kind is {show(kind)}, expected one of: {', '.join(kinds)}"
+                raise _error(self._places, f"{name}.kind", message)
+            if kind not in kinds:
+                kinds = self._import_kind(hint, kind, f"{name}.kind")
+            return self.build(kinds[kind], f"{name}.", kinds)
         if is_dataclass(hint):
-            return self.build(hint, value, path)  # type: ignore[arg-type]
+            return self.build(hint, f"{name}.")  # type: ignore[arg-type]
+        if inner := next((other for other in self._values if other.startswith(f"{name}.")), ""):
+            raise _error(self._places, inner, f"unknown setting '{inner}'; '{name}' has no settings below it")
         try:
-            return convert(hint, value)
+            return convert(hint, self._values[name])
         except ValueError as error:
-            raise self._error(path, f"{path} is {error}") from None
+            raise _error(self._places, name, f"{name} is {error}") from None
 
-    def _choose(self, hint: Any, kinds: Mapping[str, type], value: Any, path: str, item: Any) -> Any:
-        default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
-        kind = value.get("kind", default) if isinstance(value, Mapping) else default
-        if not isinstance(kind, str):
-            raise self._error(f"{path}.kind", f"{path}.kind is {show(kind)}, expected one of: {', '.join(kinds)}")
-        if kind not in kinds:
-            kinds = self._import_kind(hint, kind, f"{path}.kind")
-        return self.build(kinds[kind], value, path, kinds)
-
-    def _import_kind(self, hint: Any, kind: str, path: str) -> dict[str, type]:
+    def _import_kind(self, hint: Any, kind: str, name: str) -> dict[str, type]:
         """Import the installed packages that offer a kind, until one defines it, and return all known kinds with their classes.
 
         Raises:
             ConfigError: If no package defines the kind, or a package cannot be imported.
         """
-        kinds = kinds_of(hint)
         entries = find_entries(KINDS, kind)
         for entry in entries:
             try:
-                load_entry(entry, path)
+                load_entry(entry, name)
             except ConfigError as error:
-                raise self._error(path, str(error)) from error
-            kinds = kinds_of(hint)
-            if kind in kinds:
-                return kinds
-        message = f"{path} is {show(kind)}, expected one of: {', '.join(kinds)}"
-        if entries:
-            raise self._error(path, f"{message}; its entry point '{entries[0].value}' defines no such kind")
+                raise _error(self._places, name, str(error)) from error
+            if kind in kinds_of(hint):
+                return kinds_of(hint)
+        kinds = kinds_of(hint)
         advice = nearest(kind, [*kinds, *entry_names(KINDS)]) or "; if another package defines this kind, install it"
-        raise self._error(path, message + advice)
+        if entries:
+            advice = f"; its entry point '{entries[0].value}' defines no such kind"
+        raise _error(self._places, name, f"{name} is {show(kind)}, expected one of: {', '.join(kinds)}{advice}")
 
     def _unknown(self, cls: type, name: str, path: str, kinds: Mapping[str, type]) -> ConfigError:
-        full = f"{path}.{name}" if path else name
+        full = f"{path}{name}"
         chosen = next((kind for kind, other in kinds.items() if other is cls), "")
-        others = [kind for kind, other in kinds.items() if name in field_types(other)]
-        if others:
-            message = f"{path} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
-            return self._error(full, message)
+        if others := [kind for kind, other in kinds.items() if name in field_types(other)]:
+            part = path.removesuffix(".")
+            message = f"{part} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
+            return _error(self._places, full, message)
         namesakes = [known for known in setting_names(self._root) if known.rpartition(".")[2] == name]
-        siblings = [f"{path}.{known}" if path else known for known in field_types(cls)]
         meant = (
-            f"; did you mean '{namesakes[0]}'?"
-            if namesakes
-            else nearest(full, siblings) or nearest(full, setting_names(self._root))
+            nearest(full, namesakes)
+            or (f"; did you mean '{namesakes[0]}'?" if namesakes else "")
+            or nearest(full, [f"{path}{known}" for known in field_types(cls)])
+            or nearest(full, setting_names(self._root))
+            or f"; known here: {', '.join(field_types(cls))}"
         )
-        meant = nearest(full, namesakes) or meant or f"; known here: {', '.join(field_types(cls))}"
-        return self._error(full, f"unknown setting '{full}'{meant}")
-
-    def _error(self, path: str, message: str) -> ConfigError:
-        place = self._places.get(path) or next((p for name, p in self._places.items() if name.startswith(path + ".")), "")
-        return ConfigError(f"{place}: {message}" if place else message)
+        return _error(self._places, full, f"unknown setting '{full}'{meant}")

@@ -25,19 +25,15 @@ class Choice:
 
 
 class UserSettings:
-    """The settings that the user set, as nested mappings."""
+    """The settings that the user set, by dotted names."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
     def find(self, name: str) -> Any:
-        """Return the value of a setting by its dotted name, or None if the user did not set it."""
-        value: Any = self._values
-        for part in name.split("."):
-            if not isinstance(value, Mapping) or part not in value:
-                return None
-            value = value[part]
-        return value
+        """Return the value of a setting, or the settings below a part, by its dotted name; None if the user set none."""
+        below = {other[len(name) + 1 :]: value for other, value in self._values.items() if other.startswith(f"{name}.")}
+        return below or self._values.get(name)
 
     def kind(self, part: str, kinds: Mapping[str, type], preferred: str) -> str:
         """Return the kind of a part of the settings: the kind that the user set, or one that has all settings of the user.
@@ -52,7 +48,7 @@ class UserSettings:
         if isinstance(chosen, str) and chosen in kinds:
             return chosen
         made = self.find(part)
-        names = set(made) if isinstance(made, Mapping) else set()
+        names = {name.partition(".")[0] for name in made} if isinstance(made, Mapping) else set()
         for kind in (preferred, *kinds):
             if names <= {item.name for item in fields(kinds[kind])}:
                 return kind

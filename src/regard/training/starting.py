@@ -10,7 +10,7 @@ from torch import nn
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.fields import Role, has_role
-from regard.config.loading import Layer, apply_overrides, dump_config, flatten, load_config, override_layer, settings_with
+from regard.config.loading import Layer, dump_config, flatten, lay_over, load_config, override_layer, settings_with
 from regard.errors import ConfigError
 from regard.task import Custom
 
@@ -33,7 +33,7 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
     Raises:
         BundleError: If the folder contains no trained model.
     """
-    return Layer(_settings(read_start(folder), str(folder)))
+    return _settings(read_start(folder), str(folder))
 
 
 def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> RunConfig:
@@ -50,29 +50,26 @@ def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> RunCon
     return load_config(fine_tuning_layer(folder), override_layer(overrides))
 
 
-def _settings(start: StartFiles, folder: str) -> dict[str, Any]:
-    plain = dump_config(start.config)
-    of_every_run = {item.name for item in fields(RunConfig)} | {"data", "model"}
-    own = {name: value for name, value in plain.items() if name not in of_every_run}  # such as tokenizers and decoding
-    training = plain["training"]
-    changes: dict[str, Any] = {
-        "max_epochs": MAX_EPOCHS,
-        "max_steps": 0,
-        "max_minutes": 0,
-        "validate_every": 0,
-        "learning_rate": float(f"{training['learning_rate'] * RATE_PART:.3g}"),
-        "schedule": {"kind": "linear_decay", "warmup_steps": WARMUP_STEPS},
-    }
-    if "teacher_forcing" in training:
-        changes["teacher_forcing.start"] = training["teacher_forcing"]["end"]
-    return {
+def _settings(start: StartFiles, folder: str) -> Layer:
+    plain = flatten(dump_config(start.config))
+    of_every_run = {item.name for item in fields(RunConfig)} - {"training"} | {"data"}
+    kept = {name: value for name, value in plain.items() if name.partition(".")[0] not in of_every_run}  # such as decoding
+    changes = {
         "task": plain["task"],
-        **own,
         "start_from": folder,
-        "model": {**plain["model"], "freeze": []},
+        "model.freeze": [],
         **settings_with(Role.READING, start.config),
-        "training": apply_overrides(training, changes),
+        "training.max_epochs": MAX_EPOCHS,
+        "training.max_steps": 0,
+        "training.max_minutes": 0,
+        "training.validate_every": 0,
+        "training.learning_rate": float(f"{plain['training.learning_rate'] * RATE_PART:.3g}"),
+        "training.schedule.kind": "linear_decay",
+        "training.schedule.warmup_steps": WARMUP_STEPS,
     }
+    if "training.teacher_forcing.end" in plain:
+        changes["training.teacher_forcing.start"] = plain["training.teacher_forcing.end"]
+    return lay_over(Layer(kept), Layer(changes))
 
 
 def check_start(config: RunConfig, start: StartFiles, model: object, attention: object) -> None:
@@ -112,7 +109,7 @@ def _compared(config: RunConfig) -> dict[str, Any]:
     shape = {
         name: value for name, value in model.items() if name != "model.freeze" and not has_role(Role.ADJUSTABLE, name, config)
     }
-    return shape | flatten(settings_with(Role.VOCABULARY, config))
+    return shape | settings_with(Role.VOCABULARY, config)
 
 
 def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:
