@@ -5,8 +5,9 @@ all rows that are read, including duplicates.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
@@ -121,8 +122,7 @@ class _Sample:
     characters: int = 0
     spaces: int = 0
     texts: list[str] = field(default_factory=list)
-    _stride: int = 1
-    """One of every `_stride` texts is kept."""
+    _stride: int = 1  # one of every `_stride` texts is kept
 
     def add(self, texts: Sequence[str]) -> None:
         first = -self.count % self._stride
@@ -166,15 +166,10 @@ class _Rows:
 
     To find duplicates, it keeps the hashes of distinct rows, 8 bytes each. New hashes are collected until there are as many as
     kept ones; then they are merged into the kept ones. All merges together cost about as much as sorting all hashes twice.
-    Near the limit `most`, they are merged more often, so that reading stops soon after it.
-
-    Args:
-        data: Settings; only `drop_repeats` is used.
-        most: Maximum number of rows to train on; 0 for no limit.
     """
 
-    def __init__(self, data: FileSettings, most: int) -> None:
-        self._distinct, self._most, self._plain = data.drop_repeats, most, 0
+    def __init__(self, *, distinct: bool) -> None:
+        self._distinct, self._plain = distinct, 0
         self._known: Hashes = np.zeros(0, np.int64)
         self._new: list[Hashes] = []
 
@@ -184,30 +179,23 @@ class _Rows:
             self._plain += len(hashes)
             return
         self._new.append(hashes)
-        waiting = sum(map(len, self._new))
-        # Near the limit, merge earlier, so that reading can stop soon.
-        near = 0 < self._most <= len(self._known) + waiting
-        if waiting * (8 if near else 1) >= len(self._known):
-            self._merge()
-
-    def _merge(self) -> None:
-        # `np.unique` does the same with a hash table, which takes about ten times as long (numpy 2.4).
-        hashes = np.sort(np.concatenate([self._known, *self._new]))
-        first = np.ones(len(hashes), np.bool_)
-        first[1:] = hashes[1:] != hashes[:-1]
-        self._known, self._new = hashes[first], []
+        if sum(map(len, self._new)) >= len(self._known):
+            self.count()
 
     @property
-    def enough(self) -> bool:
-        """Whether the maximum number of rows is reached, so that reading can stop."""
-        return 0 < self._most <= max(len(self._known), self._plain)
+    def at_least(self) -> int:
+        """Number of rows, without those that were not merged yet."""
+        return len(self._known) + self._plain
 
     def count(self) -> int:
-        """Return the number of rows to train on."""
+        """Return the number of rows."""
         if self._new:
-            self._merge()
-        found = len(self._known) + self._plain
-        return min(found, self._most or found)
+            # `np.unique` does the same with a hash table, which takes about ten times as long (numpy 2.4).
+            hashes = np.sort(np.concatenate([self._known, *self._new]))
+            first = np.ones(len(hashes), np.bool_)
+            first[1:] = hashes[1:] != hashes[:-1]
+            self._known, self._new = hashes[first], []
+        return self.at_least
 
 
 def survey_pairs(data: DataConfig) -> PairSurvey:
@@ -216,31 +204,30 @@ def survey_pairs(data: DataConfig) -> PairSurvey:
     Raises:
         DataError: As for `regard.text.pairs.readers.read_pairs`.
     """
-    source, target = _Sample(), _Sample()
-    rows = _Rows(data, data.max_pairs)
-    for chunk in read_pairs(data.train, data, ReadingReport()):
-        source.add(chunk.source)
-        target.add(chunk.target)
-        rows.add(hash_pairs(hash_texts(chunk.source), hash_texts(chunk.target)))
-        if rows.enough:
-            break
-    return PairSurvey(rows.count(), source.survey(), target.survey())
+    chunks = (
+        ((chunk.source, chunk.target), hash_pairs(hash_texts(chunk.source), hash_texts(chunk.target)))
+        for chunk in read_pairs(data.train, data, ReadingReport())
+    )
+    pairs, (source, target) = _measure(chunks, data, data.max_pairs)
+    return PairSurvey(pairs, source.survey(), target.survey())
 
 
 def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
-    """Measure the labelled texts in `data.train`, which is read once.
+    """Measure the labelled texts in `data.train`, which is read once and to its end, because later texts may have new labels.
 
     Raises:
         DataError: As for `regard.text.labelled.readers.read_labelled`.
     """
-    sample, labels = _Sample(), set[str]()
-    rows = _Rows(data, data.max_texts)
-    for chunk in read_labelled(data.train, data, ReadingReport()):
-        sample.add(chunk.text)
-        labels.update(*chunk.labels)
-        sets = np.fromiter((hash(frozenset(own)) for own in chunk.labels), np.int64, len(chunk.labels))
-        rows.add(hash_pairs(hash_texts(chunk.text), sets))
-    return LabelledSurvey(rows.count(), sample.survey(), len(labels))
+    labels = set[str]()
+
+    def chunks() -> Iterator[tuple[tuple[Sequence[str]], Hashes]]:
+        for chunk in read_labelled(data.train, data, ReadingReport()):
+            labels.update(*chunk.labels)
+            sets = np.fromiter((hash(frozenset(own)) for own in chunk.labels), np.int64, len(chunk.labels))
+            yield (chunk.text,), hash_pairs(hash_texts(chunk.text), sets)
+
+    texts, (sample,) = _measure(chunks(), data, 0)
+    return LabelledSurvey(min(texts, data.max_texts or texts), sample.survey(), len(labels))
 
 
 def survey_plain(data: TextDataConfig) -> PlainSurvey:
@@ -249,28 +236,30 @@ def survey_plain(data: TextDataConfig) -> PlainSurvey:
     Raises:
         DataError: As for `regard.text.plain.read_texts`.
     """
-    sample = _Sample()
-    rows = _Rows(data, data.max_texts)
-    for chunk in read_texts(data.train, data, ReadingReport()):
-        sample.add(chunk.text)
-        rows.add(hash_texts(chunk.text))
-        if rows.enough:
-            break
-    texts = rows.count()
+    chunks = (((chunk.text,), hash_texts(chunk.text)) for chunk in read_texts(data.train, data, ReadingReport()))
+    texts, (sample,) = _measure(chunks, data, data.max_texts)
     return PlainSurvey(texts, round(sample.characters * texts / sample.count), sample.survey())
+
+
+def _measure(
+    chunks: Iterable[tuple[tuple[Sequence[str], ...], Hashes]], data: FileSettings, most: int
+) -> tuple[int, list[_Sample]]:
+    """Return the number of rows, at most `most` (0 for no limit), and a sample of each column."""
+    samples: list[_Sample] = []
+    rows = _Rows(distinct=data.drop_repeats)
+    for columns, hashes in chunks:
+        samples = samples or [_Sample() for _ in columns]
+        for sample, texts in zip(samples, columns, strict=True):
+            sample.add(texts)
+        rows.add(hashes)
+        if 0 < most <= rows.at_least:
+            break
+    count = rows.count()
+    return min(count, most or count), samples
 
 
 def _cover(letters: Counter[str], wanted: float) -> frozenset[str]:
     """Return the most frequent letters that together occur at least `wanted` times."""
-    covered: set[str] = set()
-    reached = 0
-    for letter, count in _by_count(letters.items()):
-        if reached >= wanted:
-            break
-        covered.add(letter)
-        reached += count
-    return frozenset(covered)
-
-
-def _by_count(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    return sorted(items, key=lambda item: (-item[1], item[0]))
+    ordered = sorted(letters.items(), key=lambda item: (-item[1], item[0]))
+    before = accumulate((count for _, count in ordered), initial=0)
+    return frozenset(letter for (letter, _), reached in zip(ordered, before, strict=False) if reached < wanted)

@@ -193,13 +193,9 @@ def walk(config: Any, path: str = "") -> Iterator[tuple[str, FieldFacts, Any]]:
 
 
 def names_with(role: Role, config: Any) -> list[str]:
-    """Return the dotted names of the settings with a role, such as `data.max_tokens`."""
-    return [name for name, facts, _ in walk(config) if role in facts.roles]
-
-
-def has_role(role: Role, name: str, config: Any) -> bool:
-    """Return whether the setting with this dotted name, or a part of the configuration that contains it, has a role."""
-    return any(name == part or name.startswith(f"{part}.") for part in names_with(role, config))
+    """Return the dotted names of the settings with a role, such as `data.max_tokens`, and of those in parts with the role."""
+    roots = [name for name, facts, _ in walk(config) if role in facts.roles]
+    return [name for name, _, _ in walk(config) if any(name == root or name.startswith(f"{root}.") for root in roots)]
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from regard.config.fields import Role, convert, has_role, show, walk
+from regard.config.fields import Role, convert, names_with, show, walk
 from regard.config.plugins import KINDS, entry_names, find_entries, load_entry
 from regard.config.run import RunConfig
 from regard.config.settings import Family, Settings
@@ -106,7 +106,8 @@ def _dump(value: Any) -> Any:
 
 def settings_with(role: Role, config: Any) -> dict[str, Any]:
     """Return the settings with a role, and all settings in parts that have the role, by dotted names."""
-    return {name: value for name, value in flatten(dump_config(config)).items() if has_role(role, name, config)}
+    flat = flatten(dump_config(config))
+    return {name: flat[name] for name in names_with(role, config) if name in flat}
 
 
 def flatten(settings: Mapping[str, Any], path: str = "") -> dict[str, Any]:
@@ -185,7 +186,7 @@ def _check_events(text: str, name: str) -> None:
     """Raise an error for aliases, a few lines of which can expand to gigabytes, and for deep nesting, which takes hours."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.BaseLoader):
-        place = f"{name}:{event.start_mark.line + 1}"
+        place = f"{name}:{event.start_mark.line + 1}"  # type: ignore[union-attr]
         if isinstance(event, yaml.AliasEvent):
             raise ConfigError(f"{place}: settings cannot contain YAML aliases; write out what *{event.anchor} stands for")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -218,7 +219,8 @@ def _plain(node: yaml.Node) -> Any:
         return [_plain(item) for item in node.value]
     if isinstance(node, yaml.MappingNode):
         return {}
-    return None if node.style is None and node.value in ("null", "~") else node.value
+    plain = isinstance(node, yaml.ScalarNode) and node.style is None
+    return None if plain and node.value in ("null", "~") else node.value
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:

@@ -3,16 +3,23 @@
 from abc import ABC
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from itertools import count
+from typing import Any, ClassVar
 
 from regard.errors import ConfigError
+
+_DEFINITIONS = count()
 
 
 class Settings:
     """Base class of all dataclasses of settings."""
 
+    _definition: ClassVar[int]
+    """Number of the class, in the order in which classes were defined."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls._definition = next(_DEFINITIONS)
         if "__repr__" not in cls.__dict__:
             # If the class itself has no `__repr__`, `@dataclass` adds one that prints all settings, which is a page long.
             inherited = next(base.__dict__["__repr__"] for base in cls.__mro__[1:] if "__repr__" in base.__dict__)
@@ -68,7 +75,8 @@ class Family(Settings, ABC):
                 raise ConfigError(
                     f"{_full_name(other)} and {_full_name(each)} have the same kind, '{kind}'; give one of them another kind"
                 )
-            found[kind] = each  # in a notebook, a class may be defined again; the last definition counts
+            # In a notebook, a class may be defined again, perhaps with another base. The last definition counts.
+            found[kind] = max(other, each, key=lambda one: one._definition)
         return found
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
-from regard.config.fields import Role, has_role
+from regard.config.fields import Role, names_with
 from regard.config.loading import Layer, dump_config, flatten, lay_over, load_config, override_layer, settings_with
 from regard.errors import ConfigError
 from regard.task import Custom
@@ -33,7 +33,26 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
     Raises:
         BundleError: If the folder contains no trained model.
     """
-    return _settings(read_start(folder), str(folder))
+    start = read_start(folder)
+    plain = flatten(dump_config(start.config))
+    of_every_run = {item.name for item in fields(RunConfig)} - {"training"} | {"data"}
+    kept = {name: value for name, value in plain.items() if name.partition(".")[0] not in of_every_run}  # such as decoding
+    changes = {
+        "task": plain["task"],
+        "start_from": str(folder),
+        "model.freeze": [],
+        **settings_with(Role.READING, start.config),
+        "training.max_epochs": MAX_EPOCHS,
+        "training.max_steps": 0,
+        "training.max_minutes": 0,
+        "training.validate_every": 0,
+        "training.learning_rate": float(f"{plain['training.learning_rate'] * RATE_PART:.3g}"),
+        "training.schedule.kind": "linear_decay",
+        "training.schedule.warmup_steps": WARMUP_STEPS,
+    }
+    if "training.teacher_forcing.end" in plain:
+        changes["training.teacher_forcing.start"] = plain["training.teacher_forcing.end"]
+    return lay_over(Layer(kept), Layer(changes))
 
 
 def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> RunConfig:
@@ -48,28 +67,6 @@ def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> RunCon
         ConfigError: If a setting is unknown, of the wrong type or out of range.
     """
     return load_config(fine_tuning_layer(folder), override_layer(overrides))
-
-
-def _settings(start: StartFiles, folder: str) -> Layer:
-    plain = flatten(dump_config(start.config))
-    of_every_run = {item.name for item in fields(RunConfig)} - {"training"} | {"data"}
-    kept = {name: value for name, value in plain.items() if name.partition(".")[0] not in of_every_run}  # such as decoding
-    changes = {
-        "task": plain["task"],
-        "start_from": folder,
-        "model.freeze": [],
-        **settings_with(Role.READING, start.config),
-        "training.max_epochs": MAX_EPOCHS,
-        "training.max_steps": 0,
-        "training.max_minutes": 0,
-        "training.validate_every": 0,
-        "training.learning_rate": float(f"{plain['training.learning_rate'] * RATE_PART:.3g}"),
-        "training.schedule.kind": "linear_decay",
-        "training.schedule.warmup_steps": WARMUP_STEPS,
-    }
-    if "training.teacher_forcing.end" in plain:
-        changes["training.teacher_forcing.start"] = plain["training.teacher_forcing.end"]
-    return lay_over(Layer(kept), Layer(changes))
 
 
 def check_start(config: RunConfig, start: StartFiles, model: object, attention: object) -> None:
@@ -105,11 +102,9 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
 
 def _compared(config: RunConfig) -> dict[str, Any]:
     """Return the settings that must be the same in both runs: those that shape the model, and that decide the vocabulary."""
+    free = {"model.freeze", *names_with(Role.ADJUSTABLE, config)}
     model = flatten({"model": dump_config(config.model)})
-    shape = {
-        name: value for name, value in model.items() if name != "model.freeze" and not has_role(Role.ADJUSTABLE, name, config)
-    }
-    return shape | settings_with(Role.VOCABULARY, config)
+    return {name: value for name, value in model.items() if name not in free} | settings_with(Role.VOCABULARY, config)
 
 
 def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:
