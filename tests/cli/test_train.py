@@ -90,7 +90,7 @@ def test_help_lists_every_setting(capsys):
     names = {name for name in setting_names(TranslationConfig) if not name.startswith("tokenizers.target.")}
     for name in names - {"model.kind", "task", "chosen"}:
         assert shown(name, text), name
-    assert "--training.learning_rate  (default: 0.001)\n          Peak learning rate of the schedule." in text
+    assert "--training.learning_rate  (default: 0.001; more than 0)\n          Peak learning rate of the schedule." in text
     assert "with --model.decoder.kind luong: Run the cell first" in text
     assert max(map(len, text.splitlines())) <= 128
 

@@ -20,7 +20,7 @@ import regard.analysis
 import regard.attention
 import regard.config
 from regard.cli.train import split_settings
-from regard.config.describe import field_docs
+from regard.config.fields import field_docs
 from regard.config.loading import load_config, parse_layer
 from regard.presets import load_preset
 

@@ -20,18 +20,12 @@ from regard.errors import BundleError, ConfigError, DataError, Interrupted, Trai
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.team import Team, joined
 from regard.task import Trainable, find_task
+from regard.training import messages
 from regard.training.callbacks import Checkpointing, EarlyStopping, Logging, Validation, write_bundle
 from regard.training.changing import apply_change, change_config, describe_change
 from regard.training.data import load_updates
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
-from regard.training.messages import (
-    describe_beginning,
-    describe_end,
-    describe_environment,
-    describe_missing_dev,
-    describe_resume,
-)
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Callback, Run
@@ -106,7 +100,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
         )
     with prepared(machine, deterministic=config.training.deterministic):
         task = _prepare(config, team, model, attention, start, progress=progress)
-        reporter.say(describe_beginning(task, start))
+        reporter.say(messages.describe_beginning(task, start))
         if team.ranks.alone and model is None and attention is None:  # the user's own object can be trained only once
             task.estimated = _estimate_scores(task, team, reporter)
         with folder.held():
@@ -119,7 +113,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
                 "started_from": dict(task.started_from),
                 "estimated": dict(task.estimated),
                 "change": {},  # the last change of settings, see `regard.training.changing`
-                "environment": describe_environment(machine),  # a difference is only reported
+                "environment": messages.describe_environment(machine),  # a difference is only reported
             }
             folder.start(facts, start.pack() if start else None)
             return _train(Run(task, folder=folder, machine=machine, callbacks=callbacks, say=reporter.say), reporter)
@@ -243,7 +237,7 @@ def _resume(
             reporter.say(describe_change(run, old, changed))
         elif change is not None:
             run.apply(change)
-        reporter.say(describe_resume(run, facts["environment"]))
+        reporter.say(messages.describe_resume(run, facts["environment"]))
         return _train(run, reporter)
 
 
@@ -309,7 +303,7 @@ def _train(run: Run, reporter: Reporter) -> Any:
     """Make updates until the run has finished, and return the predictor with the final model."""
     task, progress = run.task, run.progress
     validator = task.validator(run.machine)
-    if validator is None and (missing := describe_missing_dev(run)):
+    if validator is None and (missing := messages.describe_missing_dev(run)):
         reporter.say(missing)
     logging = Logging()
     run.active = [Validation(validator, reporter), logging, EarlyStopping(), *run.callbacks, Checkpointing(), reporter]
@@ -337,7 +331,7 @@ def _train(run: Run, reporter: Reporter) -> Any:
         reporter.stop()
         unfreeze(task.frozen)
     scores = _finish(run, validator)
-    reporter.say(describe_end(run, scores))
+    reporter.say(messages.describe_end(run, scores))
     for callback in run.callbacks:
         callback.end(run)
     return find_task(run.config.task).predictor(task.bundle(run.signature(scores)))
