@@ -1,4 +1,4 @@
-"""Contexts in which models are built and evaluated."""
+"""Contexts in which models are built, trained and evaluated."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, TrainingError, out_of_memory
 
 
 @contextmanager
@@ -40,4 +40,22 @@ def fitting_into_memory(vocabulary: str, remedy: str) -> Iterator[None]:
         raise ConfigError(
             f"the model does not fit into memory, with {vocabulary}; lower the sizes under model, or choose a smaller "
             f"vocabulary with {remedy}"
+        ) from error
+
+
+@contextmanager
+def explaining_memory() -> Iterator[None]:
+    """Raise an error that names settings to lower if memory is short in an unsplit computation, such as validation.
+
+    Raises:
+        TrainingError: If there is not enough memory.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise TrainingError(
+            "there is not enough memory; lower training.batch_tokens or the sizes under model, and start a new run. If it ran "
+            "out while dev pairs were translated, lower decoding.batch_tokens and resume. The last checkpoint is kept"
         ) from error

@@ -5,8 +5,7 @@ updates (`_train`), and the final model (`_finish`). Between the updates, callba
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,14 @@ import torch
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.loading import check_config, dump_config, render_config
-from regard.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError, out_of_memory
+from regard.errors import BundleError, ConfigError, DataError, Interrupted
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.team import Team, joined
 from regard.task import Trainable, find_task
 from regard.training import messages
 from regard.training.callbacks import Checkpointing, EarlyStopping, Logging, Validation, write_bundle
 from regard.training.changing import apply_change, change_config, describe_change
+from regard.training.contexts import explaining_memory
 from regard.training.data import load_updates
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
@@ -309,7 +309,7 @@ def _train(run: Run, reporter: Reporter) -> Any:
     run.active = [Validation(validator, reporter), logging, EarlyStopping(), *run.callbacks, Checkpointing(), reporter]
     run.model.train()
     try:
-        with run.signals, _memory_explained(), torch.enable_grad():
+        with run.signals, explaining_memory(), torch.enable_grad():
             updater = Updater(run)
             run.settle = updater.settle
             logging.open(run)
@@ -358,17 +358,3 @@ def _finish(run: Run, validator: Any) -> dict[str, Any]:
     run.model.eval()
     write_bundle(run, scores)
     return scores
-
-
-@contextmanager
-def _memory_explained() -> Iterator[None]:
-    """Raise an error that names settings to lower if memory is short in an unsplit computation, such as validation."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-        raise TrainingError(
-            "there is not enough memory; lower training.batch_tokens or the sizes under model, and start a new run. If it ran "
-            "out while dev pairs were translated, lower decoding.batch_tokens and resume. The last checkpoint is kept"
-        ) from error
