@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention import Additive, Attention, Dot, MultiHead, padding_mask
-from regard.layers.transformer import DecoderRequest
-from regard.layers.transformer_build import Blueprint, build_decoder
+from regard.config import TransformerConfig
+from regard.models.transformer.build import build_decoder
 
 SIZE, HEADS = 64, 8
 CALLS = 200
@@ -66,12 +66,13 @@ def mixed(scores: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
 
 def decoder_step() -> tuple[Callable[[], object], Callable[[], object]]:
     """Return a step of a decoder with 2 layers and 5 hypotheses after 8 words, and the same step in plain lines."""
-    decoder = build_decoder(Blueprint(size=SIZE, num_heads=HEADS, feed_forward_size=256, order="pre"), num_layers=2).eval()
+    config = TransformerConfig(hidden_size=SIZE, num_heads=HEADS, feed_forward_size=256, decoder_layers=2)
+    decoder = build_decoder(config).eval()
     memories = decoder.prepare(torch.randn(1, 9, SIZE), None)
     words = torch.randn(8, 1, 5, SIZE)
-    caches = None
+    cache = None
     for word in words:
-        *_, caches = decoder.step(word, memories, caches, DecoderRequest())
+        _, cache = decoder.step(word, memories, cache)
     x = torch.randn(1, 5, SIZE)
     # The keys and values of earlier words, with space for one more, as a plain loop would keep them.
     past = [[torch.randn(5, HEADS, 9, SIZE // HEADS) for _ in range(2)] for _ in decoder.layers]
@@ -93,7 +94,7 @@ def decoder_step() -> tuple[Callable[[], object], Callable[[], object]]:
             y = y + layer.feed_forward.outer(layer.feed_forward.inner(layer.feed_forward_residual.norm(y)).relu())
         return decoder.norm(y)
 
-    return (lambda: decoder.step(x, memories, caches, DecoderRequest())), plain
+    return (lambda: decoder.step(x, memories, cache)), plain
 
 
 def measurements() -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:

@@ -15,7 +15,7 @@ all its weights become zero.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -27,6 +27,7 @@ from regard.errors import RequestError, nearest
 __all__ = [
     "Reweight",
     "ReweightBySite",
+    "Sites",
     "StepReweight",
     "at_step",
     "attend_to",
@@ -34,7 +35,6 @@ __all__ = [
     "check_reweight",
     "erase",
     "flatten",
-    "for_layers",
     "for_site",
     "for_steps",
     "on_heads",
@@ -209,18 +209,6 @@ def for_site(reweight: ReweightBySite | None, site: str) -> Reweight | None:
     return None if not reweight else reweight.get(site, reweight.get(site.partition(".")[0]))
 
 
-def for_layers(reweight: ReweightBySite | None, kind: str, count: int) -> dict[int, Reweight]:
-    """Return the functions for the layers of a kind, by the index of the layer; layers without a function are left out.
-
-    Args:
-        reweight: Functions by site.
-        kind: `cross`, `encoder` or `decoder`.
-        count: Number of layers.
-    """
-    found = ((number, for_site(reweight, f"{kind}.{number}")) for number in range(count) if reweight)
-    return {number: each for number, each in found if each is not None}
-
-
 def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeReweight:
     """Return the function for the rows of some steps of a target.
 
@@ -230,6 +218,42 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
         count: Number of steps; 1 if all rows are hypotheses at the same step.
     """
     return None if reweight is None else _at(reweight, torch.arange(first, first + count))
+
+
+class Sites:
+    """Attention weights that one call of a model returns and replaces, by site.
+
+    Args:
+        record: Sites whose weights are returned.
+        reweight: Functions that replace weights.
+        first_step: Index of the first step of the target that the call computes.
+        num_steps: Number of these steps; 0 if the call computes no target.
+    """
+
+    def __init__(
+        self,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+        first_step: int = 0,
+        num_steps: int = 0,
+    ) -> None:
+        self.record, self.reweight, self.first_step, self.num_steps = record, reweight, first_step, num_steps
+        self.maps: dict[str, Tensor] = {}
+        """The weights returned so far."""
+
+    def options(self, site: str) -> dict[str, Any]:
+        """Return the arguments `reweight` and `need_weights` of the attention at a site."""
+        if not self.reweight:
+            return {"need_weights": site in self.record}
+        change = for_site(self.reweight, site)
+        if change is not None and self.num_steps:
+            change = for_steps(change, self.first_step, self.num_steps)
+        return {"reweight": change, "need_weights": site in self.record}
+
+    def add(self, site: str, weights: Tensor | None) -> None:
+        """Store the weights of a site, unless they are None."""
+        if weights is not None:
+            self.maps[site] = weights
 
 
 def without_steps(reweight: Reweight) -> Reweight:

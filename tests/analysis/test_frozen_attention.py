@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.config import RecurrentClassifierConfig
-from regard.models.classifiers.build import build_classifier
+from regard.models.build import build_classifier
 from regard.models.text_classifier import Classified, Reweight, TextClassifier
 from regard.tasks.classification.probe import Probe, WordedText, erase, rank
 

@@ -11,7 +11,7 @@ import regard
 from regard.bundle import save_bundle
 from regard.cli import main as cli
 from regard.config import LabelledDataConfig, LinearPoolingConfig, RecurrentClassifierConfig, WhitespaceConfig
-from regard.models.classifiers.build import build_classifier
+from regard.models.build import build_classifier
 from regard.tasks.classification.bundle import ClassificationBundle
 from regard.tasks.classification.config import ClassificationConfig
 from regard.text.labelled.labels import Labels

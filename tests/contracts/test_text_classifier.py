@@ -27,7 +27,7 @@ from regard.config import (
     TransformerClassifierConfig,
 )
 from regard.errors import RequestError
-from regard.models.classifiers.build import build_classifier
+from regard.models.build import build_classifier
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import erase, flatten
 from regard.tasks.classification.probe import build_permutation

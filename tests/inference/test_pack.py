@@ -10,7 +10,6 @@ from regard.decoding import beam_search, greedy
 from regard.inference import pack
 from regard.inference.linear import PackedLinear, QuantizedLinear
 from regard.inference.pack import QuantizedLayer
-from regard.inference.transformer import PackedDecoder
 from regard.models.build import build_translator
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
@@ -86,7 +85,9 @@ def test_an_ensemble_packs_its_members(config, texts):
 @torch.no_grad()
 def test_nothing_is_packed_in_training_or_with_gradients():
     model = build(TRANSFORMER)
-    assert isinstance(pack(model, BATCH).decoder, PackedDecoder)
+    packed = pack(model, BATCH)
+    assert isinstance(packed.decoder.layers[0].self_attention.joint_projection, PackedLinear)
+    assert pack(packed, BATCH) is packed
     with torch.enable_grad():
         assert pack(model, BATCH) is model
     assert pack(model.train(), BATCH) is model
@@ -185,7 +186,8 @@ def test_a_decoder_with_an_adapter_keeps_a_packed_output_layer(texts):
     adapt_a_projection(model)
     packed = pack(model, BATCH)
     assert isinstance(packed.output, PackedLinear)
-    assert not isinstance(packed.decoder, PackedDecoder)
+    assert packed.decoder.layers[1].self_attention.joint_projection is None
+    assert packed.decoder.layers[0].self_attention.joint_projection is not None
 
 
 def test_changed_weights_are_seen_by_the_next_search(texts):

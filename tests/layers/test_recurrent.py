@@ -249,9 +249,9 @@ def test_to_pytorchs_module_and_back(cell: str, bidirectional: bool) -> None:
 
 def test_what_has_no_counterpart_is_refused() -> None:
     for module, options, message in (
-        (nn.RNN(3, 4), {}, r"from_torch\(module=RNN\): expected an nn.LSTM or nn.GRU, such as nn.LSTM\(256, 256\)"),
-        (nn.LSTM(3, 4), {"layer": 1}, r"layer=1\): the module has 1 layers; give 0 to 0"),
-        (nn.LSTM(3, 4, proj_size=2), {}, r"projects its states \(proj_size=2\), which has no counterpart here"),
+        (nn.RNN(3, 4), {}, r"from_torch\(RNN\(3, 4\), layer=0\): expected an nn.LSTM or nn.GRU that has this layer"),
+        (nn.LSTM(3, 4), {"layer": 1}, r"layer=1\): expected an nn.LSTM or nn.GRU that has this layer"),
+        (nn.LSTM(3, 4, proj_size=2), {}, r"does not project its states \(proj_size=0\), such as nn.LSTM"),
     ):
         with pytest.raises(ConfigError, match=message):
             RecurrentLayer.from_torch(module, **options)

@@ -7,16 +7,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attention import MultiHead, Rotary
+from regard.attention import MultiHead
+from regard.config import TransformerConfig
 from regard.errors import ConfigError
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from regard.layers.residual import PostNorm, PreNorm
 from regard.layers.transformer import EncoderLayer, TransformerEncoder
-from regard.layers.transformer_build import Blueprint, build_encoder
+from regard.models.transformer.build import build_encoder
+from regard.reweight import Sites
 
 SIZE, HEADS, HIDDEN, BATCH, LENGTH = 20, 2, 29, 3, 7
-PRINT = Blueprint(size=SIZE, num_heads=HEADS, feed_forward_size=HIDDEN)
+CONFIG = TransformerConfig(hidden_size=SIZE, num_heads=HEADS, feed_forward_size=HIDDEN, layer_dropout=0)
 ORDERS = ["pre", "post", "deep"]
 
 
@@ -58,7 +60,7 @@ def by_hand(layer: EncoderLayer, x: Tensor, mask: Tensor, order: str, scale: flo
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("feed_forward", ["relu", "gelu", "swiglu"])
 def test_layer_is_its_formula(order, norm, feed_forward):
-    encoder = build_encoder(replace(PRINT, order=order, norm=norm, feed_forward=feed_forward), num_layers=2).double()
+    encoder = build_encoder(replace(CONFIG, norm_order=order, norm=norm, feed_forward=feed_forward), num_layers=2).double()
     x, mask = inputs()
     layer = encoder.layers[0]
     found, weights = layer(x, mask)
@@ -79,35 +81,34 @@ def test_feed_forward_is_its_formula():
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_weights_of_the_layers_that_are_asked_for(order):
-    encoder = build_encoder(replace(PRINT, order=order), num_layers=3).double()
+    encoder = build_encoder(replace(CONFIG, norm_order=order), num_layers=3).double()
     x, mask = inputs()
-    states, found = encoder(x, mask, record=(0, 2))
-    assert set(found) == {0, 2}
-    for weights in found.values():
+    sites = Sites(("encoder.0", "encoder.2"))
+    states = encoder(x, mask, sites)
+    assert set(sites.maps) == {"encoder.0", "encoder.2"}
+    for weights in sites.maps.values():
         assert weights.shape == (BATCH, HEADS, LENGTH, LENGTH)
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
         assert not weights.masked_select(~mask[:, None, None].expand_as(weights)).any()
-    plain, none = encoder(x, mask)
-    assert none == {}
-    torch.testing.assert_close(plain, states)
+    torch.testing.assert_close(encoder(x, mask), states)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_padding_is_read_by_nobody_and_empty_rows_are_finite(order):
-    encoder = build_encoder(replace(PRINT, order=order, build_positions=Rotary), num_layers=2).double()
+    encoder = build_encoder(replace(CONFIG, norm_order=order, positions="rotary"), num_layers=2).double()
     x, mask = inputs()
     mask[2] = False
-    states, _ = encoder(x, mask)
-    other, _ = encoder(x.masked_fill(~mask[..., None], torch.nan), mask)
+    states = encoder(x, mask)
+    other = encoder(x.masked_fill(~mask[..., None], torch.nan), mask)
     torch.testing.assert_close(states[mask], other[mask])
     assert states.isfinite().all()
-    alone, _ = encoder(x[1:2, :4], None)
+    alone = encoder(x[1:2, :4], None)
     torch.testing.assert_close(states[1, :4], alone[0])
 
 
 def test_dropouts_are_where_they_belong():
-    print_ = replace(PRINT, dropout=0.5, activation_dropout=0.25, attention_dropout=0.125)
-    layer = build_encoder(print_, num_layers=1).layers[0]
+    config = replace(CONFIG, layer_dropout=0.5, activation_dropout=0.25, attention_dropout=0.125)
+    layer = build_encoder(config, num_layers=1).layers[0]
     assert layer.attention_residual.dropout.p == layer.feed_forward_residual.dropout.p == 0.5
     assert layer.feed_forward.dropout.p == 0.25
     assert layer.attention.dropout == 0.125
@@ -121,10 +122,10 @@ def test_dropouts_are_where_they_belong():
 def test_deep_stacks_start_with_steady_streams():
     """Sixty layers neither blow the stream up nor lose its gradient."""
     for order in ("pre", "deep"):
-        encoder = build_encoder(replace(PRINT, order=order), num_layers=60)
+        encoder = build_encoder(replace(CONFIG, norm_order=order), num_layers=60)
         x = torch.randn(BATCH, LENGTH, SIZE, requires_grad=True)
         encoder.norm = None
-        states, _ = encoder(x)
+        states = encoder(x)
         assert states.std().item() < 3
         functional.mse_loss(states, torch.randn_like(states)).backward()
         norms = [layer.feed_forward.outer.weight.grad.norm().item() for layer in encoder.layers]
@@ -133,9 +134,9 @@ def test_deep_stacks_start_with_steady_streams():
 
 def test_deepnet_scales():
     torch.manual_seed(1)
-    deep = build_encoder(replace(PRINT, order="deep"), num_layers=2).layers[0]
+    deep = build_encoder(replace(CONFIG, norm_order="deep"), num_layers=2).layers[0]
     torch.manual_seed(1)
-    post = build_encoder(replace(PRINT, order="post"), num_layers=2).layers[0]
+    post = build_encoder(replace(CONFIG, norm_order="post"), num_layers=2).layers[0]
     assert deep.attention_residual.scale == pytest.approx(2**0.5)
     gain = 16**-0.25
     for name in ("value_projection", "output_projection"):
@@ -175,14 +176,14 @@ def test_refusals():
         ConfigError, match="TransformerEncoder got no layer; expected at least one layer, all of the same width"
     ):
         TransformerEncoder([])
-    one, other = (build_encoder(replace(PRINT, size=size), num_layers=1).layers[0] for size in (20, 24))
+    one, other = (build_encoder(replace(CONFIG, hidden_size=size), num_layers=1).layers[0] for size in (20, 24))
     with pytest.raises(ConfigError, match="TransformerEncoder got layers of widths 20, 24; expected at least one layer"):
         TransformerEncoder([one, other])
     parts = {"feed_forward": one.feed_forward, "feed_forward_residual": one.feed_forward_residual}
     for sizes, message in (
-        ({"key_size": 10}, r"query_size=20 and key_size=10, .*; make key_size equal to query_size \(`size` of a MultiHead\)"),
-        ({"output_size": 1}, r"query_size=20 and a context of width 1, .*; make both equal \(`output_size` of a MultiHead\)"),
-        ({"value_size": 10}, "key_size=20 and value_size=10, .*; leave value_size out"),
+        ({"key_size": 10}, "query_size=20, key_size=10, value_size=10 and a context of width 20, .*; make these widths equal"),
+        ({"output_size": 1}, "query_size=20, key_size=20, value_size=20 and a context of width 1, "),
+        ({"value_size": 10}, "query_size=20, key_size=20, value_size=10 and a context of width 20, "),
     ):
         attention = MultiHead(20, num_heads=2, **sizes)
         with pytest.raises(ConfigError, match=f"EncoderLayer: its attention has {message}"):

@@ -6,9 +6,9 @@ import torch
 from regard.config import LanguageModelConfig
 from regard.errors import ConfigError
 from regard.layers.positions import NoPositions
-from regard.layers.transformer_build import Blueprint, build_causal
 from regard.models.build import build_language_model
 from regard.models.language import TransformerLanguageModel
+from regard.models.transformer.build import build_causal
 
 CONFIG = {"hidden_size": 20, "num_heads": 2, "feed_forward_size": 23, "num_layers": 2}
 
@@ -22,7 +22,7 @@ def test_tying(tied):
 
 
 def test_widths_must_agree():
-    decoder = build_causal(Blueprint(size=20, num_heads=2, feed_forward_size=23), num_layers=1)
+    decoder = build_causal(LanguageModelConfig(**CONFIG))
     with pytest.raises(ConfigError, match="must have the same width, got embedding 16, decoder 20, output 20"):
         TransformerLanguageModel(
             embedding=torch.nn.Embedding(29, 16), positions=NoPositions(), decoder=decoder, output=torch.nn.Linear(20, 29)

@@ -10,8 +10,8 @@ from regard.config import TransformerConfig
 from regard.decoding import beam_search
 from regard.errors import ConfigError
 from regard.layers.transformer import DecoderLayer
-from regard.layers.transformer_build import Blueprint, build_decoder, build_encoder
 from regard.models.build import build_translator
+from regard.models.transformer.build import build_decoder, build_encoder
 from regard.models.transformer.translator import TransformerTranslator
 
 WORDS, BATCH, SOURCE, TARGET = 29, 3, 7, 5
@@ -110,7 +110,7 @@ def test_select_moves_nothing_of_the_source():
     _, _, state = model.step(target[:, :1], state)
     moved = state.select(torch.zeros(BATCH, 4, dtype=torch.int64))
     assert moved.memories is state.memories
-    assert moved.cache.read()[0].pool.storage.shape[1] == 4 * BATCH
+    assert moved.cache.pool is state.cache.pool
     _, _, after = model.step(target[:, :4], moved)
     assert after.memories is state.memories
     assert after.length == 2
@@ -144,8 +144,8 @@ def test_attention_of_every_kind_follows_its_hypothesis():
 
 
 def test_deepnets_scales():
-    encoder = build_encoder(Blueprint(size=20, num_heads=2, feed_forward_size=23, order="deep"), num_layers=3, decoder_layers=5)
-    decoder = build_decoder(Blueprint(size=20, num_heads=2, feed_forward_size=23, order="deep"), num_layers=5)
+    config = replace(CONFIG, norm_order="deep", decoder_layers=5)
+    encoder, decoder = build_encoder(config, num_layers=3, decoder_layers=5), build_decoder(config)
     assert encoder.layers[0].attention_residual.scale == pytest.approx(0.81 * (3**4 * 5) ** (1 / 16))
     assert decoder.layers[0].cross_residual.scale == pytest.approx((3 * 5) ** 0.25)
 

@@ -108,6 +108,9 @@ class MultiHead(Attention):
     changes_scores: bool = False
     """Whether a subclass overrides `change_scores`; if True, no fused kernel computes the scores."""
 
+    joint_projection: nn.Module | None = None
+    """One map in place of those of queries, keys and values, in a packed copy (`regard.inference`)."""
+
     def __init__(
         self,
         size: int,
@@ -309,6 +312,12 @@ class MultiHead(Attention):
         """Return the keys and the values of the heads; `value` is None if the keys are the values."""
         keys, values = self.key_projection(key), self.value_projection(key if value is None else value)
         return split_heads(keys, self.num_kv_heads), split_heads(values, self.num_kv_heads)
+
+    def project_joint(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T C"]:
+        """Return queries, keys and values of self-attention on one axis; a packed copy computes them with one product."""
+        if self.joint_projection is not None:
+            return self.joint_projection(x)
+        return torch.cat((self.query_projection(x), self.key_projection(x), self.value_projection(x)), -1)
 
     def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K X"] | None:
         """Return the gates of the keys, which `prepare` sets to zero for keys that do not exist; None by default."""

@@ -109,6 +109,21 @@ class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
     """
     output_dropout: Dropout = 0.1
 
+    @property
+    def hidden_size(self) -> int:
+        """Width of the model, as `TransformerConfig` names it."""
+        return self.embedding_size
+
+    @property
+    def norm_order(self) -> Literal["pre", "post"]:
+        """Position of the norms, as `TransformerConfig` names it."""
+        return "pre" if self.norm_first else "post"
+
+    @property
+    def activation_dropout(self) -> float:
+        """Dropout on the hidden layer of each feed-forward network."""
+        return self.layer_dropout
+
 
 @dataclass(frozen=True, kw_only=True)
 class CountedClassifierConfig(Settings):

@@ -30,9 +30,6 @@ _COLDEST = 1e-30
 """Lowest temperature in computations. It replaces lower temperatures, with which scores would overflow in float32. At this
 temperature, only the most probable word is drawn.
 """
-_BLOCK_ROWS = 64
-"""Number of rows whose cumulative probabilities are in memory at once on a CPU."""
-
 
 _Number = Annotated[int, Ge(0), Le(2**63 - 1)]
 
@@ -91,17 +88,14 @@ def sample(
         numbers: Number of each sentence; None for 0, 1, … Together with `sampling.seed` and `sampling.first`, it seeds the
             generator of the sentence.
         length_penalty: α of the reported score, see `score_of`; it does not affect the samples.
-        length_reward: r of the reported score, see `score_of`; it does not affect the samples.
-        max_length: Maximum number of steps, including the one for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
-            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
-            `restrictions.min_length` + 20.
+        length_reward: r of the reported score; it does not affect the samples.
+        max_length: As for `beam_search`.
         guidance: Words that targets must begin with; required phrases need `beam_search`.
-        restrictions: Restrictions such as a minimum length or words that targets must not contain; their costs are subtracted
-            from the log probabilities before a word is drawn. Groups need `beam_search`.
+        restrictions: As for `beam_search`, without groups; their costs are subtracted from the log probabilities before a word
+            is drawn.
         record: Attention sites to record.
-        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
-        follow: Function that is called after each step with the indices of the R sentences in this step, and the new words
-            (R, N) of their N samples; a sample's words after its end symbol have no meaning.
+        reweight: As for `beam_search`.
+        follow: As for `beam_search`; a sample's words after its end symbol have no meaning.
 
     Returns:
         For each sentence `sampling.count` hypotheses, in the order of drawing. Their log probabilities are those of the model;
@@ -174,29 +168,21 @@ class _Drawn:
 
 
 def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance: Float[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """Draw a word for each hypothesis; on a CPU, rows are processed in blocks that fit into the cache."""
-    rows, each = log_probabilities.flatten(0, 1), chance.flatten()
-    block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
-    drawn = [_draw_rows(part, sampling, own) for part, own in zip(rows.split(block), each.split(block), strict=True)]
-    return torch.cat(drawn).view(chance.shape)
-
-
-def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
-    """Return for each row the first allowed word at which the cumulative share of probability exceeds `chance`."""
+    """Return for each hypothesis the first allowed word at which the cumulative share of probability exceeds `chance`."""
     probabilities = (log_probabilities / max(sampling.temperature, _COLDEST)).softmax(-1)
     words = None
     if sampling.top_k or sampling.top_p < 1:
         probabilities, words = _nucleus(probabilities, sampling)
     reached = probabilities.cumsum(-1, dtype=torch.float64)
-    place = torch.searchsorted(reached, (chance * reached[:, -1])[:, None], right=True)
+    place = torch.searchsorted(reached, (chance * reached[..., -1])[..., None], right=True)
     # If rounding moves `chance` beyond the end, take the last word with a positive probability. If all are NaN, take any word:
     # the search then finds that its log probability is NaN or −∞.
-    last = torch.searchsorted(reached, reached[:, -1:].contiguous())
-    place = torch.minimum(place, last).clamp(max=reached.shape[1] - 1)
-    return (place if words is None else words.gather(-1, place))[:, 0]
+    last = torch.searchsorted(reached, reached[..., -1:].contiguous())
+    place = torch.minimum(place, last).clamp(max=reached.shape[-1] - 1)
+    return (place if words is None else words.gather(-1, place))[..., 0]
 
 
-def _nucleus(probabilities: Float[Tensor, "R V"], sampling: Sampling) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+def _nucleus(probabilities: Float[Tensor, "B N V"], sampling: Sampling) -> tuple[Float[Tensor, "B N K"], Int[Tensor, "B N K"]]:
     """Return probabilities and their words, the highest first; the probability is 0 for words that `top_p` excludes."""
     count = min(sampling.top_k or _NUCLEUS, probabilities.shape[-1])
     found, words = probabilities.topk(count, -1)

@@ -7,6 +7,7 @@ recording costs one list entry per step.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,26 +20,16 @@ from regard.models.seq2seq import AttentionMaps
 from regard.records.views import sides
 from regard.stopping import check_wanted
 
+_ENDING = np.dtype([("row", int), ("step", int), ("slot", int), ("score", float), ("finished", bool)])
+"""A hypothesis that ended: its sentence, its last step, its index among the hypotheses of that step, and its score."""
 
-@dataclass(frozen=True)
-class _Step:
+
+class _Step(NamedTuple):
     rows: Tensor  # (B') sentences of the batch whose search continues
     parent: Tensor  # (B',N) parent of each hypothesis in the previous step
     words: Tensor  # (B',N)
     total: Tensor  # (B',N) log probability so far, including this word
     attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' previous hypotheses; self-attention: t words so far, not S
-
-
-@dataclass(frozen=True)
-class _Endings:
-    row: np.ndarray  # sentence of the batch
-    step: np.ndarray  # its last step, from 0
-    slot: np.ndarray  # its index among the hypotheses of that step
-    score: np.ndarray
-    finished: np.ndarray
-
-    def __getitem__(self, index: np.ndarray) -> "_Endings":
-        return _Endings(self.row[index], self.step[index], self.slot[index], self.score[index], self.finished[index])
 
 
 @dataclass
@@ -76,29 +67,31 @@ class Trace:
         Finished ones come first. Hypotheses are then sorted by score, and for equal scores by the step at which they ended.
         """
         ended = self._endings()
-        order = np.lexsort((ended.slot, ended.step, -ended.score, ~ended.finished, ended.row))
-        rank = np.arange(len(order)) - np.searchsorted(ended.row[order], ended.row[order])
-        return self._by_sentence(ended[order[rank < count]])
+        order = np.lexsort((ended["slot"], ended["step"], -ended["score"], ~ended["finished"], ended["row"]))
+        row = ended["row"][order]
+        return self._by_sentence(ended[order[np.arange(len(order)) - np.searchsorted(row, row) < count]])
 
     def all(self) -> list[list[Hypothesis]]:
         """Return all hypotheses of each sentence, in the order of their indices among the hypotheses of a step."""
         ended = self._endings()
-        return self._by_sentence(ended[np.lexsort((ended.slot, ended.row))])
+        return self._by_sentence(ended[np.lexsort((ended["slot"], ended["row"]))])
 
-    def _endings(self) -> _Endings:
-        found = [(np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), np.zeros(0), np.zeros(0, bool))]
+    def _endings(self) -> np.ndarray:
+        found = [np.zeros(0, _ENDING)]
         for step, which, score, finished in self._ended:
             place, slot = which.numpy(force=True).nonzero()
-            row, values = self._steps[step].rows.numpy(force=True)[place], score.numpy(force=True)[place, slot]
-            found.append((row, np.full(len(row), step), slot, values, np.full(len(row), finished)))
-        return _Endings(*(np.concatenate(column) for column in zip(*found, strict=True)))
+            part = np.zeros(len(place), _ENDING)
+            part["row"], part["step"], part["slot"] = self._steps[step].rows.numpy(force=True)[place], step, slot
+            part["score"], part["finished"] = score.numpy(force=True)[place, slot], finished
+            found.append(part)
+        return np.concatenate(found)
 
-    def _by_sentence(self, winners: _Endings) -> list[list[Hypothesis]]:
+    def _by_sentence(self, winners: np.ndarray) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
-        for row, hypothesis in zip(winners.row, self._follow(winners), strict=True):
+        for row, hypothesis in zip(winners["row"], self._follow(winners), strict=True):
             found[row].append(hypothesis)
-        for each in found:
-            if not each or any(hypothesis.log_probability == -np.inf for hypothesis in each):
+        for hypotheses in found:
+            if not hypotheses or any(hypothesis.log_probability == -np.inf for hypothesis in hypotheses):
                 raise RequestError(
                     "for at least one sentence, the model gives probability 0 to every target that has the required prefix and "
                     "phrases and none of the forbidden words; relax these requirements (if there are none, the model's scores "
@@ -106,52 +99,48 @@ class Trace:
                 )
         return found
 
-    def _follow(self, winners: _Endings) -> list[Hypothesis]:
+    def _follow(self, winners: np.ndarray) -> list[Hypothesis]:
         """Build the given hypotheses: collect their words and weights by following their parents from the end to the start."""
-        num_steps, num_winners = len(self._steps), len(winners.row)
+        num_steps, num_winners = len(self._steps), len(winners)
         words = np.zeros((num_winners, num_steps), dtype=np.int64)
         total = np.zeros((num_winners, num_steps + 1), dtype=np.float32)  # with a leading 0, before the first word
         maps: dict[str, np.ndarray] = {}
         place = np.zeros(len(self.source_mask), dtype=np.int64)
-        slot = winners.slot.copy()
+        slot = winners["slot"].copy()
         for number in range(num_steps - 1, -1, -1):
             step = self._steps[number]
-            alive = np.flatnonzero(winners.step >= number)
+            alive = np.flatnonzero(winners["step"] >= number)
             rows, totals = step.rows.numpy(force=True), step.total.numpy(force=True)
             if np.isnan(totals).any():
                 raise not_finite()
             place[rows] = np.arange(len(rows))
-            here = place[winners.row[alive]]
+            here = place[winners["row"][alive]]
             words[alive, number] = step.words.numpy(force=True)[here, slot[alive]]
             total[alive, number + 1] = totals[here, slot[alive]]
             slot[alive] = step.parent.numpy(force=True)[here, slot[alive]]
-            for site, weights in _pick(step.attention, here, slot[alive]).items():
+            for site, tensor in step.attention.items():
+                weights = tensor.float().numpy(force=True)
+                weights = weights[here, slot[alive]] if weights.ndim == 3 else weights[here, :, slot[alive]]
                 if site not in maps:
                     maps[site] = np.zeros((num_winners, num_steps, *weights.shape[1:]), dtype=np.float32)
                 maps[site][alive, number, ..., : weights.shape[-1]] = weights  # self-attention: one weight per word so far
         with np.errstate(invalid="ignore"):  # a damaged model may give infinite values; ∞ − ∞ is NaN, here without a warning
             steps = np.diff(total, axis=1)
-        return self._assemble(winners, words, steps, total, maps)
-
-    def _assemble(
-        self, winners: _Endings, words: np.ndarray, each: np.ndarray, total: np.ndarray, maps: dict[str, np.ndarray]
-    ) -> list[Hypothesis]:
         sizes, hypotheses = source_sizes(self.source_mask), []
         within = {site: weights.float().numpy(force=True) for site, weights in self._within.items()}
-        for index, (row, last, finished) in enumerate(zip(winners.row, winners.step, winners.finished, strict=True)):
-            length = int(last) + 1
-            size = sizes[row]
+        for index, (row, last, _, score, finished) in enumerate(winners.tolist()):
+            length, size = last + 1, sizes[row]
             attention = {site: weights[row, ..., :size, :size] for site, weights in within.items()}
             for site, weights in maps.items():
-                columns = size if sides(site)[1] == "source" else length
-                attention[site] = _heads_first(weights[index, :length, ..., :columns])
+                own = weights[index, :length, ..., : size if sides(site)[1] == "source" else length]
+                attention[site] = own if own.ndim == 2 else own.swapaxes(0, 1)  # heads first
             hypotheses.append(
                 Hypothesis(
-                    tokens=words[index, : length - int(finished)].tolist(),
+                    tokens=words[index, : length - finished].tolist(),
                     log_probability=float(total[index, length]),
-                    score=float(winners.score[index]),
-                    finished=bool(finished),
-                    token_log_probabilities=each[index, :length],
+                    score=score,
+                    finished=finished,
+                    token_log_probabilities=steps[index, :length],
                     attention=attention,
                 )
             )
@@ -171,14 +160,3 @@ def source_sizes(source_mask: Bool[Tensor, "B S"]) -> Sequence[int]:
     positions = torch.arange(1, source_mask.shape[1] + 1, device=source_mask.device)
     sizes: list[int] = (source_mask * positions).amax(1).tolist()
     return sizes
-
-
-def _pick(attention: AttentionMaps, place: np.ndarray, slot: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the weights of W hypotheses: (W,S), or with heads (W,H,S)."""
-    maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
-    return {site: weights[place, slot] if weights.ndim == 3 else weights[place, :, slot] for site, weights in maps.items()}
-
-
-def _heads_first(weights: np.ndarray) -> np.ndarray:
-    """Return (T,S) unchanged, and (T,H,S) as (H,T,S)."""
-    return weights if weights.ndim == 2 else weights.swapaxes(0, 1)

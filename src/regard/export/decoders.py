@@ -25,11 +25,11 @@ from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.recurrence import with_native_layers
 from regard.export.runtime import NEXT
-from regard.layers.cache import LayerCaches
+from regard.layers.cache import RowCache
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.decoder import RecurrentState
 from regard.models.recurrent.translator import RecurrentTranslator
-from regard.models.transformer.state import TransformerState
+from regard.models.transformer.model import TransformerState
 from regard.models.transformer.translator import TransformerTranslator
 
 Decoding = RecurrentTranslator | TransformerTranslator | TransformerLanguageModel
@@ -166,7 +166,7 @@ def pack_state(model: Decoding, state: Any) -> dict[str, Tensor]:
     if state.cache is None:
         cache = empty_cache(model, tensors["key"].new_zeros(tensors["key"].shape[0], 1))
         return tensors | {"own_key": cache, "own_value": cache.clone()}  # a tensor that is given twice becomes one output
-    pairs = [(layer.key, layer.value) for layer in state.cache.layers]
+    pairs = [(layer.key, layer.value) for layer in state.cache.states]
     caches = (_join_layers(layers).unflatten(0, (-1, state.cache.count)) for layers in zip(*pairs, strict=True))
     return tensors | dict(zip(_CACHES, caches, strict=True))
 
@@ -180,13 +180,14 @@ def unpack_state(model: Decoding, tensors: Mapping[str, Tensor]) -> RecurrentSta
             cell=tensors["cell"].permute(2, 0, 1, 3) if "cell" in tensors else None,
             feed=tensors.get("feed"),
         )
-    caches = tuple(map(HeadMemory, *(_split_layers(tensors[name].flatten(0, 1)) for name in _CACHES)))
+    own_key = tensors["own_key"]
+    caches = list(map(HeadMemory, *(_split_layers(tensors[name].flatten(0, 1)) for name in _CACHES)))
     pairs = zip(*(_split_layers(tensors[name]) for name in ("key", "value") if name in tensors), strict=True)
     memories = [
         _unpack_memory(attention, key, value, tensors["source_mask"])
         for attention, (key, value) in zip(_cross_attentions(model), pairs, strict=True)
     ]
-    return TransformerState(tuple(memories), {}, LayerCaches(caches, tensors["own_key"].shape[1]))
+    return TransformerState(tuple(memories), {}, RowCache(caches, own_key.shape[1], own_key.shape[4]))
 
 
 def _cross_attentions(model: Decoding) -> list[Attention]:

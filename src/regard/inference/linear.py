@@ -28,7 +28,9 @@ _BLOCK_ROWS = 128
 
 
 class PackedLinear(nn.Module):
-    """x Wᵀ + b in the dtype of the packed weight; called without the hooks of modules, because a step has many small maps.
+    """x Wᵀ + b, with the product in the dtype of the packed weight; on a CPU, the result is in float32 at least.
+
+    It is called without the hooks of modules, because a step has many small maps.
 
     Args:
         weight: W, in the dtype of the products.
@@ -36,24 +38,41 @@ class PackedLinear(nn.Module):
         packed: Whether to convert the weight to oneDNN's layout.
     """
 
+    out_features: int
+    packed: bool
+    dtype: torch.dtype
+    widens: bool
+    product: Tensor
+    product_bias: Tensor | None
+
     def __init__(self, weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, *, packed: bool) -> None:
         super().__init__()
-        self.out_features, self.packed, self.dtype = len(weight), packed, weight.dtype
-        # Tensors, not parameters: a packed model has no weights of its own.
-        self.product, self.product_bias = (pack_weight(weight.contiguous()), bias) if packed else pad_vocabulary(weight, bias)
+        product, product_bias = (pack_weight(weight.contiguous()), bias) if packed else pad_vocabulary(weight, bias)
+        # Assigning attributes of a module one by one takes as long as a product. Tensors, not parameters: a packed model has no
+        # weights of its own.
+        self.__dict__.update(
+            out_features=len(weight),
+            packed=packed,
+            dtype=weight.dtype,
+            widens=weight.dtype.itemsize == 2 and not weight.is_cuda,
+            product=product,
+            product_bias=product_bias,
+        )
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         """Apply the map."""
         if x.dtype != self.dtype:  # a conversion or a slice that changes nothing costs as much as a small product
             x = x.to(self.dtype)
-        if not self.packed:
+        if self.packed:
+            rows = x.flatten(0, -2)
+            count = len(rows)
+            if count % _ALIGNED:
+                rows = functional.pad(rows, (0, 0, 0, -count % _ALIGNED))
+            found = packed_linear(rows, self.product, self.product_bias)[:count].unflatten(0, x.shape[:-1])
+        else:
             found = functional.linear(x, self.product, self.product_bias)
-            return found if found.shape[-1] == self.out_features else found[..., : self.out_features]
-        rows = x.flatten(0, -2)
-        count = len(rows)
-        if count % _ALIGNED:
-            rows = functional.pad(rows, (0, 0, 0, -count % _ALIGNED))
-        return packed_linear(rows, self.product, self.product_bias)[:count].unflatten(0, x.shape[:-1])
+            found = found if found.shape[-1] == self.out_features else found[..., : self.out_features]
+        return found.float() if self.widens else found
 
 
 class QuantizedLinear(nn.Module):
@@ -87,17 +106,13 @@ class QuantizedLinear(nn.Module):
         return found.unflatten(0, x.shape[:-1])
 
 
-PackedMap = PackedLinear | QuantizedLinear
-"""A map that is packed for a search."""
-
-
 def _rounded(rows: Float[Tensor, "R D"]) -> tuple[Int8[Tensor, "R D"], Float[Tensor, "R 1"]]:
     """Scale each row so that its highest absolute value becomes 127, and round it; return the highest values too."""
     highest = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # no division by zero for a row of zeros
     return (rows * (127 / highest)).round_().to(torch.int8), highest
 
 
-def pack_linear(linears: Sequence[nn.Linear], rows: int, int8: bool = False) -> PackedMap | None:
+def pack_linear(linears: Sequence[nn.Linear], rows: int, int8: bool = False) -> PackedLinear | QuantizedLinear | None:
     """Pack a map, or several maps of the same input, whose outputs are then concatenated.
 
     Products run in 8-bit integers if `int8`, otherwise in autocast's dtype, or in the dtype of the weight without autocast.
@@ -108,18 +123,18 @@ def pack_linear(linears: Sequence[nn.Linear], rows: int, int8: bool = False) -> 
         int8: If True and the weight is on a CPU, round it to 8-bit integers.
 
     Returns:
-        The packed map. None if calling one of the maps computes more than x Wᵀ + b (an adapter, a hook, a subclass).
+        The packed map. None if calling one of the maps computes more than x Wᵀ + b (an adapter, a hook, a subclass), or only
+        some maps have a bias.
     """
-    if not all(map(is_plain, linears)):
+    if not all(map(is_plain, linears)) or len({linear.bias is None for linear in linears}) > 1:
         return None
-    dtype = compute_dtype(linears[0].weight)
-    weight, bias = _join([linear.weight for linear in linears]).to(dtype).detach(), None
-    if any(linear.bias is not None for linear in linears):
-        biases = [x.weight.new_zeros(len(x.weight)) if x.bias is None else x.bias for x in linears]
-        bias = _join(biases).to(dtype).detach()
-    if int8 and weight.device.type == "cpu":
+    dtype, on_cpu = compute_dtype(linears[0].weight), linears[0].weight.device.type == "cpu"
+    weight, bias = _join([one.weight for one in linears]).detach().to(dtype), None
+    if linears[0].bias is not None:
+        bias = _join([one.bias for one in linears]).detach().to(dtype)
+    if int8 and on_cpu:
         return QuantizedLinear(weight, bias)
-    return PackedLinear(weight, bias, packed=weight.device.type == "cpu" and rows >= _SENTENCES and can_pack(dtype))
+    return PackedLinear(weight, bias, packed=on_cpu and rows >= _SENTENCES and can_pack(dtype))
 
 
 def _join(tensors: Sequence[Tensor]) -> Tensor:

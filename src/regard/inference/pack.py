@@ -1,13 +1,12 @@
 """Pack a model for search.
 
 The packed form of a model is a copy of its tree of modules, in which each plain linear map (`nn.Linear`) is replaced by one
-whose weight was converted once to the layout that products need, and the decoder of a Transformer by one with fewer operations
-(`regard.inference.transformer`). All other modules are shared with the model. What a user adds stays: a map that has an
-adapter or hooks is called as it is, and modules of other packages are not changed.
+whose weight was converted once to the layout that products need. All other modules are shared with the model. What a user adds
+stays: a map that has an adapter or hooks is called as it is, and modules of other packages are not changed.
 """
 
-from copy import copy
-from typing import TypeVar
+from copy import deepcopy
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention
 from regard.attention.capabilities import is_exactly
+from regard.attention.multihead import MultiHead
 from regard.inference.linear import QuantizedLinear, pack_linear
-from regard.inference.transformer import pack_decoder
 from regard.layers.cells import gru_cell, lstm_cell
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.seq2seq import Seq2Seq
@@ -38,11 +37,11 @@ def pack(model: Model, sentences: int, *, int8: bool = False) -> Model:
         int8: If True and the model is on a CPU, round weights and inputs of the products to 8-bit integers, which processors
             with VNNI instructions multiply fastest.
     """
-    if model.training or torch.is_grad_enabled() or torch.compiler.is_compiling() or vars(model).get("_is_packed", False):
+    if model.training or torch.is_grad_enabled() or torch.compiler.is_compiling() or model.packed:
         return model
     packed = _pack(model, sentences, int8)
     if packed is not model:
-        packed._is_packed = True  # type: ignore[assignment]
+        packed.packed = True  # type: ignore[assignment]
     return packed  # type: ignore[return-value]
 
 
@@ -52,24 +51,32 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
         made = pack_linear([module], sentences, int8)
         if made is None:
             return module
-        made.weight, made.bias = module.weight, module.bias  # for code that reads them
+        made.__dict__.update(weight=module.weight, bias=module.bias)  # for code that reads them
         return made
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        low = module.weight is not None and module.weight.dtype.itemsize == 2 and not module.weight.is_cuda
+        return deepcopy(module).float() if low else module  # between products in bfloat16, sums are in float32
     if int8 and isinstance(module, RecurrentLayer) and is_exactly(module, RecurrentLayer) and not module.weight_ih.is_cuda:
         return QuantizedLayer(module)
-    if (decoder := pack_decoder(module, sentences, int8)) is not None:
-        return decoder
     known = type(module) is nn.ModuleList or type(module).__module__.startswith("regard.")
-    # A stranger's module (an adapter) may do more with a map than call it, and some mechanisms compute with its weight.
-    if not known or isinstance(module, Attention):
+    # A stranger's module (an adapter) may do more with a map than call it, and so do some mechanisms.
+    if not module._modules or not known or (isinstance(module, Attention) and not is_exactly(module, MultiHead)):
         return module
+    joint = None
+    if isinstance(module, MultiHead) and module.causal:  # self-attention, whose three maps read the same input
+        maps = (module.query_projection, module.key_projection, module.value_projection)
+        joint = pack_linear(maps, sentences, int8)
+    kept = {"encoder"} if joint is None else {"query_projection", "key_projection", "value_projection"}
     parts = {
-        name: part if part is None or name == "encoder" else _pack(part, sentences, int8)
-        for name, part in module._modules.items()
+        name: part if part is None or name in kept else _pack(part, sentences, int8) for name, part in module._modules.items()
     }
-    if all(part is module._modules[name] for name, part in parts.items()):
+    if joint is None and all(part is module._modules[name] for name, part in parts.items()):
         return module
-    copied = copy(module)
-    copied._modules = parts
+    copied: Any = object.__new__(type(module))  # `copy.copy` takes as long as a product
+    # With its parts in the dictionary, Python finds them without the method `__getattr__` of modules, some 90 times a step.
+    copied.__dict__.update(module.__dict__, _modules=parts, **parts)
+    if joint is not None:
+        copied.__dict__["joint_projection"] = joint
     return copied
 
 

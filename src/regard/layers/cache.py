@@ -1,99 +1,228 @@
-"""The keys and values that a causal decoder keeps from step to step.
+"""The words that a decoder has read so far: what its self-attention keeps from step to step.
 
-A step writes its keys and values into the free space of a `Pool`. Earlier ones are copied only if that space is missing or used
-by another state, or if gradients are needed. `select` copies keys and values, and adds new free space. Time is the first axis,
-so that the keys and values of one step are contiguous.
+`PooledCache` serves plain multi-head attention in a search. The hypotheses of a sentence share one pool of keys and values, and
+a step adds those of its N words. Each hypothesis knows the places of its own words in the pool, and a mask hides the others. So
+no key or value moves when a search reorders its hypotheses. `RowCache` serves every other mechanism, and gradients: each
+hypothesis has a row of its own, with the state that `Attention.attend` returns.
+
+Letters: L layers, B sentences, N hypotheses of a sentence, t words so far, K words in the pool, C ≥ K places of the pool, H
+heads, G heads of keys and values, E width of a head, D width of the decoder.
 """
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.head_memory import HeadMemory
-from regard.layers.pool import Pool
+from regard.attention.attend import attend
+from regard.attention.capabilities import Reweight, is_exactly, reweighted
+from regard.attention.multihead import MultiHead
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.rotary import Rotary
+from regard.reweight import per_hypothesis
 
 _SPARE = 8
-"""Number of free positions that `select` adds."""
+"""Minimum number of words for which a pool gets free places."""
+
+
+class DecoderCache(ABC):
+    """The words so far of B sentences with N hypotheses each, for all layers of a decoder."""
+
+    length: int
+    """Number of words of each hypothesis, t."""
+
+    @abstractmethod
+    def select(self, beam: Int[Tensor, "B N"]) -> "DecoderCache":
+        """Return the cache in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
+
+    @abstractmethod
+    def keep(self, rows: Int[Tensor, " M"]) -> "DecoderCache":
+        """Return the cache of the sentences with the indices `rows` only, in this order."""
+
+    @abstractmethod
+    def extended(self, count: int) -> "DecoderCache":
+        """Return a cache with one more word of each of N = `count` hypotheses, which `attend` fills in for each layer."""
+
+    @abstractmethod
+    def attend(
+        self,
+        layer: int,
+        attention: MultiHead,
+        read: Float[Tensor, "B N D"],
+        *,
+        reweight: Reweight | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None]:
+        """Attend from the new word of each hypothesis to this word and to its earlier ones.
+
+        Args:
+            layer: Number of the layer, from 0.
+            attention: The causal self-attention of the layer.
+            read: Features of the new words.
+            reweight: Function that replaces the weights (B,H,N,t).
+            need_weights: Whether to return the weights; if False, the second result may be None.
+        """
 
 
 @dataclass(frozen=True)
-class KeyValueCache(HeadMemory):
-    """The keys and values of R hypotheses and t positions: a state of `MultiHead`, to which a step appends without a copy.
+class PooledCache(DecoderCache):
+    """Keys and values of the words of all hypotheses of a sentence, in one pool."""
 
-    `key` and `value`, (R,G,t,Da) for G heads of width Da, are views of the pool.
-    """
-
-    pool: Pool = field(kw_only=True)
-    """Pool (C,R,W) with space for C ≥ t positions. The last axis concatenates the keys of all heads, and then their values."""
-
-    @classmethod
-    def begin(cls, first: HeadMemory) -> "KeyValueCache":
-        """Build a cache with the keys and values of the first position, (R,G,1,Da)."""
-        rows, heads, _, width = first.key.shape
-        return cls.of(Pool.empty(first.key.new_empty(0, rows, 2 * heads * width), 0), heads).join(first)
-
-    @classmethod
-    def of(cls, pool: Pool, heads: int) -> "KeyValueCache":
-        """Build the cache that a pool holds, for G = `heads`."""
-        key, value = pool.positions.unflatten(-1, (2, heads, -1)).permute(2, 1, 3, 0, 4)
-        return cls(key, value, pool=pool)
-
-    def join(self, later: HeadMemory) -> "KeyValueCache":
-        """Return a cache with one more position, whose keys and values are `later`, (R,G,1,Da); this cache does not change."""
-        row, heads = torch.stack((later.key[:, :, 0], later.value[:, :, 0]), 1).flatten(1), self.key.shape[1]
-        if torch.is_grad_enabled() and (row.requires_grad or self.pool.storage.requires_grad):
-            return self.of(Pool.of(torch.cat((self.pool.positions, row[None])), 0), heads)
-        pool = self.pool.extended()
-        pool.storage[self.pool.length] = row
-        return self.of(pool, heads)
-
-    def select(self, index: Int[Tensor, " M"]) -> "KeyValueCache":
-        """Return a cache with the given rows (hypotheses) only, in the given order."""
-        kept, heads = self.pool.positions, self.key.shape[1]
-        if torch.is_grad_enabled() and kept.requires_grad:
-            return self.of(Pool.of(kept.index_select(1, index), 0), heads)
-        storage = kept.new_empty(self.pool.length + _SPARE, len(index), kept.shape[2])
-        torch.index_select(kept, 1, index, out=storage[: self.pool.length])
-        return self.of(Pool(storage, 0, self.pool.length, [self.pool.length]), heads)
-
-    def last(self, count: int) -> "KeyValueCache":
-        """Return the whole cache: a window masks the keys before it."""
-        return self
-
-
-@dataclass(frozen=True)
-class LayerCaches:
-    """The caches of all layers of a decoder, for B sentences with N hypotheses each."""
-
-    layers: tuple[HeadMemory, ...]
-    """Each layer's cache, with B·N rows before the last reordering."""
-    count: int
-    """The number of hypotheses N."""
-    moves: Int[Tensor, " R"] | None = None
-    """The row of the caches that each hypothesis continues; None if each continues its own row. Rows are copied only when the
-    caches are read.
-    """
+    pool: Float[Tensor, "L 2 B G C E"]
+    """Keys and values, with free places at the end."""
+    places: Int[Tensor, "B N t"]
+    """Places of the words of each hypothesis."""
+    size: int
+    """K, number of places that this cache uses."""
+    used: list[int]
+    """Number of places in use, in a list of length 1 that all caches of this pool share."""
+    mask: Bool[Tensor, "B 1 N K"] | None = None
+    """True at the words of the hypothesis itself; None if each sentence has always had one hypothesis."""
+    views: Sequence[tuple[Tensor, Tensor, Tensor]] = ()
+    """For each layer, the places of the new words (2,B,G,N,E), all keys and all values, both (B,G,K,E)."""
 
     @property
-    def length(self) -> int:
-        """The number of words so far."""
-        return self.layers[0].length
+    def length(self) -> int:  # type: ignore[override]
+        """Number of words of each hypothesis, t."""
+        return self.places.shape[2]
 
-    def select(self, beam: Int[Tensor, "B N"]) -> "LayerCaches":
-        """Return the caches in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
+    def select(self, beam: Int[Tensor, "B N"]) -> "PooledCache":
+        """Return the cache of other hypotheses; no key or value is copied."""
+        places = self.places.gather(1, beam[..., None].expand(-1, -1, self.length))
+        return PooledCache(self.pool, places, self.size, self.used)
+
+    def keep(self, rows: Int[Tensor, " M"]) -> "PooledCache":
+        """Return the cache of some sentences; free places are not copied."""
+        pool = self.pool.new_empty(*self.pool.shape[:2], len(rows), *self.pool.shape[3:])
+        torch.index_select(self.pool[..., : self.size, :], 2, rows, out=pool[..., : self.size, :])
+        return PooledCache(pool, self.places[rows], self.size, [self.size])
+
+    def extended(self, count: int) -> "PooledCache":
+        """Return a cache with places for the new words.
+
+        The first of several caches that continue this one uses the free places. The next ones find them taken, and copy the
+        pool first. So no cache changes what another one reads.
+        """
+        size, pool, used = self.size + count, self.pool, self.used
+        if size > pool.shape[4] or used[0] > self.size:
+            pool = pool.new_empty(*pool.shape[:4], size + max(size, _SPARE * count), pool.shape[5])
+            pool[..., : self.size, :] = self.pool[..., : self.size, :]
+            used = [size]
+        used[0] = size
+        new = torch.arange(self.size, size, device=pool.device)[:, None].expand(len(self.places), -1, -1)
+        places, mask = torch.cat((self.places, new), 2), None
+        if size > places.shape[2]:
+            nothing = torch.zeros(len(places), count, size, dtype=torch.bool, device=pool.device)
+            mask = nothing.scatter_(2, places, True)[:, None]
+        # Views of all layers at once: with one sentence, the time of a step is proportional to its number of operations.
+        parts = pool[..., self.size : size, :], pool[:, 0, ..., :size, :], pool[:, 1, ..., :size, :]
+        return PooledCache(pool, places, size, used, mask, list(zip(*(part.unbind(0) for part in parts), strict=True)))
+
+    def attend(
+        self,
+        layer: int,
+        attention: MultiHead,
+        read: Float[Tensor, "B N D"],
+        *,
+        reweight: Reweight | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None]:
+        """Write the keys and values of the new words into the pool, and attend to the words of each hypothesis."""
+        num_heads, groups, width = attention.num_heads, attention.num_kv_heads, attention.head_size
+        heads = attention.project_joint(read).view(*read.shape[:2], num_heads + 2 * groups, width)
+        if attention.positions is not None:
+            attention.positions.rotate_one(heads[:, :, : num_heads + groups], self.length - 1)
+        places, keys, values = self.views[layer]
+        places.copy_(heads[:, :, num_heads:].view(*read.shape[:2], 2, groups, width).permute(2, 0, 3, 1, 4))
+
+        def change(weights: Tensor) -> Tensor:
+            found = reweighted(self._own(weights), None, reweight)
+            return torch.zeros_like(weights).scatter(3, self.places[:, None].expand_as(found), found)
+
+        context, weights = attend(
+            heads[:, :, :num_heads].transpose(1, 2).to(keys.dtype),
+            keys,
+            values,
+            self.mask,
+            scale=attention.scale,
+            change_weights=None if reweight is None else change,
+            need_weights=need_weights,
+        )
+        return attention.output(context, read), None if weights is None else self._own(weights)
+
+    def _own(self, weights: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N t"]:
+        """Return the weights of the words of each hypothesis."""
+        return weights.gather(3, self.places[:, None].expand(-1, weights.shape[1], -1, -1))
+
+
+@dataclass(frozen=True)
+class RowCache(DecoderCache):
+    """The states of a mechanism, with a row for each hypothesis."""
+
+    states: list[Any]
+    """The state of each layer, with B·N rows; None before the first word."""
+    count: int
+    """Number of hypotheses N."""
+    length: int
+
+    def select(self, beam: Int[Tensor, "B N"]) -> "RowCache":
+        """Return the cache of other hypotheses."""
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
-        return LayerCaches(self.layers, beam.shape[1], self._moved((first + beam).flatten()))
+        return self._moved((first + beam).flatten(), beam.shape[1])
 
-    def keep(self, rows: Int[Tensor, " M"]) -> "LayerCaches":
-        """Return the caches of the sentences with the indices `rows` only, in this order."""
-        each = rows[:, None] * self.count + torch.arange(self.count, device=rows.device)
-        return LayerCaches(self.layers, self.count, self._moved(each.flatten()))
+    def keep(self, rows: Int[Tensor, " M"]) -> "RowCache":
+        """Return the cache of some sentences."""
+        return self._moved((rows[:, None] * self.count + torch.arange(self.count, device=rows.device)).flatten(), self.count)
 
-    def read(self) -> tuple[HeadMemory, ...]:
-        """Return the caches with one row for each hypothesis; one copy applies all earlier calls of `select` and `keep`."""
-        return self.layers if self.moves is None else tuple(cache.select(self.moves) for cache in self.layers)
+    def _moved(self, rows: Tensor, count: int) -> "RowCache":
+        return RowCache([state.select(rows) for state in self.states], count, self.length)
 
-    def _moved(self, rows: Tensor) -> Tensor:
-        return rows if self.moves is None else self.moves[rows]
+    def extended(self, count: int) -> "RowCache":
+        """Return a copy of the list of states, in which `attend` replaces them one by one."""
+        return RowCache(list(self.states), count, self.length + 1)
+
+    def attend(
+        self,
+        layer: int,
+        attention: MultiHead,
+        read: Float[Tensor, "B N D"],
+        *,
+        reweight: Reweight | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None]:
+        """Call the mechanism with its state, which also holds the new words afterwards."""
+        rows = read.flatten(0, 1)[:, None]
+        out, self.states[layer] = attention.attend(
+            rows,
+            attention.prepare(rows),
+            self.states[layer],
+            reweight=per_hypothesis(reweight, read.shape[0]),
+            need_weights=need_weights,
+        )
+        weights = None if out.weights is None else out.weights[:, :, 0].unflatten(0, read.shape[:2]).transpose(1, 2)
+        return out.context.view(read.shape), weights
+
+
+def begin_cache(attentions: Sequence[MultiHead], x: Float[Tensor, "B N D"]) -> DecoderCache:
+    """Return the cache before the first word, in the form that serves these self-attentions, one for each layer.
+
+    Args:
+        attentions: The self-attention of each layer.
+        x: Features in the type and on the device of keys and values.
+    """
+    shapes = {(one.num_kv_heads, one.head_size) for one in attentions}
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or len(shapes) > 1 or not all(map(_is_plain, attentions)):
+        return RowCache([None] * len(attentions), x.shape[1], 0)
+    [(groups, width)] = shapes
+    pool = x.new_empty(len(attentions), 2, len(x), groups, 0, width)
+    return PooledCache(pool, torch.zeros(*x.shape[:2], 0, dtype=torch.int64, device=x.device), 0, [0])
+
+
+def _is_plain(attention: MultiHead) -> bool:
+    """Return whether the weights are a softmax of products of queries and keys, which may be rotated, and nothing more."""
+    plain = is_exactly(attention, MultiHead) and is_exactly(attention.normalizer, Softmax) and not attention.modifies
+    return plain and attention.window is None and not attention.training and type(attention.positions) in (type(None), Rotary)

@@ -14,8 +14,8 @@ The loop contains only the operations that depend on the previous step. F v_s or
 caller passes it as `values`. After the loop, one product over all steps computes the gradient of each weight.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,8 +25,7 @@ from regard.layers.cells import LSTMTape, StateMap, build_tape, tanh_
 from regard.layers.scoring import build_score_tape
 
 
-@dataclass(frozen=True)
-class FeedbackInputs:
+class FeedbackInputs(NamedTuple):
     """Inputs of both loops.
 
     Letters: B sentences, S source, T steps, H width of the state, G number of gates, A width of the keys, P width of the
@@ -52,17 +51,13 @@ class FeedbackInputs:
     score_weight: Tensor | None
     """v of an additive score v·tanh(q + k), (A,); None for a bilinear score."""
 
-    def tensors(self) -> tuple[Any, ...]:
-        """Return the tensors in the order of the fields, for autograd."""
-        return tuple(self.__dict__.values())
-
 
 def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Run Bahdanau's order (attend first), and return the states (T,B,H) and the attention weights (T,B,S).
 
     The width P of the projected values must be G·H. Products with weights run in `dtype`.
     """
-    return _AttendFirst.apply(dtype, key_mask, *inputs.tensors())
+    return _AttendFirst.apply(dtype, key_mask, *inputs)
 
 
 def cell_first(
@@ -72,153 +67,140 @@ def cell_first(
 
     `feed` is F (G·H,P), `combine` is W_h (P,H), and `bias` is b (P,). Products with weights run in `dtype`.
     """
-    return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs.tensors())
+    return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs)
 
 
-def _exact(tensor: Tensor) -> torch.dtype:
-    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+class _Loop:
+    """The cell and the attention of a loop: their records of all steps, and the gradients after the loop."""
+
+    def __init__(self, inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.dtype) -> None:
+        steps, (batch, width) = len(inputs.x_gates), inputs.state.shape
+        self.exact = torch.float64 if inputs.state.dtype == torch.float64 else torch.float32
+        exact = [None if x is None else x.to(self.exact) for x in (inputs.cell, inputs.score_weight)]
+        self.tape = build_tape(steps, inputs.state.to(self.exact), exact[0])
+        self.scores = build_score_tape(steps, inputs.keys.to(self.exact), inputs.values.to(self.exact), key_mask, exact[1])
+        self.map = StateMap(inputs.weight_hh, inputs.bias_hh, dtype)
+        self.x_gates = inputs.x_gates.to(dtype) + self.map.input_bias()
+        self.slots = self.x_gates.new_empty(batch, 4 * width)
+        self.states = self.x_gates.new_empty(steps + 1, batch, width)
+        self.states[0] = inputs.state
+        self.types = [None if x is None else x.dtype for x in inputs]
+        self.num_steps, self.d_slots = steps, self.x_gates.new_empty(0)
+
+    def advance(self, step: int) -> None:
+        """Compute the next state from the slots."""
+        self.tape.forward(step, self.slots)
+        self.states[step + 1] = self.tape.state[step + 1]
+
+    def begin_backward(self) -> Tensor:
+        """Return the gradient of the last state, which is zero at first."""
+        self.d_slots = self.states.new_empty(self.num_steps, *self.slots.shape)
+        if isinstance(self.tape, LSTMTape):
+            self.tape.d_cell = torch.zeros_like(self.tape.d_cell)
+        return torch.zeros_like(self.tape.state[0])
+
+    def retreat(self, step: int, flow: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the two parts of the gradient of the state before a step: through the gates, and around them."""
+        d_step, direct = self.tape.backward(step, flow)
+        self.d_slots[step] = d_step
+        return self.map.backward(self.d_slots[step]), direct
+
+    def gradients(self, flow: Tensor, d_contexts: Tensor, d_query_weight: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of `FeedbackInputs`, from those of the first state, the contexts and the query weight."""
+        d_keys, d_score_weight = self.scores.finish()
+        d_map = self.map.weight_gradient(self.d_slots.flatten(0, 1), self.states[:-1].flatten(0, 1))
+        d_values = self.scores.values_gradient(d_contexts)
+        d_cell = self.tape.d_cell if isinstance(self.tape, LSTMTape) else None
+        d_x = self.d_slots[:, :, : self.x_gates.shape[2]]
+        return _in_types((d_x, flow, d_cell, *d_map, d_keys, d_values, d_query_weight, d_score_weight), self.types)
+
+
+def _in_types(gradients: Sequence[Tensor | None], types: Sequence[torch.dtype | None]) -> tuple[Tensor | None, ...]:
+    return tuple(None if one is None else one.to(dtype) for one, dtype in zip(gradients, types, strict=True))
 
 
 class _AttendFirst(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, key_mask: Tensor | None, *tensors: Any) -> tuple[Tensor, Tensor]:
-        given = FeedbackInputs(*tensors)
-        exact, steps = _exact(given.state), len(given.x_gates)
-        with torch.autocast(given.state.device.type, enabled=False):
-            tape = build_tape(steps, given.state.to(exact), None if given.cell is None else given.cell.to(exact))
-            v = None if given.score_weight is None else given.score_weight.to(exact)
-            scores = build_score_tape(steps, given.keys.to(exact), given.values.to(exact), key_mask, v)
-            state_map = StateMap(given.weight_hh, given.bias_hh, dtype)
-            query_weight = given.query_weight.to(dtype)
-            x_gates = given.x_gates.to(dtype) + state_map.input_bias()
-            slots = x_gates.new_empty(len(given.state), 4 * tape.width)
-            states = x_gates.new_empty(steps + 1, *given.state.shape)
-            states[0] = given.state
-            for step in range(steps):
-                context = scores.forward(step, torch.mm(states[step], query_weight.T).to(exact))
-                state_map.forward(x_gates[step] + context.to(dtype), states[step], slots)
-                tape.forward(step, slots)
-                states[step + 1] = tape.state[step + 1]
-        ctx.tape, ctx.scores, ctx.map, ctx.query_weight, ctx.states, ctx.dtypes = (
-            tape, scores, state_map, query_weight, states, [None if t is None else t.dtype for t in tensors],
-        )  # fmt: skip
-        return tape.state[1:].clone(), scores.weights.clone()
+        inputs = FeedbackInputs(*tensors)
+        with torch.autocast(inputs.state.device.type, enabled=False):
+            loop, query_weight = _Loop(inputs, key_mask, dtype), inputs.query_weight.to(dtype)
+            for step in range(loop.num_steps):
+                context = loop.scores.forward(step, torch.mm(loop.states[step], query_weight.T).to(loop.exact))
+                loop.map.forward(loop.x_gates[step] + context.to(dtype), loop.states[step], loop.slots)
+                loop.advance(step)
+        ctx.loop, ctx.query_weight = loop, query_weight
+        return loop.tape.state[1:].clone(), loop.scores.weights.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        tape, scores, state_map, states = ctx.tape, ctx.scores, ctx.map, ctx.states
-        d_states, d_weights = grads
-        steps, batch, width = d_states.shape
-        exact = tape.state.dtype
-        d_slots = states.new_empty(steps, batch, 4 * width)
-        d_contexts = tape.state.new_empty(steps, batch, scores.values.shape[2])
-        d_queries = states.new_empty(steps, batch, scores.keys.shape[2])
-        flow = torch.zeros_like(tape.state[0])
+        loop, (d_states, d_weights) = ctx.loop, grads
+        scores, flow = loop.scores, loop.begin_backward()
+        d_contexts = flow.new_empty(*d_states.shape[:2], scores.values.shape[2])
+        d_queries = loop.states.new_empty(*d_states.shape[:2], scores.keys.shape[2])
         with torch.autocast(flow.device.type, enabled=False):
-            for step in reversed(range(steps)):
-                flow += d_states[step]
-                d_step, direct = tape.backward(step, flow)
-                d_slots[step] = d_step
-                d_contexts[step] = d_step[:, : d_contexts.shape[2]]
+            for step in reversed(range(loop.num_steps)):
+                gated, direct = loop.retreat(step, flow.add_(d_states[step]))
+                d_contexts[step] = loop.d_slots[step, :, : d_contexts.shape[2]]
                 d_queries[step] = scores.backward(step, d_contexts[step], d_weights[step])
-                flow = torch.addmm(state_map.backward(d_slots[step]), d_queries[step], ctx.query_weight).to(exact)
+                flow = torch.addmm(gated, d_queries[step], ctx.query_weight).to(loop.exact)
                 if direct is not None:
                     flow += direct
-            d_keys, d_score_weight = scores.finish()
-            before = states[:-1].flatten(0, 1)
-            d_weight_hh, d_bias_hh = state_map.weight_gradient(d_slots.flatten(0, 1), before)
-            d_query_weight = d_queries.flatten(0, 1).T @ before
-            d_values = scores.values_gradient(d_contexts)
-        d_x = d_slots[:, :, : d_contexts.shape[2]]
-        d_cell = tape.d_cell if isinstance(tape, LSTMTape) else None
-        results = (d_x, flow, d_cell, d_weight_hh, d_bias_hh, d_keys, d_values, d_query_weight, d_score_weight)
-        return (None, None, *(None if r is None else r.to(d) for r, d in zip(results, ctx.dtypes, strict=True)))
+            d_query_weight = d_queries.flatten(0, 1).T @ loop.states[:-1].flatten(0, 1)
+            return (None, None, *loop.gradients(flow, d_contexts, d_query_weight))
 
 
 class _CellFirst(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        dtype: torch.dtype,
-        key_mask: Tensor | None,
-        feed: Tensor,
-        combine: Tensor,
-        bias: Tensor,
-        *tensors: Any,
+        ctx: Any, dtype: torch.dtype, key_mask: Tensor | None, feed: Tensor, combine: Tensor, bias: Tensor, *tensors: Any
     ) -> tuple[Tensor, Tensor]:
-        given = FeedbackInputs(*tensors)
-        exact, steps, batch = _exact(given.state), len(given.x_gates), len(given.state)
-        with torch.autocast(given.state.device.type, enabled=False):
-            tape = build_tape(steps, given.state.to(exact), None if given.cell is None else given.cell.to(exact))
-            v = None if given.score_weight is None else given.score_weight.to(exact)
-            scores = build_score_tape(steps, given.keys.to(exact), given.values.to(exact), key_mask, v)
-            state_map = StateMap(given.weight_hh, given.bias_hh, dtype)
+        inputs = FeedbackInputs(*tensors)
+        with torch.autocast(inputs.state.device.type, enabled=False):
+            loop = _Loop(inputs, key_mask, dtype)
             # One product with the new state gives the query and the state's part of the readout.
-            reads = torch.cat((given.query_weight, combine)).to(dtype)
-            size = len(given.query_weight)
-            fed, b = feed.to(dtype), bias.to(exact)
-            x_gates = given.x_gates.to(dtype) + state_map.input_bias()
-            slots = x_gates.new_empty(batch, 4 * tape.width)
-            x_part = slots[:, : x_gates.shape[2]]
-            states = x_gates.new_empty(steps + 1, *given.state.shape)
-            readouts = tape.state.new_zeros(steps + 1, batch, len(combine))
-            readouts_low = x_gates.new_zeros(steps + 1, batch, len(combine))
-            states[0] = given.state
-            for step in range(steps):
-                state_map.forward(x_gates[step], states[step], slots)
+            reads, size = torch.cat((inputs.query_weight, combine)).to(dtype), len(inputs.query_weight)
+            fed, b = feed.to(dtype), bias.to(loop.exact)
+            x_part = loop.slots[:, : loop.x_gates.shape[2]]
+            readouts = loop.tape.state.new_zeros(loop.num_steps + 1, len(inputs.state), len(combine))
+            low = loop.states.new_zeros(readouts.shape)  # the readouts in the type of the products
+            for step in range(loop.num_steps):
+                loop.map.forward(loop.x_gates[step], loop.states[step], loop.slots)
                 if step:
-                    torch.addmm(x_part, readouts_low[step], fed.T, out=x_part)
-                tape.forward(step, slots)
-                states[step + 1] = tape.state[step + 1]
-                read = torch.mm(states[step + 1], reads.T).to(exact)
-                context = scores.forward(step, read[:, :size])
+                    torch.addmm(x_part, low[step], fed.T, out=x_part)
+                loop.advance(step)
+                read = torch.mm(loop.states[step + 1], reads.T).to(loop.exact)
+                context = loop.scores.forward(step, read[:, :size])
                 torch.add(context, read[:, size:], out=readouts[step + 1]).add_(b)
-                tanh_(readouts[step + 1])
-                readouts_low[step + 1] = readouts[step + 1]
-        ctx.tape, ctx.scores, ctx.map, ctx.reads, ctx.fed = tape, scores, state_map, reads, fed
-        ctx.states, ctx.readouts, ctx.readouts_low = states, readouts, readouts_low
-        ctx.dtypes = [None if t is None else t.dtype for t in (feed, combine, bias, *tensors)]
-        return readouts[1:].clone(), scores.weights.clone()
+                low[step + 1] = tanh_(readouts[step + 1])
+        ctx.loop, ctx.reads, ctx.fed, ctx.readouts, ctx.low = loop, reads, fed, readouts, low
+        ctx.types = [x.dtype for x in (feed, combine, bias)]
+        return readouts[1:].clone(), loop.scores.weights.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        tape, scores, state_map, reads = ctx.tape, ctx.scores, ctx.map, ctx.reads
-        states, readouts = ctx.states, ctx.readouts
-        d_readouts, d_weights = grads
-        steps, batch, size = d_readouts.shape
-        attention_size, (gates, _) = scores.keys.shape[2], ctx.fed.shape
-        exact = tape.state.dtype
-        d_slots = states.new_empty(steps, batch, 4 * tape.width)
-        d_contexts = tape.state.new_empty(steps, batch, size)
-        d_reads = states.new_empty(steps, batch, len(reads))
-        flow = torch.zeros_like(tape.state[0])
+        loop, (d_readouts, d_weights) = ctx.loop, grads
+        flow, (gates, _), size = loop.begin_backward(), ctx.fed.shape, loop.scores.keys.shape[2]
+        d_contexts = flow.new_empty(d_readouts.shape)
+        d_reads = loop.states.new_empty(*d_readouts.shape[:2], len(ctx.reads))
         d_fed: Tensor | None = None
         with torch.autocast(flow.device.type, enabled=False):
-            for step in reversed(range(steps)):
+            for step in reversed(range(loop.num_steps)):
                 d_readout = d_readouts[step] if d_fed is None else d_readouts[step] + d_fed
-                readout, d_context = readouts[step + 1], d_contexts[step]
+                readout, d_context = ctx.readouts[step + 1], d_contexts[step]
                 torch.addcmul(d_readout, d_readout * readout, readout, value=-1, out=d_context)
-                d_reads[step, :, :attention_size] = scores.backward(step, d_context, d_weights[step])
-                d_reads[step, :, attention_size:] = d_context
-                flow += torch.mm(d_reads[step], reads)
-                d_step, direct = tape.backward(step, flow)
-                d_slots[step] = d_step
-                flow = state_map.backward(d_slots[step]).to(exact)
+                d_reads[step, :, :size] = loop.scores.backward(step, d_context, d_weights[step])
+                d_reads[step, :, size:] = d_context
+                flow += torch.mm(d_reads[step], ctx.reads)
+                gated, direct = loop.retreat(step, flow)
+                flow = gated.to(loop.exact)
                 if direct is not None:
                     flow += direct
                 if step:
-                    d_fed = torch.mm(d_slots[step, :, :gates], ctx.fed).to(exact)
-            d_keys, d_score_weight = scores.finish()
-            d_weight_hh, d_bias_hh = state_map.weight_gradient(d_slots.flatten(0, 1), states[:-1].flatten(0, 1))
-            d_both = d_reads.flatten(0, 1).T @ states[1:].flatten(0, 1)
-            d_feed = d_slots[:, :, :gates].flatten(0, 1).T @ ctx.readouts_low[:-1].flatten(0, 1)
-            d_bias = d_contexts.sum(dim=(0, 1))
-            d_values = scores.values_gradient(d_contexts)
-        d_x = d_slots[:, :, :gates]
-        d_cell = tape.d_cell if isinstance(tape, LSTMTape) else None
-        d_query, d_combine = d_both[:attention_size], d_both[attention_size:]
-        shared = (d_x, flow, d_cell, d_weight_hh, d_bias_hh, d_keys, d_values, d_query, d_score_weight)
-        results = (d_feed, d_combine, d_bias, *shared)
-        return (None, None, *(None if r is None else r.to(d) for r, d in zip(results, ctx.dtypes, strict=True)))
+                    d_fed = torch.mm(loop.d_slots[step, :, :gates], ctx.fed).to(loop.exact)
+            d_both = d_reads.flatten(0, 1).T @ loop.states[1:].flatten(0, 1)
+            d_feed = loop.d_slots[:, :, :gates].flatten(0, 1).T @ ctx.low[:-1].flatten(0, 1)
+            own = _in_types((d_feed, d_both[size:], d_contexts.sum(dim=(0, 1))), ctx.types)
+            return (None, None, *own, *loop.gradients(flow, d_contexts, d_both[:size]))

@@ -99,8 +99,7 @@ class RecurrentLayer(nn.Module):
             layer: Index of the layer to copy, from 0.
 
         Raises:
-            ConfigError: If the module is not an `nn.LSTM` or `nn.GRU`, does not have this layer, or projects its states
-                (`proj_size`).
+            ConfigError: If the module is not an `nn.LSTM` or `nn.GRU`, does not have this layer, or projects its states.
 
         Example:
             >>> theirs = nn.LSTM(8, 16, batch_first=True)
@@ -108,20 +107,10 @@ class RecurrentLayer(nn.Module):
             >>> torch.allclose(RecurrentLayer.from_torch(theirs)(inputs)[0], theirs(inputs)[0], atol=1e-6)
             True
         """
-        if not isinstance(module, nn.LSTM | nn.GRU):
+        if not isinstance(module, nn.LSTM | nn.GRU) or module.proj_size or not 0 <= layer < module.num_layers:
             raise ConfigError(
-                f"RecurrentLayer.from_torch(module={type(module).__name__}): expected an nn.LSTM or nn.GRU, such as "
-                "nn.LSTM(256, 256)"
-            )
-        if not 0 <= layer < module.num_layers:
-            raise ConfigError(
-                f"RecurrentLayer.from_torch(layer={layer}): the module has {module.num_layers} layers; give 0 to "
-                f"{module.num_layers - 1}"
-            )
-        if module.proj_size:
-            raise ConfigError(
-                f"RecurrentLayer.from_torch: the module projects its states (proj_size={module.proj_size}), which has no "
-                "counterpart here; convert a module without it"
+                f"RecurrentLayer.from_torch({module}, layer={layer}): expected an nn.LSTM or nn.GRU that has this layer and "
+                "does not project its states (proj_size=0), such as nn.LSTM(256, 256) and layer 0"
             )
         first: Tensor = getattr(module, f"weight_ih_l{layer}")
         cell: Cell = "lstm" if isinstance(module, nn.LSTM) else "gru"
@@ -194,9 +183,9 @@ class RecurrentLayer(nn.Module):
         state, cell = (None, None) if initial is None else initial
         if cell is not None and self.num_gates != NUM_GATES["lstm"]:
             raise ShapeError("the initial state has a cell state, but a GRU has none; give initial=(state, None)")
-        for name, given in (("the initial state", state), ("the initial cell state", cell)):
-            if given is not None:  # PyTorch's own loop does not check it, and would read beyond its end
-                check_shape(name, given, f"B {directions * self.hidden_size}", sizes)
+        for name, tensor in (("the initial state", state), ("the initial cell state", cell)):
+            if tensor is not None:  # PyTorch's own loop does not check it, and would read beyond its end
+                check_shape(name, tensor, f"B {directions * self.hidden_size}", sizes)
         if state is None:
             state = inputs.new_zeros(batch, directions * self.hidden_size, dtype=self.weight_hh.dtype)
         if cell is None and self.num_gates == 4:

@@ -52,7 +52,7 @@ class PreNorm(Residual):
 
     def after(self, x: Tensor, added: Tensor) -> Tensor:
         """Return x + dropout(added)."""
-        return x + self.dropout(added)
+        return x + (self.dropout(added) if self.training else added)  # the call of a module costs as much as the sum
 
 
 class PostNorm(Residual):
@@ -78,5 +78,5 @@ class PostNorm(Residual):
 
     def after(self, x: Tensor, added: Tensor) -> Tensor:
         """Return norm(α·x + dropout(added))."""
-        added = self.dropout(added)
+        added = self.dropout(added) if self.training else added
         return self.norm(x + added if self.scale == 1 else self.scale * x + added)

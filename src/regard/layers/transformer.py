@@ -1,26 +1,24 @@
-"""Layers of a Transformer, and stacks of layers. The caller gives their parts; `transformer_build` builds all from settings.
+"""Layers of a Transformer, and stacks of layers, composed of parts that the caller gives.
 
-A `Residual` connects each part to the residual stream and applies the norm. Only the requested layers return attention
-weights; the other layers use the fastest code, which does not return them.
+A `Residual` connects each part to the residual stream and applies the norm. A stack gets a `Sites` object, which says which
+attention weights to return or to replace; the other layers use the fastest code, which does not return them.
 
 Letters: B batch, S source, T target, N hypotheses of a sentence, t words so far, H heads, D width.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import cast
+from collections.abc import Sequence
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight
-from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
-from regard.layers.cache import KeyValueCache, LayerCaches
+from regard.layers.cache import DecoderCache, begin_cache
 from regard.layers.residual import Residual
-from regard.reweight import per_hypothesis
+from regard.reweight import Sites
 
 
 class EncoderLayer(nn.Module):
@@ -37,7 +35,7 @@ class EncoderLayer(nn.Module):
         self, *, attention: Attention, attention_residual: Residual, feed_forward: nn.Module, feed_forward_residual: Residual
     ) -> None:
         super().__init__()
-        check_width("EncoderLayer", attention)
+        check_width(type(self).__name__, attention)
         self.size = attention.query_size
         self.attention, self.attention_residual = attention, attention_residual
         self.feed_forward, self.feed_forward_residual = feed_forward, feed_forward_residual
@@ -64,110 +62,41 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), out.weights
 
 
-class TransformerEncoder(nn.Module):
-    """A stack of encoder layers.
+class CausalLayer(EncoderLayer):
+    """Causal self-attention, then the feed-forward part: a layer of a decoder without a source.
 
     Args:
-        layers: One or more layers of the same width.
-        norm: Norm after the last layer, for layers that do not end with a norm.
+        attention: A causal attention of width D.
+        attention_residual: Residual connection of the attention.
+        feed_forward: Module that maps features (…,D) to features (…,D).
+        feed_forward_residual: Residual connection of the feed-forward part.
+
+    Raises:
+        ConfigError: If the attention is not causal, or its queries, keys, values and context have different widths.
     """
 
-    def __init__(self, layers: Sequence[EncoderLayer], *, norm: nn.Module | None = None) -> None:
-        super().__init__()
-        self.size = check_stack("TransformerEncoder", layers)
-        self.layers = nn.ModuleList(layers)
-        self.norm = norm
+    attention: MultiHead
 
-    def forward(
-        self,
-        x: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "B S"] | None = None,
-        *,
-        reweight: Mapping[int, Reweight] | None = None,
-        record: Collection[int] = (),
-    ) -> tuple[Float[Tensor, "B S D"], dict[int, Tensor]]:
-        """Run all layers.
-
-        Args:
-            x: Embeddings with their positions.
-            mask: True at tokens, False at padding; no query attends to padding. None if there is no padding.
-            reweight: Functions that replace attention weights, by the number of the layer, from 0.
-            record: Numbers of the layers whose weights are returned, from 0.
-
-        Returns:
-            The states after the last layer and the norm, and the weights (B,H,S,S), or (B,S,S) without heads, of the layers in
-            `record`, by the number of the layer.
-        """
-        found: dict[int, Tensor] = {}
-        for number, layer in enumerate(self.layers):
-            change = None if reweight is None else reweight.get(number)
-            x, weights = cast(EncoderLayer, layer)(x, mask, reweight=change, need_weights=number in record)
-            if weights is not None:
-                found[number] = weights
-        return x if self.norm is None else self.norm(x), found
-
-
-@dataclass(frozen=True)
-class LayerRequest:
-    """Attention weights that a decoder layer should return or replace."""
-
-    need_own: bool = False
-    """Whether to return the weights of self-attention."""
-    need_across: bool = False
-    """Whether to return the weights of attention to the source."""
-    reweight_own: Reweight | None = None
-    """Function that replaces the weights of self-attention."""
-    reweight_across: Reweight | None = None
-    """Function that replaces the weights of attention to the source."""
-
-
-@dataclass(frozen=True)
-class DecoderRequest:
-    """Attention weights that the layers of a decoder should return or replace; layers are numbered from 0."""
-
-    own: Collection[int] = ()
-    """Numbers of the layers that return the weights of self-attention."""
-    across: Collection[int] = ()
-    """Numbers of the layers that return the weights of attention to the source."""
-    reweight_own: Mapping[int, Reweight] = field(default_factory=dict)
-    """Functions that replace the weights of self-attention; each key is the number of a layer."""
-    reweight_across: Mapping[int, Reweight] = field(default_factory=dict)
-    """Functions that replace the weights of attention to the source; each key is the number of a layer."""
+    def __init__(
+        self, *, attention: MultiHead, attention_residual: Residual, feed_forward: nn.Module, feed_forward_residual: Residual
+    ) -> None:
+        super().__init__(
+            attention=attention,
+            attention_residual=attention_residual,
+            feed_forward=feed_forward,
+            feed_forward_residual=feed_forward_residual,
+        )
+        check_causal("CausalLayer", attention)
 
     @property
-    def reweights(self) -> bool:
-        """Whether the weights of at least one layer are replaced."""
-        return bool(self.reweight_own or self.reweight_across)
+    def self_attention(self) -> MultiHead:
+        """The attention, as a `DecoderLayer` names it."""
+        return self.attention
 
-    def layer(self, number: int) -> LayerRequest:
-        """Return the request for one layer."""
-        return LayerRequest(
-            number in self.own, number in self.across, self.reweight_own.get(number), self.reweight_across.get(number)
-        )
-
-
-@dataclass(frozen=True)
-class LayerWeights:
-    """Attention weights of a decoder, by the number of the layer, from 0.
-
-    For a whole target, the weights of self-attention (`own`) are (B,H,T,T), and those of attention to the source (`across`)
-    are (B,H,T,S), or (B,T,S) without heads. For one decoding step, with N hypotheses of each sentence and t words so far, they
-    are (B,H,N,t) and (B,H,N,S), or (B,N,S) without heads.
-    """
-
-    own: dict[int, Tensor] = field(default_factory=dict)
-    across: dict[int, Tensor] = field(default_factory=dict)
-
-    def add(self, number: int, own: Tensor | None, across: Tensor | None) -> None:
-        """Store the weights of the layer `number`; weights that are None are not stored."""
-        if own is not None:
-            self.own[number] = own
-        if across is not None:
-            self.across[number] = across
-
-
-NOTHING, NOTHING_OF_ALL = LayerRequest(), DecoderRequest()
-"""Requests that neither return nor replace weights: `NOTHING` for one layer, `NOTHING_OF_ALL` for a whole decoder."""
+    @property
+    def self_residual(self) -> Residual:
+        """The residual connection of the attention, as a `DecoderLayer` names it."""
+        return self.attention_residual
 
 
 class DecoderLayer(nn.Module):
@@ -193,8 +122,7 @@ class DecoderLayer(nn.Module):
         feed_forward_residual: Residual,
     ) -> None:
         super().__init__()
-        if not self_attention.causal:
-            raise ConfigError("DecoderLayer: its self-attention sees later words; build it with causal=True")
+        check_causal("DecoderLayer", self_attention)
         if cross_attention.stateful:
             raise ConfigError(
                 f"DecoderLayer: a {type(cross_attention).__name__} remembers earlier queries, but this layer computes all "
@@ -206,128 +134,136 @@ class DecoderLayer(nn.Module):
         self.cross_attention, self.cross_residual = cross_attention, cross_residual
         self.feed_forward, self.feed_forward_residual = feed_forward, feed_forward_residual
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], memory: Memory, request: LayerRequest = NOTHING
-    ) -> tuple[Float[Tensor, "B T D"], Tensor | None, Tensor | None]:
-        """Return the output features of this layer for a whole target, and the requested weights.
 
-        The second result is the weights of self-attention, the third those of attention to the source; None if not requested.
-        """
-        read = self.self_residual.before(x)
-        own = self.self_attention(read, read, reweight=request.reweight_own, need_weights=request.need_own)
-        x, across = self._rest(self.self_residual.after(x, own.context), memory, request)
-        return x, own.weights, across
-
-    def step(
-        self,
-        x: Float[Tensor, "B N D"],
-        memory: Memory,
-        cache: HeadMemory | None,
-        request: LayerRequest = NOTHING,
-    ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, HeadMemory]:
-        """Run this layer over one new word of each hypothesis; `cache` is None for the first word.
-
-        The results are the features, the weights of self-attention, the weights of attention to the source (None if not
-        requested), and a cache that also contains the keys and values of the new words. The N hypotheses of a sentence are N
-        queries in the same row of the batch, because they share the keys of the source.
-        """
-        context, own, cache = attend_within(
-            self.self_attention,
-            self.self_residual.before(x),
-            cache,
-            reweight=request.reweight_own,
-            need_weights=request.need_own,
-        )
-        x, across = self._rest(self.self_residual.after(x, context), memory, request)
-        return x, own, across, cache
-
-    def _rest(self, x: Tensor, memory: Memory, request: LayerRequest) -> tuple[Tensor, Tensor | None]:
-        read = self.cross_residual.before(x)
-        out, _ = self.cross_attention.attend(read, memory, reweight=request.reweight_across, need_weights=request.need_across)
-        x = self.cross_residual.after(x, out.context)
-        return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), out.weights
-
-
-class TransformerDecoder(nn.Module):
-    """A stack of decoder layers.
+class TransformerEncoder(nn.Module):
+    """A stack of encoder layers, whose sites are `encoder.i`.
 
     Args:
         layers: One or more layers of the same width.
         norm: Norm after the last layer, for layers that do not end with a norm.
     """
 
-    def __init__(self, layers: Sequence[DecoderLayer], *, norm: nn.Module | None = None) -> None:
+    layers: Sequence[EncoderLayer]
+
+    def __init__(self, layers: Sequence[EncoderLayer], *, norm: nn.Module | None = None) -> None:
         super().__init__()
-        self.size = check_stack("TransformerDecoder", layers)
-        self.layers = nn.ModuleList(layers)
+        self.size = check_stack(type(self).__name__, layers)
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]  # a module list is such a sequence
+        self.norm = norm
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None, sites: Sites | None = None
+    ) -> Float[Tensor, "B S D"]:
+        """Return the states after the last layer and the norm.
+
+        Args:
+            x: Embeddings with their positions.
+            mask: True at tokens, False at padding; no query attends to padding. None if there is no padding.
+            sites: Weights to return, (B,H,S,S) or (B,S,S) without heads, or to replace; None for neither.
+        """
+        sites = sites or Sites()
+        for number, layer in enumerate(self.layers):
+            site = f"encoder.{number}"
+            x, weights = layer(x, mask, **sites.options(site))
+            sites.add(site, weights)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerDecoder(nn.Module):
+    """A stack of decoder layers, whose sites are `decoder.i` (self-attention) and `cross.i` (attention to the source).
+
+    Args:
+        layers: One or more layers of the same width.
+        norm: Norm after the last layer, for layers that do not end with a norm.
+    """
+
+    layers: Sequence[DecoderLayer]
+
+    def __init__(self, layers: Sequence[DecoderLayer] | Sequence[CausalLayer], *, norm: nn.Module | None = None) -> None:
+        super().__init__()
+        self.size = check_stack(type(self).__name__, layers)
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]  # a module list is such a sequence
         self.norm = norm
 
     def prepare(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None) -> tuple[Memory, ...]:
         """Return the source's keys and values for each layer, computed once."""
-        return tuple(cast(DecoderLayer, layer).cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
+        searching = torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
+        if searching and mask is not None and mask.device.type == "cpu" and bool(mask.all()):
+            mask = None  # a mask that hides nothing would cost time in each step of a search
+        return tuple(layer.cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], request: DecoderRequest = NOTHING_OF_ALL
-    ) -> tuple[Float[Tensor, "B T D"], LayerWeights]:
-        """Run all layers over a whole target, and return its features and the requested weights.
+        self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], sites: Sites | None = None
+    ) -> Float[Tensor, "B T D"]:
+        """Return the features of a whole target.
 
-        `x` contains the embeddings of the target with their positions, and `memories` is the result of `prepare`.
+        Args:
+            x: Embeddings of the target with their positions.
+            memories: Result of `prepare`.
+            sites: Weights (B,H,T,T) and (B,H,T,S), or (B,T,S) without heads, to return or to replace; None for neither.
         """
-        weights = LayerWeights()
-        for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
-            x, own, across = layer(x, memory, request.layer(number))
-            weights.add(number, own, across)
-        return x if self.norm is None else self.norm(x), weights
+        sites = sites or Sites()
+        for number, layer in enumerate(self.layers):
+            read = layer.self_residual.before(x)
+            out = layer.self_attention(read, read, **sites.options(f"decoder.{number}"))
+            sites.add(f"decoder.{number}", out.weights)
+            x = _finish(layer, number, layer.self_residual.after(x, out.context), memories, sites)
+        return x if self.norm is None else self.norm(x)
 
     def step(
-        self,
-        x: Float[Tensor, "B N D"],
-        memories: Sequence[Memory],
-        cache: LayerCaches | None,
-        request: DecoderRequest = NOTHING_OF_ALL,
-    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, LayerCaches]:
-        """Run all layers over one new word of each hypothesis; `cache` is None for the first word.
+        self, x: Float[Tensor, "B N D"], memories: Sequence[Memory], cache: DecoderCache | None, sites: Sites | None = None
+    ) -> tuple[Float[Tensor, "B N D"], DecoderCache]:
+        """Run all layers over one new word of each hypothesis.
 
-        The results are the features, the requested weights, and a new cache, which the next step needs. `x` contains embeddings
-        with their positions, and `memories` is the result of `prepare`.
+        The N hypotheses of a sentence are N queries in the same row of the batch, because they share the keys of the source.
+
+        Args:
+            x: Embeddings with their positions.
+            memories: Result of `prepare`.
+            cache: The earlier words; None for the first word.
+            sites: Weights (B,H,N,t) and (B,H,N,S), or (B,N,S) without heads, to return or to replace; None for neither.
+
+        Returns:
+            The features, and a cache with the new words, which the next step needs.
         """
-        weights, after = LayerWeights(), []
-        before = [None] * len(self.layers) if cache is None else cache.read()
-        for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
-            x, own, across, new = cast(DecoderLayer, layer).step(x, memory, before[number], request.layer(number))
-            weights.add(number, own, across)
-            after.append(new)
-        return x if self.norm is None else self.norm(x), weights, LayerCaches(tuple(after), x.shape[1])
+        sites = sites or Sites()
+        cache = (cache or begin_cache([layer.self_attention for layer in self.layers], x)).extended(x.shape[1])
+        for number, layer in enumerate(self.layers):
+            read = layer.self_residual.before(x)
+            context, weights = cache.attend(number, layer.self_attention, read, **sites.options(f"decoder.{number}"))
+            sites.add(f"decoder.{number}", weights)
+            x = _finish(layer, number, layer.self_residual.after(x, context), memories, sites)
+        return x if self.norm is None else self.norm(x), cache
 
 
-def attend_within(
-    attention: MultiHead,
-    read: Float[Tensor, "B N D"],
-    cache: HeadMemory | None,
-    *,
-    reweight: Reweight | None = None,
-    need_weights: bool,
-) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, HeadMemory]:
-    """Compute causal self-attention in one step: each hypothesis's new word attends to itself and to its earlier words.
+class CausalDecoder(TransformerDecoder):
+    """A stack of causal layers: a decoder without a source, so that there are no `memories` and no sites `cross.i`.
 
     Args:
-        attention: A causal attention.
-        read: Features of the new words, from which queries, keys and values are computed.
-        cache: Keys and values of the earlier words; None for the first word.
-        reweight: Function that replaces the weights (B,H,N,t), for N hypotheses of each sentence and t words so far.
-        need_weights: Whether to return the weights.
-
-    Returns:
-        The context, the weights (None if not needed), and a cache that also contains the new words.
+        layers: One or more layers of the same width.
+        norm: Norm after the last layer, for layers that do not end with a norm.
     """
-    rows = read.flatten(0, 1)[:, None]
-    change = per_hypothesis(reweight, read.shape[0])
-    out, state = attention.attend(rows, attention.prepare(rows), cache, reweight=change, need_weights=need_weights)
-    assert state is not None
-    if type(attention) is MultiHead and cache is None:  # others may keep gates, or keys and values of different widths
-        state = KeyValueCache.begin(state)
-    weights = None if out.weights is None else out.weights[:, :, 0].unflatten(0, read.shape[:2]).transpose(1, 2)
-    return out.context.view(read.shape), weights, state
+
+    layers: Sequence[CausalLayer]  # type: ignore[assignment]
+
+    def __init__(self, layers: Sequence[CausalLayer], *, norm: nn.Module | None = None) -> None:
+        super().__init__(layers, norm=norm)
+
+
+def _finish(layer: DecoderLayer, number: int, x: Tensor, memories: Sequence[Memory], sites: Sites) -> Tensor:
+    """Apply the parts of a layer after self-attention: attention to the source, unless there is none, and feed-forward."""
+    if memories:
+        site = f"cross.{number}"
+        out, _ = layer.cross_attention.attend(layer.cross_residual.before(x), memories[number], **sites.options(site))
+        sites.add(site, out.weights)
+        x = layer.cross_residual.after(x, out.context)
+    return layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
+
+
+def check_causal(name: str, attention: MultiHead) -> None:
+    """Raise an error for a self-attention that is not causal."""
+    if not attention.causal:
+        raise ConfigError(f"{name}: its self-attention sees later words; build it with causal=True")
 
 
 def check_width(name: str, *attentions: Attention) -> None:
@@ -338,29 +274,19 @@ def check_width(name: str, *attentions: Attention) -> None:
                 f"{name}: a {type(attention).__name__} has a loss of its own, which a Transformer does not add to the training "
                 "loss; take another mechanism here, or a recurrent decoder"
             )
-        if attention.query_size != attention.key_size:
+        key_size = attention.key_size
+        value_size, context_size = getattr(attention, "value_size", key_size), attention.context_size(key_size)
+        if {key_size, value_size, context_size} != {attention.query_size}:
             raise ConfigError(
-                f"{name}: its attention has query_size={attention.query_size} and key_size={attention.key_size}, but "
-                "queries and keys of a Transformer have the same width; make key_size equal to query_size (`size` of a "
-                "MultiHead)"
-            )
-        value_size = getattr(attention, "value_size", attention.key_size)
-        if value_size != attention.key_size:
-            raise ConfigError(
-                f"{name}: its attention has key_size={attention.key_size} and value_size={value_size}, but keys and values of "
-                "a Transformer are the same features; leave value_size out"
-            )
-        width = attention.context_size(attention.key_size)
-        if width != attention.query_size:
-            raise ConfigError(
-                f"{name}: its attention has query_size={attention.query_size} and a context of width {width}, but a "
-                "Transformer adds the context to the features of the queries; make both equal (`output_size` of a MultiHead)"
+                f"{name}: its attention has query_size={attention.query_size}, key_size={key_size}, value_size={value_size} "
+                f"and a context of width {context_size}, but a Transformer reads all of them from features of one width and "
+                "adds the context to them; make these widths equal"
             )
 
 
-def check_stack(name: str, layers: Sequence[nn.Module]) -> int:
+def check_stack(name: str, layers: Sequence[EncoderLayer | DecoderLayer]) -> int:
     """Return the width of the layers; raise an error if there is no layer, or their widths differ."""
-    sizes = sorted({cast(int, layer.size) for layer in layers})
+    sizes = sorted({layer.size for layer in layers})
     if len(sizes) != 1:
         got = f"layers of widths {', '.join(map(str, sizes))}" if sizes else "no layer"
         raise ConfigError(f"{name} got {got}; expected at least one layer, all of the same width")

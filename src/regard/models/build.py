@@ -7,12 +7,27 @@ from typing import Any
 from regard.attention.arguments import check_size
 from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
-from regard.config import ClassifierConfig, LanguageModelConfig, ModelConfig, RecurrentConfig, TransformerConfig
+from regard.config import (
+    BagClassifierConfig,
+    ClassifierConfig,
+    CombinedClassifierConfig,
+    HierarchicalClassifierConfig,
+    LanguageModelConfig,
+    ModelConfig,
+    RecurrentClassifierConfig,
+    RecurrentConfig,
+    TransformerClassifierConfig,
+    TransformerConfig,
+)
 from regard.config.run import RunConfig
 from regard.errors import ConfigError
-from regard.models.classifiers.build import build_classifier as _build_classifier
-from regard.models.language.build import build_language_model as _build_language_model
+from regard.models.classifiers.bag import BagClassifier
+from regard.models.classifiers.combined import CombinedClassifier
+from regard.models.classifiers.hierarchical import HierarchicalClassifier
+from regard.models.classifiers.recurrent import RecurrentClassifier
+from regard.models.classifiers.transformer import build_transformer_classifier
 from regard.models.language.transformer import TransformerLanguageModel
+from regard.models.language.transformer import build_language_model as _build_language_model
 from regard.models.recurrent.build import build_recurrent
 from regard.models.seq2seq import Seq2Seq
 from regard.models.text_classifier import TextClassifier
@@ -88,14 +103,46 @@ def build_classifier(
     _check_sizes("classifier", 0, embedding_size=embedding_size)
     _check_sizes("classifier", 2, vocabulary_size=vocabulary_size)
     _check_sizes("classifier", 1, num_labels=num_labels)
-    return _build_classifier(
-        _model_config(config, "classification"),
-        vocabulary_size=vocabulary_size,
-        num_labels=num_labels,
-        sentence_ends=sentence_ends,
-        embedding_size=embedding_size,
-        pooling=pooling,
-    )
+    settings: ClassifierConfig = _model_config(config, "classification")
+    sizes = {"vocabulary_size": vocabulary_size, "num_labels": num_labels, "embedding_size": embedding_size}
+    model: TextClassifier
+    match settings:
+        case RecurrentClassifierConfig():
+            model = RecurrentClassifier(settings, **sizes)
+        case TransformerClassifierConfig():
+            model = build_transformer_classifier(settings, **sizes)
+        case BagClassifierConfig():
+            model = BagClassifier(settings, **sizes)
+        case HierarchicalClassifierConfig():
+            model = HierarchicalClassifier(settings, **sizes, sentence_ends=sentence_ends)
+        case CombinedClassifierConfig():
+            model = CombinedClassifier(settings, **sizes)
+    if pooling is not None:
+        _replace_pooling(model, pooling)
+    return model
+
+
+def check_pooling(name: str, pooling: object) -> None:
+    """Check that the caller's own object is a pooling.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if not isinstance(pooling, Pooling):
+        raise ConfigError(f"{name} is {pooling!r:.80}, expected an object of a regard.attention.Pooling class")
+
+
+def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
+    check_pooling("pooling", pooling)
+    before = getattr(model, "pooling", None)
+    if not isinstance(before, Pooling):
+        raise ConfigError(f"a {type(model).__name__} has several poolings or none, so your own pooling cannot replace it")
+    if (pooling.size, pooling.output_size) != (before.size, before.output_size):
+        raise ConfigError(
+            f"the pooling reads states of width {pooling.size} and returns width {pooling.output_size}, but this "
+            f"{type(model).__name__} needs widths {before.size} and {before.output_size}"
+        )
+    model.pooling = pooling
 
 
 def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocabulary_size: int) -> TransformerLanguageModel:

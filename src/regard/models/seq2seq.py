@@ -11,8 +11,10 @@ from typing import Generic, Protocol, Self, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.masks import check_boolean
 from regard.records.data import Step
-from regard.reweight import ReweightBySite, check_reweight
+from regard.reweight import ReweightBySite, Sites, check_reweight
+from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
 AttentionMaps = dict[str, Tensor]
@@ -64,6 +66,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     """Sites whose weights are computed from those of other sites, so that `reweight` does not accept their names."""
     feeds_back: bool
     """Whether a step's attention or readout is an input of the next step, so that even a known target is read in a loop."""
+    packed = False
+    """Whether this is a packed copy (`regard.inference.pack`), whose linear maps choose the number format of their products."""
     alignment_step: Step = "produce"
     """Step whose attention aligns an output word: the step that predicts the word (`produce`), or that reads it (`consume`)."""
 
@@ -178,6 +182,23 @@ class LinearOutputModel(Seq2Seq[State]):
 
     output: nn.Linear
     """Linear map from features to the words."""
+
+    def encode(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> State:
+        self.check_reweight(reweight)
+        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
+        check_boolean("source_mask", source_mask, "of shape (B, S)", meaning="not padding")
+        return self.read(source, source_mask, Sites(record, reweight))
+
+    @abstractmethod
+    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> State:
+        """Return the result of `encode`; `sites` holds its arguments `record` and `reweight`."""
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         return self.output(features)

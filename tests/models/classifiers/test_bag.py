@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regard.config import BagClassifierConfig, MeanPoolingConfig, MultiHeadPoolingConfig
 from regard.errors import ShapeError
+from regard.models.build import build_classifier
 from regard.models.classifiers.bag import BagClassifier, count_texts, log_ratios, ngram_rows
-from regard.models.classifiers.build import build_classifier
 from regard.text.symbols import UNKNOWN
 
 WORDS, LABELS, LENGTH = 31, 3, 7

@@ -10,7 +10,7 @@ from regard.attention import AttentionPooling
 from regard.config import MultiHeadPoolingConfig, TransformerClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.positions import LearnedPositions, NoPositions
-from regard.models.classifiers.build import build_classifier
+from regard.models.build import build_classifier
 from regard.models.classifiers.transformer import TransformerClassifier, build_transformer_classifier
 from regard.text.symbols import UNKNOWN
 

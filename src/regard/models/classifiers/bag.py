@@ -7,7 +7,7 @@ words too, "is" in "is dull" would get attention that belongs to "dull". Words a
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,9 +18,8 @@ from regard.config import BagClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.classifiers.words import WordDropout
-from regard.models.text_classifier import Classified, Example
-from regard.reweight import Reweight, ReweightBySite
-from regard.shapes import check_shape
+from regard.models.text_classifier import Example
+from regard.reweight import Sites
 from regard.text.symbols import PAD
 
 _MULTIPLIERS = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))  # odd numbers, from the golden ratio and xxHash
@@ -77,20 +76,9 @@ class BagClassifier(PooledClassifier):
             windows = tokens.unfold(1, size, 1)
             yield ngram_rows(windows, num_rows=self.ngram_embedding.num_embeddings), (windows != PAD).all(dim=2)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        *,
-        embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | ReweightBySite | None = None,
-        record: Collection[str] = (),
-    ) -> Classified:
-        """Compute the scores of the labels; see `TextClassifier.forward`."""
-        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
-        if embedded is None:
-            embedded = self.embed(self.word_dropout(tokens, mask).masked_fill(~mask, PAD))
-        return self.score(self.embedding_dropout(embedded), mask, reweight, record)
+    def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S E"]:
+        """Return the embeddings after dropout."""
+        return self.embedding_dropout(embedded)
 
     @torch.no_grad()
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Several classifiers, each trained with its own loss, whose scores are averaged."""
+"""A linear classifier of counts and recurrent classifiers, each trained with its own loss, whose scores are averaged."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -6,8 +6,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.config import CombinedClassifierConfig
+from regard.models.classifiers.counted import CountedClassifier
+from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.text_classifier import Classified, Example, TextClassifier
 from regard.reweight import Reweight, ReweightBySite
+
+RECURRENT_SHARE = 0.25
+"""Total share of the recurrent members; small, because they make more errors with few texts."""
 
 
 class CombinedClassifier(TextClassifier):
@@ -17,18 +23,22 @@ class CombinedClassifier(TextClassifier):
     does not keep the others from learning. The attention is the mean of the members' attention, with the same shares.
 
     Args:
-        members: Classifiers, of which at least one has parameters to train.
-        widths: Width of each member's embeddings.
-        shares: Share of each member in the scores; they sum to one.
-        names: Name of each member's attention site.
+        config: Settings of the members.
+        vocabulary_size: V, number of words.
+        num_labels: C, number of labels.
+        embedding_size: E, width of the word vectors of recurrent members; 0 for the configured width.
     """
 
     def __init__(
-        self, members: Sequence[TextClassifier], *, widths: Sequence[int], shares: Sequence[float], names: Sequence[str]
+        self, config: CombinedClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0
     ) -> None:
         super().__init__()
-        self.members, self.widths, self.shares = nn.ModuleList(members), list(widths), list(shares)
-        self.sites = ("pool", *names)
+        sizes, count = {"vocabulary_size": vocabulary_size, "num_labels": num_labels}, config.num_recurrent
+        recurrent = [RecurrentClassifier(config.recurrent, **sizes, embedding_size=embedding_size) for _ in range(count)]
+        self.members = nn.ModuleList([CountedClassifier(config.counted, **sizes), *recurrent])
+        self.widths = [num_labels, *[embedding_size or config.recurrent.embedding_size] * count]
+        self.shares = [1 - RECURRENT_SHARE, *[RECURRENT_SHARE / count] * count]
+        self.sites = ("pool", "counted", *(f"recurrent.{number}" for number in range(count)))
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Return the concatenated embeddings of the members."""

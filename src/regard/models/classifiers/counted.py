@@ -134,7 +134,7 @@ class CountedClassifier(TextClassifier):
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Count words and n-grams, and fit the gains and b with L-BFGS.
 
-        If there are more than 2¹⁸ texts, only every second text is used, or every fourth, and so on, until at most 2¹⁸ remain.
+        If there are more than 2¹⁸ texts, only every second text is used, or every third, and so on, so that at most 2¹⁸ remain.
 
         A model that was fitted before keeps its evidence T₀: T = T₀ + g∘r with gains that shrink towards 0, and b shrinks
         towards its old value. So words and n-grams with little new data hardly change.
@@ -211,25 +211,12 @@ class CountedClassifier(TextClassifier):
 
 
 def _spread(examples: Iterable[Example], most: int) -> list[Example]:
-    """Return every 2ⁿ-th text, with the smallest n for which at most `most` texts remain; for n = 0 these are all texts."""
-    kept: list[Example] = []
-    seen, count, step = 0, 0, 1
-    for example in examples:
-        kept.append(_every(example, -seen % step, step))
-        seen += len(example[0])
-        count += len(kept[-1][0])
-        while count > most:
-            starts = itertools.accumulate((len(tokens) for tokens, _, _ in kept), initial=0)
-            kept = [_every(one, start % 2, 2) for one, start in zip(kept, starts, strict=False)]
-            count, step = sum(len(tokens) for tokens, _, _ in kept), 2 * step
-    return [one for one in kept if len(one[0])]
-
-
-def _every(example: Example, start: int, step: int) -> Example:
-    tokens, mask, label = example
-    if step == 1:
-        return example
-    return tokens[start::step].clone(), mask[start::step].clone(), label[start::step].clone()
+    """Return every n-th text, with the smallest n for which at most `most` texts remain."""
+    kept = list(examples)
+    step = max(1, -(-sum(len(tokens) for tokens, _, _ in kept) // most))
+    starts = itertools.accumulate((len(tokens) for tokens, _, _ in kept), initial=0)
+    parts = [tuple(part[-start % step :: step] for part in one) for one, start in zip(kept, starts, strict=False)]
+    return [(tokens, mask, label) for tokens, mask, label in parts if len(tokens)]
 
 
 def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:

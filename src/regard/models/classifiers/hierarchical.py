@@ -1,6 +1,6 @@
 """A hierarchical classifier: attention over the words of each sentence, and over the sentences of a document."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +11,12 @@ from regard.config import HierarchicalClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
+from regard.models.classifiers.pooled import NeuralClassifier
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.text_classifier import Classified, TextClassifier
-from regard.reweight import Reweight, ReweightBySite
-from regard.shapes import check_shape
+from regard.reweight import Sites
 
 
-class HierarchicalClassifier(TextClassifier):
+class HierarchicalClassifier(NeuralClassifier):
     """s_i = pool_t GRU(embed(w_it)), d = pool_i GRU(s_i), logits = W d + b.
 
     w_it is word t of sentence i, and d is the vector of the document. Both recurrent layers are bidirectional (GRUs, or LSTMs
@@ -68,44 +67,27 @@ class HierarchicalClassifier(TextClassifier):
         self.sentence_pooling = config.pooling.build(size=states_size)
         self.output = nn.Linear(self.sentence_pooling.output_size, num_labels)
 
-    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Return the input embeddings of the tokens, before any dropout."""
-        embedded: Tensor = self.embedding(tokens)
-        return embedded
+    def classify(
+        self, tokens: Int[Tensor, "B S"], embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites
+    ) -> Float[Tensor, "B C"]:
+        """Return the scores of the labels; see `NeuralClassifier`.
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        *,
-        embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | ReweightBySite | None = None,
-        record: Collection[str] = (),
-    ) -> Classified:
-        """Compute the scores of the labels; see `TextClassifier.forward`.
-
-        In `reweight`, a function for `pool` applies to `word` and to `sentence`, unless they have a function of their own.
+        A function for `pool` that replaces weights applies to `word` and to `sentence`, unless they have one of their own.
         """
-        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
-        if embedded is None:
-            embedded = self.embed(self.word_dropout(tokens, mask))
         assert isinstance(self.ends_sentence, Tensor)
         layout = cut_sentences(self.ends_sentence[tokens], mask, max_sentence=self.max_sentence)
         words = _take(self.embedding_dropout(embedded).flatten(0, 1), layout.token)
         states = self.word_layer.states(words, layout.word_mask)
-        changes = self.by_site(reweight)
+        changes = sites.reweight or {}
         word_change, sentence_change = (changes.get(site, changes.get("pool")) for site in ("word", "sentence"))
         sentences, word_weights = self.word_pooling(states, key_mask=layout.word_mask, reweight=word_change)
         states = self.sentence_layer.states(_take(sentences, layout.sentence), layout.sentence_mask)
         document, sentence_weights = self.sentence_pooling(states, key_mask=layout.sentence_mask, reweight=sentence_change)
-        logits = self.output(self.output_dropout(document))
-        if not record:
-            return Classified(logits, {})
-        word, sentence = layout.at_tokens(mask, word_weights, sentence_weights)
-        counts = sentence * (word if word.ndim == 2 else word.mean(dim=1, keepdim=True))
-        return Classified(
-            logits, {s: w for s, w in {"pool": counts, "word": word, "sentence": sentence}.items() if s in record}
-        )
+        if sites.record:
+            word, sentence = layout.at_tokens(mask, word_weights, sentence_weights)
+            counts = sentence * (word if word.ndim == 2 else word.mean(dim=1, keepdim=True))
+            sites.maps.update(pool=counts, word=word, sentence=sentence)
+        return self.output(self.output_dropout(document))
 
 
 @dataclass(frozen=True)

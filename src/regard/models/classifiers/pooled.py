@@ -1,5 +1,6 @@
-"""Base of classifiers that have a single pooling of the states of a text."""
+"""Bases of classifiers that embed the words and pool their states."""
 
+from abc import abstractmethod
 from collections.abc import Collection
 
 from jaxtyping import Bool, Float, Int
@@ -7,32 +8,68 @@ from torch import Tensor, nn
 
 from regard.attention.pooling import Pooling
 from regard.layers.dropout import Dropout
+from regard.models.classifiers.words import WordDropout
 from regard.models.text_classifier import Classified, TextClassifier
-from regard.reweight import Reweight, ReweightBySite
+from regard.reweight import Reweight, ReweightBySite, Sites
+from regard.shapes import check_shape
+from regard.text.symbols import PAD
 
 
-class PooledClassifier(TextClassifier):
-    """logits = W Σ_s weight_s h_s + b: attention pooling of the states h, dropout, and a linear layer."""
+class NeuralClassifier(TextClassifier):
+    """A classifier of embedded words. Subclasses define `classify`, which computes the scores from the embeddings."""
 
-    sites = ("pool",)
     embedding: nn.Embedding
-    pooling: Pooling
-    output_dropout: Dropout
-    output: nn.Linear
+    word_dropout: WordDropout
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Return the input embeddings of the tokens, before any dropout."""
         embedded: Tensor = self.embedding(tokens)
         return embedded
 
-    def score(
+    def forward(
         self,
-        states: Float[Tensor, "B S D"],
+        tokens: Int[Tensor, "B S"],
         mask: Bool[Tensor, "B S"],
-        reweight: Reweight | ReweightBySite | None,
-        record: Collection[str],
+        *,
+        embedded: Float[Tensor, "B S E"] | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
+        record: Collection[str] = (),
     ) -> Classified:
-        """Compute the scores of the labels from the states of the texts; the arguments are those of `forward`."""
-        context, weights = self.pooling(states, key_mask=mask, reweight=self.by_site(reweight).get("pool"))
-        logits = self.output(self.output_dropout(context))
-        return Classified(logits, {"pool": weights} if "pool" in record else {})
+        """Compute the scores of the labels; see `TextClassifier.forward`."""
+        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
+        if embedded is None:
+            embedded = self.embed(self.word_dropout(tokens, mask).masked_fill(~mask, PAD))
+        sites = Sites(record, self.by_site(reweight))
+        logits = self.classify(tokens, embedded, mask, sites)
+        return Classified(logits, {site: sites.maps[site] for site in record if site in sites.maps})
+
+    @abstractmethod
+    def classify(
+        self, tokens: Int[Tensor, "B S"], embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites
+    ) -> Float[Tensor, "B C"]:
+        """Return the scores of the labels from the embeddings of the tokens, and add the weights to `sites`."""
+
+
+class PooledClassifier(NeuralClassifier):
+    """logits = W Σ_s weight_s h_s + b: attention pooling of the states h, dropout, and a linear layer."""
+
+    sites: tuple[str, ...] = ("pool",)
+    pooling: Pooling
+    output_dropout: Dropout
+    output: nn.Linear
+
+    def classify(
+        self, tokens: Int[Tensor, "B S"], embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites
+    ) -> Float[Tensor, "B C"]:
+        """Return the scores of the labels; see `NeuralClassifier`."""
+        return self.score(self.states(embedded, mask, sites), mask, sites)
+
+    def score(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B C"]:
+        """Return the scores of the labels from the states of the texts."""
+        context, weights = self.pooling(states, key_mask=mask, reweight=sites.options("pool").get("reweight"))
+        sites.add("pool", weights)
+        return self.output(self.output_dropout(context))
+
+    @abstractmethod
+    def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
+        """Return the states that are pooled."""

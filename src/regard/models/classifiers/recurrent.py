@@ -1,6 +1,5 @@
 """Embedding → dropout → recurrent layers → attention pooling → dropout → linear."""
 
-from collections.abc import Collection
 from typing import cast
 
 from jaxtyping import Bool, Float, Int
@@ -11,9 +10,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.text_classifier import Classified
-from regard.reweight import Reweight, ReweightBySite
-from regard.shapes import check_shape
+from regard.reweight import Reweight, Sites
 
 
 class RecurrentClassifier(PooledClassifier):
@@ -53,29 +50,16 @@ class RecurrentClassifier(PooledClassifier):
         self.output_dropout = Dropout(config.output_dropout)
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        *,
-        embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | ReweightBySite | None = None,
-        record: Collection[str] = (),
-    ) -> Classified:
-        """Compute the scores of the labels; see `TextClassifier.forward`."""
-        return self.score(self._encode(tokens, mask, embedded), mask, reweight, record)
-
     def reweighted(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reweight: Reweight, *, times: int
     ) -> Float[Tensor, "N C"]:
         """Return the logits of each text with several pooling weights; the recurrent layers read each text once."""
-        states, mask = (part.repeat_interleave(times, dim=0) for part in (self._encode(tokens, mask, None), mask))
-        return self.score(states, mask, reweight, ()).logits
+        sites = Sites((), self.by_site(reweight))
+        states = self.states(self.embed(self.word_dropout(tokens, mask)), mask, sites)
+        return self.score(states.repeat_interleave(times, dim=0), mask.repeat_interleave(times, dim=0), sites)
 
-    def _encode(self, tokens: Tensor, mask: Tensor, embedded: Tensor | None) -> Float[Tensor, "B S D"]:
-        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
-        if embedded is None:
-            embedded = self.embed(self.word_dropout(tokens, mask))
+    def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
+        """Return the states of the top layer."""
         states = self.embedding_dropout(embedded)
         for depth, layer in enumerate(self.layers):
             states = cast(RecurrentLayer, layer).states(self.layer_dropout(states) if depth else states, mask)

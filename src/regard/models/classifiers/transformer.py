@@ -1,8 +1,6 @@
 """A Transformer encoder with attention pooling."""
 
-from collections.abc import Collection
-
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.pooling import Pooling
@@ -11,14 +9,13 @@ from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.positions import build_positions
 from regard.layers.transformer import TransformerEncoder
-from regard.layers.transformer_build import Blueprint, build_encoder
+from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.text_classifier import Classified, TextClassifier
-from regard.reweight import Reweight, ReweightBySite, for_layers
-from regard.shapes import check_shape
+from regard.models.transformer.build import build_encoder
+from regard.reweight import Sites
 
 
-class TransformerClassifier(TextClassifier):
+class TransformerClassifier(PooledClassifier):
     """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, where M is the identity without pretrained word vectors.
 
     Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
@@ -68,37 +65,9 @@ class TransformerClassifier(TextClassifier):
         self.output = nn.Linear(pooling.output_size, num_labels)
         self.sites = ("pool", *(f"encoder.{number}" for number in range(len(encoder.layers))))
 
-    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Return the input embeddings of the tokens, before `mapping` and `positions` are applied."""
-        embedded: Tensor = self.embedding(tokens)
-        return embedded
-
-    def forward(
-        self,
-        tokens: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        *,
-        embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | ReweightBySite | None = None,
-        record: Collection[str] = (),
-    ) -> Classified:
-        """Compute the scores of the labels; see `TextClassifier.forward`.
-
-        The weights of the sites `encoder.0`, `encoder.1`, … are (B,H,S,S).
-        """
-        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
-        if embedded is None:
-            embedded = self.embed(self.word_dropout(tokens, mask))
-        layers = [number for number in range(len(self.encoder.layers)) if f"encoder.{number}" in record]
-        read = self.embedding_dropout(self.positions(self.scale * self.mapping(embedded)))
-        changes = self.by_site(reweight)
-        within = for_layers(changes, "encoder", len(self.encoder.layers))
-        states, maps = self.encoder(read, mask, reweight=within, record=layers)
-        pooled = self.pooling(states, key_mask=mask, reweight=changes.get("pool"))
-        attention = {f"encoder.{number}": weights for number, weights in maps.items()}
-        if "pool" in record:
-            attention["pool"] = pooled.weights
-        return Classified(self.output(self.output_dropout(pooled.context)), attention)
+    def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
+        """Return the states of the encoder; the weights of the sites `encoder.0`, `encoder.1`, … are (B,H,S,S)."""
+        return self.encoder(self.embedding_dropout(self.positions(self.scale * self.mapping(embedded))), mask, sites)
 
 
 def build_transformer_classifier(
@@ -117,20 +86,6 @@ def build_transformer_classifier(
         ConfigError: If sizes do not match.
     """
     size = config.embedding_size
-    blueprint = Blueprint(
-        size=size,
-        num_heads=config.num_heads,
-        feed_forward_size=config.feed_forward_size,
-        feed_forward=config.feed_forward,
-        norm=config.norm,
-        order="pre" if config.norm_first else "post",
-        build_positions=config.rotary.build if config.positions == "rotary" else lambda: None,
-        dropout=config.layer_dropout,
-        activation_dropout=config.layer_dropout,
-        attention_dropout=config.attention_dropout,
-        build_normalizer=config.normalizer.build,
-        build_modifiers=config.heads.build,
-    )
     mapping: nn.Module = nn.Identity()
     if embedding_size:
         # Values of word vectors are about 0.4, so a map with this standard deviation makes them about as large as positions.
@@ -141,7 +96,7 @@ def build_transformer_classifier(
         mapping=mapping,
         scale=1.0 if embedding_size else size**0.5,
         positions=build_positions(config.positions, size),
-        encoder=build_encoder(blueprint, num_layers=config.num_layers),
+        encoder=build_encoder(config, num_layers=config.num_layers),
         pooling=config.pooling.build(size=size),
         num_labels=num_labels,
         word_dropout=config.word_dropout,

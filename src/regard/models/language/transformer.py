@@ -1,20 +1,17 @@
 """A Transformer that continues a text: embedding, causal layers, output layer."""
 
-from collections.abc import Collection
-
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.config import LanguageModelConfig
 from regard.errors import ConfigError
-from regard.layers.causal import CausalDecoder
 from regard.layers.dropout import Dropout
-from regard.layers.transformer import DecoderRequest, LayerWeights
-from regard.models.drafting import draft
-from regard.models.seq2seq import AttentionMaps
-from regard.models.transformer.state import TransformerState, decoder_request
-from regard.models.transformer.steps import TransformerModel
-from regard.reweight import ReweightBySite
-from regard.shapes import check_shape
+from regard.layers.positions import build_positions
+from regard.layers.transformer import CausalDecoder
+from regard.models.embeddings import build_embedding
+from regard.models.transformer.build import build_causal, initial_std
+from regard.models.transformer.model import TransformerModel, TransformerState
+from regard.reweight import ReweightBySite, Sites
 
 
 class TransformerLanguageModel(TransformerModel):
@@ -73,42 +70,33 @@ class TransformerLanguageModel(TransformerModel):
         """
         return super().forward(tokens[:, :1], tokens, reweight=reweight)
 
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> TransformerState:
-        self.check_reweight(reweight)
-        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        return TransformerState(memories=(), encoder={})
+    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> TransformerState:
+        return TransformerState()
 
-    def decode(
-        self,
-        target_in: Int[Tensor, "B T"],
-        state: TransformerState,
-        *,
-        use_gold: Bool[Tensor, "B T"] | None = None,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
-        self.check_reweight(reweight)
-        if use_gold is not None:
-            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
-        request = self._request(record, reweight, 0, target_in.shape[1])
-        features, found = self.decoder(self._embed(target_in, 0), reweight=request.reweight_own, record=request.own)
-        return features, self._maps(LayerWeights(own=found), state, record)
-
-    def _request(
-        self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
-    ) -> DecoderRequest:
-        own = {int(site.partition(".")[2]) for site in record}
-        return decoder_request(own, (), reweight, len(self.decoder.layers), first_step, num_steps)
-
-    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+    def embed(self, tokens: Int[Tensor, "B T"], start: int) -> Float[Tensor, "B T D"]:
         return self.embedding_dropout(self.positions(self.embedding(tokens) * self.scale, start))
 
-    def _maps(self, found: LayerWeights, state: TransformerState, record: Collection[str]) -> AttentionMaps:
-        return {f"decoder.{number}": weights for number, weights in found.own.items()}
+
+def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
+    """Build the model, with initial weights from PyTorch's random generator.
+
+    Args:
+        config: Settings of the model.
+        vocabulary_size: V, number of words, ≥ 1.
+
+    Raises:
+        ConfigError: If widths do not match.
+    """
+    size = config.hidden_size
+    embedding = build_embedding(vocabulary_size, size, std=initial_std(size, tied=config.tie_embeddings))
+    output = nn.Linear(size, vocabulary_size, bias=config.output_bias)
+    nn.init.xavier_uniform_(output.weight)
+    if config.tie_embeddings:
+        output.weight = embedding.weight
+    return TransformerLanguageModel(
+        embedding=embedding,
+        positions=build_positions(config.positions, size),
+        decoder=build_causal(config),
+        output=output,
+        embedding_dropout=config.embedding_dropout,
+    )

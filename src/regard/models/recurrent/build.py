@@ -1,18 +1,15 @@
 """Build a recurrent translator from its configuration."""
 
-from inspect import signature
-
-import torch
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.config import BahdanauDecoderConfig, DecoderConfig, LuongDecoderConfig, RecurrentConfig
+from regard.config import BahdanauDecoderConfig, LuongDecoderConfig, RecurrentConfig
 from regard.errors import ConfigError
-from regard.layers.readout import AttentionalReadout, ConcatReadout, DeepReadout, OutputReadout, Readout
+from regard.layers.readout import READOUTS
+from regard.models.embeddings import build_embedding, tie_embeddings
 from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
-from regard.models.recurrent.encoder import Bridge, CopyBridge, LinearBridge, MeanBridge, RecurrentEncoder, ZerosBridge
-from regard.models.recurrent.translator import RecurrentTranslator, check_tying
-from regard.text.symbols import PAD
+from regard.models.recurrent.encoder import BRIDGES, RecurrentEncoder
+from regard.models.recurrent.translator import RecurrentTranslator
 
 
 def build_recurrent(
@@ -29,31 +26,46 @@ def build_recurrent(
     Raises:
         ConfigError: If sizes do not match, or `attention` is not a mechanism.
     """
-    encoder = RecurrentEncoder(config.encoder, embedding_size=config.embedding_size)
-    decoder_config = config.decoder
+    settings, width = config.decoder, config.embedding_size
+    encoder = RecurrentEncoder(config.encoder, embedding_size=width)
+    hidden_size = settings.hidden_size
     if attention is None:
-        attention = decoder_config.attention.build(query_size=decoder_config.hidden_size, key_size=encoder.size)
+        attention = settings.attention.build(query_size=hidden_size, key_size=encoder.size)
     else:
-        check_attention(attention, query_size=decoder_config.hidden_size, key_size=encoder.size)
-    std = config.embedding_std or config.embedding_size**-0.5
-    source, target = (build_embedding(size, config.embedding_size, std=std) for size in (source_size, target_size))
+        check_attention(attention, query_size=hidden_size, key_size=encoder.size)
+    std = config.embedding_std or width**-0.5
+    source, target = (build_embedding(size, width, std=std) for size in (source_size, target_size))
     context_size = attention.context_size(encoder.size)
-    decoder = build_decoder(decoder_config, attention, embedding_size=config.embedding_size, context_size=context_size)
-    output = nn.Linear(decoder.readout.size, target_size)
-    check_tying(source, target, decoder.readout.size, config.tie_embeddings)
-    if config.tie_embeddings != "none":
-        output.weight = target.weight
-    if config.tie_embeddings == "all":
-        source.weight = target.weight
+    readout = READOUTS[settings.readout](hidden_size, context_size=context_size, embedding_size=width)
+    kind: type[RecurrentDecoder]
+    match settings:
+        case BahdanauDecoderConfig():
+            kind, fed_size = BahdanauDecoder, context_size
+        case LuongDecoderConfig(input_feeding=True):
+            kind, fed_size = InputFeedingDecoder, readout.size
+        case LuongDecoderConfig():
+            kind, fed_size = LuongDecoder, 0
+    decoder = kind(
+        width + fed_size,
+        hidden_size=hidden_size,
+        num_layers=settings.num_layers,
+        cell=settings.cell,
+        attention=attention,
+        readout=readout,
+        layer_dropout=settings.layer_dropout,
+    )
+    output = nn.Linear(readout.size, target_size)
+    tie_embeddings(config.tie_embeddings, source=source, target=target, output=output)
+    bridge = BRIDGES[config.bridge]
     return RecurrentTranslator(
         source_embedding=source,
         encoder=encoder,
-        bridge=build_bridge(config, encoder),
+        bridge=bridge(encoder.size, hidden_size=hidden_size, num_layers=settings.num_layers, lstm=settings.cell == "lstm"),
         target_embedding=target,
         decoder=decoder,
         output=output,
-        embedding_dropout=decoder_config.embedding_dropout,
-        readout_dropout=decoder_config.readout_dropout,
+        embedding_dropout=settings.embedding_dropout,
+        readout_dropout=settings.readout_dropout,
     )
 
 
@@ -70,7 +82,6 @@ def check_attention(attention: Attention, *, query_size: int, key_size: int) -> 
             f"attention is {given}, expected an object of a class in regard.attention, such as Additive({query_size}, "
             f"key_size={key_size}), or of your own subclass of Attention"
         )
-    arguments = signature(type(attention)).parameters
     for size, width, part in (
         ("query_size", query_size, "decoder"),
         ("key_size", key_size, "encoder"),
@@ -78,82 +89,8 @@ def check_attention(attention: Attention, *, query_size: int, key_size: int) -> 
     ):
         own = getattr(attention, size, None)
         if isinstance(own, int) and own != width:
-            argument = "size" if size == "query_size" and size not in arguments else size
-            remedy = (
-                f"build it with {argument}={width}"
-                if argument in arguments and not getattr(attention, "equal_widths", False)
-                else f"{name} cannot have this width; use a mechanism for two widths, such as General, Additive or MultiHead"
+            argument = "size" if size == "query_size" and hasattr(attention, "size") else size
+            raise ConfigError(
+                f"attention ({name}) has {size}={own}, but the {part}'s states are {width} wide: build it with "
+                f"{argument}={width}, or use a mechanism for two widths, such as General, Additive or MultiHead"
             )
-            raise ConfigError(f"attention ({name}) has {size}={own}, but the {part}'s states are {width} wide: {remedy}")
-
-
-def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
-    """Return word embeddings drawn from a normal distribution, with zeros for padding."""
-    embedding = nn.Embedding(size, width, padding_idx=PAD)
-    with torch.no_grad():
-        embedding.weight.normal_(0, std)[PAD] = 0
-    return embedding
-
-
-def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size: int, context_size: int) -> RecurrentDecoder:
-    """Return the decoder with the configured order of attention and cell."""
-    readout = build_readout(config, embedding_size=embedding_size, context_size=context_size)
-    kind: type[RecurrentDecoder]
-    match config:
-        case BahdanauDecoderConfig():
-            kind, input_size = BahdanauDecoder, embedding_size + context_size
-        case LuongDecoderConfig(input_feeding=True):
-            kind, input_size = InputFeedingDecoder, embedding_size + readout.size
-        case LuongDecoderConfig():
-            kind, input_size = LuongDecoder, embedding_size
-    return kind(
-        input_size,
-        hidden_size=config.hidden_size,
-        num_layers=config.num_layers,
-        cell=config.cell,
-        attention=attention,
-        readout=readout,
-        layer_dropout=config.layer_dropout,
-    )
-
-
-def build_readout(config: DecoderConfig, *, embedding_size: int, context_size: int) -> Readout:
-    """Return the configured readout.
-
-    Readouts with maps of their own (`attentional` and `deep`) have the width of the embedding, so that the output layer can
-    share the weight of the embedding.
-    """
-    hidden = config.hidden_size
-    match config.readout:
-        case "output":
-            return OutputReadout(hidden)
-        case "concat":
-            return ConcatReadout(hidden, context_size=context_size)
-        case "attentional":
-            return AttentionalReadout(hidden, context_size=context_size, size=embedding_size)
-        case "deep":
-            return DeepReadout(hidden, context_size=context_size, embedding_size=embedding_size, size=embedding_size)
-
-
-def build_bridge(config: RecurrentConfig, encoder: RecurrentEncoder) -> Bridge:
-    """Return the configured bridge.
-
-    Raises:
-        ConfigError: If `copy` is chosen, and the states of encoder and decoder differ in width.
-    """
-    hidden, layers, lstm = config.decoder.hidden_size, config.decoder.num_layers, config.decoder.cell == "lstm"
-    match config.bridge:
-        case "zeros":
-            return ZerosBridge(hidden, num_layers=layers, lstm=lstm)
-        case "copy":
-            if encoder.size != hidden:
-                raise ConfigError(
-                    f"bridge: copy starts the decoder ({hidden} wide) from the encoder's last state ({encoder.size} wide): "
-                    "make model.decoder.hidden_size equal to model.encoder.hidden_size (twice that width if the "
-                    "encoder is bidirectional), or set model.bridge to linear"
-                )
-            return CopyBridge(num_layers=layers, lstm=lstm)
-        case "linear":
-            return LinearBridge(encoder.size, hidden_size=hidden, num_layers=layers, lstm=lstm)
-        case "mean":
-            return MeanBridge(encoder.size, hidden_size=hidden, num_layers=layers, lstm=lstm)

@@ -1,7 +1,7 @@
 """The two orders of a recurrent decoder: first attention and then the cell, or first the cell and then attention."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +16,7 @@ from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
-from regard.layers.scoring import LoopScore, find_loop_score
+from regard.layers.scoring import find_loop_score
 from regard.reweight import for_steps, per_hypothesis
 
 
@@ -38,11 +38,20 @@ class RecurrentState:
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
         """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
-        before = self.hidden.shape[2]
-        rows = (torch.arange(len(beam), device=beam.device)[:, None] * before + beam).flatten()
+        first = torch.arange(len(beam), device=beam.device)[:, None] * self.hidden.shape[2]
+        return self._moved((first + beam).flatten(), tuple(beam.shape))
+
+    def keep(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
+        """Return the state of the sentences with the indices `rows` only, in this order."""
+        count = self.hidden.shape[2]
+        each = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
+        return replace(self._moved(each, (len(rows), count)), memory=self.memory.select(rows))
+
+    def _moved(self, rows: Int[Tensor, " R"], shape: tuple[int, ...]) -> "RecurrentState":
+        """Return the state of the hypotheses with these indices among all B·N, in a new shape (B,N)."""
 
         def move(tensor: Tensor, axis: int) -> Tensor:
-            return tensor.flatten(axis, axis + 1).index_select(axis, rows).unflatten(axis, tuple(beam.shape))
+            return tensor.flatten(axis, axis + 1).index_select(axis, rows).unflatten(axis, shape)
 
         return replace(
             self,
@@ -50,19 +59,6 @@ class RecurrentState:
             cell=None if self.cell is None else move(self.cell, 1),
             feed=None if self.feed is None else move(self.feed, 0),
             attention=None if self.attention is None else self.attention.select(rows),
-        )
-
-    def keep(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
-        """Return the state of the sentences with the indices `rows` only, in this order."""
-        count = self.hidden.shape[2]
-        each = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
-        return replace(
-            self,
-            memory=self.memory.select(rows),
-            hidden=self.hidden.index_select(1, rows),
-            cell=None if self.cell is None else self.cell.index_select(1, rows),
-            feed=None if self.feed is None else self.feed.index_select(0, rows),
-            attention=None if self.attention is None else self.attention.select(each),
         )
 
 
@@ -118,7 +114,7 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> tuple[Float[Tensor, "B N R"], AttentionOutput, RecurrentState]:
-        """Feed one word to each hypothesis.
+        """Feed one word to each hypothesis; a subclass passes its keyword arguments on to the attention.
 
         Args:
             embedded: Embeddings of the words.
@@ -140,22 +136,33 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        """Read a whole target, one step at a time.
+        """Read a whole target: all steps at once if `decode_at_once` can, otherwise one after another.
 
-        The arguments are those of `step`; `reweight` may also be a `StepReweight`, which depends on the step. A faster override
-        must give the same results.
+        The arguments are those of `step`; `reweight` may also be a `StepReweight`, which depends on the step.
         """
+        if state.hidden.shape[2] == 1:
+            found = self.decode_at_once(embedded, state, real, reweight, need_weights)
+            if found is not None:
+                return found
         features, outputs = [], []
         for position in range(embedded.shape[1]):
-            here = None if real is None else real[:, position, None]
-            change = for_steps(reweight, position)
             feature, output, state = self.step(
-                embedded[:, position, None], state, real=here, reweight=change, need_weights=need_weights
+                embedded[:, position, None],
+                state,
+                real=None if real is None else real[:, position, None],
+                reweight=for_steps(reweight, position),
+                need_weights=need_weights,
             )
             features.append(feature)
             outputs.append(output)
         weights = [output.weights for output in outputs if output.weights is not None]
         return Decoded(torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None, _mean_loss(outputs, real))
+
+    def decode_at_once(
+        self, embedded: Tensor, state: RecurrentState, real: Tensor | None, reweight: Reweight | None, need_weights: bool
+    ) -> Decoded | None:
+        """Return the result of `decode` with one hypothesis per sentence, computed faster; None if that is not possible."""
+        return None
 
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Run one step of all layers."""
@@ -175,8 +182,9 @@ class RecurrentDecoder(nn.Module, ABC):
         self,
         query: Float[Tensor, "B N H"],
         state: RecurrentState,
-        real: Tensor | None,
-        reweight: Reweight | None,
+        *,
+        real: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool,
     ) -> tuple[AttentionOutput, RecurrentState]:
         """Compute the attention of each hypothesis, in one call.
@@ -211,21 +219,19 @@ class RecurrentDecoder(nn.Module, ABC):
             return None
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
-    def _loop_score(self, state: RecurrentState, reweight: Reweight | None) -> LoopScore | None:
-        """Return the parameters of the attention's score if the loop of `regard.layers.feedback` can be used, else None.
+    def _loop(self, state: RecurrentState, reweight: Reweight | None) -> Callable[[Tensor, Tensor], FeedbackInputs] | None:
+        """Return a function of embeddings and values that builds the inputs of a loop of `regard.layers.feedback`.
 
-        The loop can be used for a single layer and a single hypothesis, if no weights are replaced; see `find_loop_score`.
+        The result is None if there are several layers, weights are replaced, or `find_loop_score` does not know the score.
         """
-        if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None:
+        scores = None if len(self.layers) > 1 or reweight is not None else find_loop_score(self.attention, state.hidden.device)
+        if scores is None:
             return None
-        return find_loop_score(self.attention, state.hidden.device)
-
-    def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: LoopScore) -> FeedbackInputs:
-        """Return the inputs of the loop of `regard.layers.feedback`."""
         layer = self._layer(0)
-        embedding_weight = layer.weight_ih[0, :, : embedded.shape[2]]
-        return FeedbackInputs(
-            x_gates=functional.linear(embedded.transpose(0, 1).contiguous(), embedding_weight, layer.bias_ih[0]),
+        return lambda embedded, values: FeedbackInputs(
+            x_gates=functional.linear(
+                embedded.transpose(0, 1).contiguous(), layer.weight_ih[0, :, : embedded.shape[2]], layer.bias_ih[0]
+            ),
             state=state.hidden[0, :, 0],
             cell=None if state.cell is None else state.cell[0, :, 0],
             weight_hh=layer.weight_hh[0],
@@ -249,36 +255,19 @@ class BahdanauDecoder(RecurrentDecoder):
 
     feeds_back = True
 
-    def step(
-        self,
-        embedded: Tensor,
-        state: RecurrentState,
-        *,
-        real: Tensor | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool,
-    ) -> tuple[Tensor, AttentionOutput, RecurrentState]:
-        out, state = self._attend(state.hidden[-1], state, real, reweight, need_weights)
+    def step(self, embedded: Tensor, state: RecurrentState, **options: Any) -> tuple[Tensor, AttentionOutput, RecurrentState]:
+        out, state = self._attend(state.hidden[-1], state, **options)
         output, state = self._run(torch.cat((embedded, out.context.to(embedded.dtype)), dim=-1), state)
         return self.readout(output, out.context, embedded), out, state
 
-    def decode(
-        self,
-        embedded: Tensor,
-        state: RecurrentState,
-        *,
-        real: Tensor | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool,
-    ) -> Decoded:
-        scores = self._loop_score(state, reweight)
-        if scores is None:
-            return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
-        memory = state.memory
-        feed_weight = self._layer(0).weight_ih[0, :, embedded.shape[2] :]
-        inputs = self._loop_inputs(embedded, state, functional.linear(memory.value, feed_weight), scores)
-        states, weights = attend_first(inputs, memory.key_mask, compute_dtype(embedded))
-        states, weights = states.transpose(0, 1), weights.transpose(0, 1)
+    def decode_at_once(
+        self, embedded: Tensor, state: RecurrentState, real: Tensor | None, reweight: Reweight | None, need_weights: bool
+    ) -> Decoded | None:
+        if (loop := self._loop(state, reweight)) is None:
+            return None
+        memory, feed_weight = state.memory, self._layer(0).weight_ih[0, :, embedded.shape[2] :]
+        inputs = loop(embedded, functional.linear(memory.value, feed_weight))
+        states, weights = (x.transpose(0, 1) for x in attend_first(inputs, memory.key_mask, compute_dtype(embedded)))
         context = torch.bmm(weights.to(memory.value.dtype), memory.value)
         return Decoded(self.readout(states, context, embedded), weights if need_weights else None, None)
 
@@ -295,30 +284,16 @@ class LuongDecoder(RecurrentDecoder):
 
     feeds_back = False
 
-    def step(
-        self,
-        embedded: Tensor,
-        state: RecurrentState,
-        *,
-        real: Tensor | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool,
-    ) -> tuple[Tensor, AttentionOutput, RecurrentState]:
+    def step(self, embedded: Tensor, state: RecurrentState, **options: Any) -> tuple[Tensor, AttentionOutput, RecurrentState]:
         output, state = self._run(embedded, state)
-        out, state = self._attend(output, state, real, reweight, need_weights)
+        out, state = self._attend(output, state, **options)
         return self.readout(output, out.context, embedded), out, state
 
-    def decode(
-        self,
-        embedded: Tensor,
-        state: RecurrentState,
-        *,
-        real: Tensor | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool,
-    ) -> Decoded:
-        if state.hidden.shape[2] != 1 or (reweight is not None and self.attention.stateful):
-            return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
+    def decode_at_once(
+        self, embedded: Tensor, state: RecurrentState, real: Tensor | None, reweight: Reweight | None, need_weights: bool
+    ) -> Decoded | None:
+        if reweight is not None and self.attention.stateful:
+            return None
         output = embedded
         for depth, layer in enumerate(self.layers):
             before = state.hidden[depth, :, 0], None if state.cell is None else state.cell[depth, :, 0]
@@ -346,45 +321,26 @@ class InputFeedingDecoder(RecurrentDecoder):
     feeds_back = True
     feeds_readout = True
 
-    def step(
-        self,
-        embedded: Tensor,
-        state: RecurrentState,
-        *,
-        real: Tensor | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool,
-    ) -> tuple[Tensor, AttentionOutput, RecurrentState]:
+    def step(self, embedded: Tensor, state: RecurrentState, **options: Any) -> tuple[Tensor, AttentionOutput, RecurrentState]:
         feed = state.feed
         if feed is None:
             feed = embedded.new_zeros(*embedded.shape[:2], self.readout.size)
         output, state = self._run(torch.cat((embedded, feed.to(embedded.dtype)), dim=-1), state)
-        out, state = self._attend(output, state, real, reweight, need_weights)
+        out, state = self._attend(output, state, **options)
         features = self.readout(output, out.context, embedded)
         return features, out, replace(state, feed=features)
 
-    def decode(
-        self,
-        embedded: Tensor,
-        state: RecurrentState,
-        *,
-        real: Tensor | None = None,
-        reweight: Reweight | None = None,
-        need_weights: bool,
-    ) -> Decoded:
-        readout, scores = self.readout, self._loop_score(state, reweight)
-        if (
-            scores is None
-            or state.feed is not None
-            or not isinstance(readout, AttentionalReadout)
-            or not is_exactly(readout, AttentionalReadout)
-            or not (is_plain(readout.context_map) and is_plain(readout.output_map))  # the loop reads their weights
-        ):
-            return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
-        memory = state.memory
+    def decode_at_once(
+        self, embedded: Tensor, state: RecurrentState, real: Tensor | None, reweight: Reweight | None, need_weights: bool
+    ) -> Decoded | None:
+        readout, loop = self.readout, self._loop(state, reweight)
+        if loop is None or state.feed is not None or not isinstance(readout, AttentionalReadout):
+            return None
+        if not is_exactly(readout, AttentionalReadout) or not (is_plain(readout.context_map) and is_plain(readout.output_map)):
+            return None  # the loop would read the weights of maps that do more than multiply
         features, weights = cell_first(
-            self._loop_inputs(embedded, state, readout.context_map(memory.value), scores),
-            memory.key_mask,
+            loop(embedded, readout.context_map(state.memory.value)),
+            state.memory.key_mask,
             self._layer(0).weight_ih[0, :, embedded.shape[2] :],
             readout.output_map.weight,
             readout.output_map.bias,

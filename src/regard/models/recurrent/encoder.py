@@ -1,12 +1,14 @@
 """The encoder of a recurrent translator, and the bridge that computes the decoder's first state."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.config import EncoderConfig
+from regard.errors import ConfigError
 from regard.layers.recurrent import RecurrentLayer, State
 
 
@@ -42,7 +44,18 @@ class RecurrentEncoder(nn.Module):
 
 
 class Bridge(nn.Module, ABC):
-    """Base of bridges, which compute the first state (L,B,H) of the decoder's layers, and the first cell state of an LSTM."""
+    """Base of bridges, which compute the first state (L,B,H) of the decoder's layers, and the first cell state of an LSTM.
+
+    Args:
+        size: D, width of the encoder's states.
+        hidden_size: H, width of the decoder's states.
+        num_layers: L, number of the decoder's layers.
+        lstm: Whether the decoder has a cell state.
+    """
+
+    def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
+        super().__init__()
+        self.hidden_size, self.num_layers, self.lstm = hidden_size, num_layers, lstm
 
     @abstractmethod
     def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
@@ -51,10 +64,6 @@ class Bridge(nn.Module, ABC):
 
 class ZerosBridge(Bridge):
     """A bridge that starts the decoder with zeros."""
-
-    def __init__(self, hidden_size: int, *, num_layers: int, lstm: bool) -> None:
-        super().__init__()
-        self.hidden_size, self.num_layers, self.lstm = hidden_size, num_layers, lstm
 
     def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
         zeros = finals[0][0].new_zeros(self.num_layers, len(states), self.hidden_size)
@@ -66,11 +75,19 @@ class CopyBridge(Bridge):
 
     If the numbers of layers differ, all layers start with the last state of the encoder's top layer. If the decoder is an LSTM
     and the encoder a GRU, the cell state is a copy of the state.
+
+    Raises:
+        ConfigError: If the states of encoder and decoder differ in width.
     """
 
-    def __init__(self, *, num_layers: int, lstm: bool) -> None:
-        super().__init__()
-        self.num_layers, self.lstm = num_layers, lstm
+    def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
+        super().__init__(size, hidden_size=hidden_size, num_layers=num_layers, lstm=lstm)
+        if size != hidden_size:
+            raise ConfigError(
+                f"bridge: copy starts the decoder ({hidden_size} wide) from the encoder's last state ({size} wide): "
+                "make model.decoder.hidden_size equal to model.encoder.hidden_size (twice that width if the "
+                "encoder is bidirectional), or set model.bridge to linear"
+            )
 
     def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
         chosen = finals if len(finals) == self.num_layers else [finals[-1]] * self.num_layers
@@ -87,8 +104,7 @@ class LinearBridge(Bridge):
     """
 
     def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
-        super().__init__()
-        self.num_layers, self.lstm = num_layers, lstm
+        super().__init__(size, hidden_size=hidden_size, num_layers=num_layers, lstm=lstm)
         self.map = nn.Linear(size, hidden_size * num_layers * (1 + lstm))
 
     def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
@@ -107,3 +123,7 @@ class MeanBridge(LinearBridge):
     def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
         kept = states.masked_fill(~mask[..., None], 0)
         return kept.sum(dim=1) / mask.sum(dim=1, keepdim=True)
+
+
+BRIDGES: dict[str, type[Any]] = {"zeros": ZerosBridge, "copy": CopyBridge, "linear": LinearBridge, "mean": MeanBridge}
+"""The bridges, by the name in the settings."""

@@ -6,13 +6,11 @@ from dataclasses import replace
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.masks import check_boolean
-from regard.errors import ConfigError
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
 from regard.models.seq2seq import AttentionMaps, LinearOutputModel, MapsWithLoss
-from regard.reweight import ReweightBySite, for_site, for_steps
+from regard.reweight import ReweightBySite, Sites, for_site, for_steps
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
@@ -45,17 +43,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         self.readout_dropout = nn.Dropout(readout_dropout)
         self.feeds_back = decoder.feeds_back
 
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> RecurrentState:
-        self.check_reweight(reweight)
-        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        check_boolean("source_mask", source_mask, "of shape (B, S)", meaning="not padding")
+    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> RecurrentState:
         states, finals = self.encoder(self.source_embedding(source), source_mask)
         hidden, cell = self.bridge(states, source_mask, finals)
         return RecurrentState(
@@ -100,23 +88,3 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         state = replace(state, length=state.length + 1)
         logits = self.output(self.readout_dropout(features))
         return logits, {} if out.weights is None else {"cross": out.weights}, state
-
-
-def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:
-    """Raise an error if embeddings cannot be shared as the setting `tie_embeddings` says.
-
-    Raises:
-        ConfigError: If the target embedding is also the output layer, and the readout has another width; or if all embeddings
-            are shared, and the vocabularies differ in size.
-    """
-    if tie != "none" and readout_size != target.embedding_dim:
-        raise ConfigError(
-            f"tie_embeddings: {tie} uses the target embedding as output layer; its width is {target.embedding_dim}, but "
-            f"the readout is {readout_size} wide: set model.embedding_size to {readout_size}, or tie_embeddings to none"
-        )
-    if tie == "all" and source.num_embeddings != target.num_embeddings:
-        raise ConfigError(
-            f"tie_embeddings: all needs one vocabulary for both sides, but the source has {source.num_embeddings} symbols and "
-            f"the target {target.num_embeddings}: make the sizes equal (in a run: tokenizers.joint true), or set "
-            "tie_embeddings to target"
-        )

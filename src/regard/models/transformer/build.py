@@ -1,15 +1,29 @@
-"""Build a Transformer from its configuration."""
+"""Build the layers of a Transformer, and a translator, from their settings, with random initial weights."""
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from typing import cast
 
 from torch import nn
 
-from regard.config import LanguageModelConfig, TransformerConfig
+from regard.attention import MultiHead
+from regard.config import LanguageModelConfig, TransformerClassifierConfig, TransformerConfig
+from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import build_positions
-from regard.layers.transformer_build import Blueprint, build_decoder, build_encoder
-from regard.models.recurrent.build import build_embedding
-from regard.models.recurrent.translator import check_tying
+from regard.layers.residual import PostNorm, PreNorm, Residual
+from regard.layers.transformer import (
+    CausalDecoder,
+    CausalLayer,
+    DecoderLayer,
+    EncoderLayer,
+    TransformerDecoder,
+    TransformerEncoder,
+)
+from regard.models.embeddings import build_embedding, tie_embeddings
 from regard.models.transformer.translator import TransformerTranslator
+
+LayerConfig = TransformerConfig | LanguageModelConfig | TransformerClassifierConfig
+"""Settings of Transformers, all of which have layers of the same kind."""
 
 
 def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> TransformerTranslator:
@@ -23,28 +37,19 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
     Raises:
         ConfigError: If sizes do not match, or the decoder does not have the alignment layer or head.
     """
-    size = config.hidden_size
-    across = config.cross_attention.within(num_heads=config.num_heads, dropout=config.attention_dropout)
-    blueprint = replace(
-        build_blueprint(config), build_cross_attention=lambda width: across.build(query_size=width, key_size=width)
-    )
-    tied = {"source": config.tie_embeddings == "all", "target": config.tie_embeddings != "none"}
-    source = build_embedding(source_size, size, std=initial_std(size, tied=tied["source"]))
-    target = build_embedding(target_size, size, std=initial_std(size, tied=tied["target"]))
+    size, tie = config.hidden_size, config.tie_embeddings
+    source = build_embedding(source_size, size, std=initial_std(size, tied=tie == "all"))
+    target = build_embedding(target_size, size, std=initial_std(size, tied=tie != "none"))
     output = nn.Linear(size, target_size, bias=config.output_bias)
     nn.init.xavier_uniform_(output.weight)
-    check_tying(source, target, size, config.tie_embeddings)
-    if config.tie_embeddings != "none":
-        output.weight = target.weight
-    if config.tie_embeddings == "all":
-        source.weight = target.weight
+    tie_embeddings(tie, source=source, target=target, output=output)
     return TransformerTranslator(
         source_embedding=source,
         target_embedding=target,
-        source_positions=build_positions(config.positions, config.hidden_size),
-        target_positions=build_positions(config.positions, config.hidden_size),
-        encoder=build_encoder(blueprint, num_layers=config.encoder_layers, decoder_layers=config.decoder_layers),
-        decoder=build_decoder(blueprint, num_layers=config.decoder_layers),
+        source_positions=build_positions(config.positions, size),
+        target_positions=build_positions(config.positions, size),
+        encoder=build_encoder(config, num_layers=config.encoder_layers, decoder_layers=config.decoder_layers),
+        decoder=build_decoder(config),
         output=output,
         embedding_dropout=config.embedding_dropout,
         alignment_layer=None if config.alignment_layer < 0 else config.alignment_layer,
@@ -66,19 +71,134 @@ def initial_std(size: int, *, tied: bool) -> float:
     return size**-0.75 if tied else size**-0.5
 
 
-def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprint:
-    """Return the settings that all layers of the configured model share."""
-    return Blueprint(
-        size=config.hidden_size,
-        num_heads=config.num_heads,
-        feed_forward_size=config.feed_forward_size,
-        feed_forward=config.feed_forward,
-        norm=config.norm,
-        order=config.norm_order,
-        build_positions=config.rotary.build if config.positions == "rotary" else lambda: None,
-        dropout=config.layer_dropout,
-        activation_dropout=config.activation_dropout,
-        attention_dropout=config.attention_dropout,
-        build_normalizer=config.normalizer.build,
-        build_modifiers=config.heads.build,
+def build_encoder(config: LayerConfig, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
+    """Return a stack of encoder layers.
+
+    With the order `deep`, the residual stream is multiplied by α before the output of a part is added to it. The initial
+    weights of the maps to values, of the output maps, and of the feed-forward parts are multiplied by β. For a stack of L
+    layers without another one, α = (2L)^¼ and β = (8L)^−¼; for an encoder of L layers with a decoder of M layers,
+    α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16); for this decoder, α = (3M)^¼ and β = (12M)^−¼.
+
+    Args:
+        config: Settings of the model.
+        num_layers: L, number of layers, ≥ 1.
+        decoder_layers: M, number of the decoder's layers; 0 for an encoder without a decoder.
+
+    Reference: Wang et al. 2022 (DeepNet), table in figure 2.
+    """
+    alpha, beta = (2 * num_layers) ** 0.25, (8 * num_layers) ** -0.25
+    if decoder_layers:
+        both = (num_layers**4 * decoder_layers) ** (1 / 16)
+        alpha, beta = 0.81 * both, 0.87 / both
+    layers = [
+        EncoderLayer(
+            attention=build_self_attention(config),
+            attention_residual=build_residual(config, alpha),
+            feed_forward=build_feed_forward(config),
+            feed_forward_residual=build_residual(config, alpha),
+        )
+        for _ in range(num_layers)
+    ]
+    scale_initial_weights(layers, config.norm_order, beta)
+    return TransformerEncoder(layers, norm=_last_norm(config))
+
+
+def build_decoder(config: TransformerConfig) -> TransformerDecoder:
+    """Return the stack of decoder layers; see `build_encoder` for its scales."""
+    size, count = config.hidden_size, config.decoder_layers
+    alpha, beta = (3 * count) ** 0.25, (12 * count) ** -0.25
+    across = config.cross_attention.within(num_heads=config.num_heads, dropout=config.attention_dropout)
+    layers = [
+        DecoderLayer(
+            self_attention=build_self_attention(config, causal=True),
+            self_residual=build_residual(config, alpha),
+            cross_attention=across.build(query_size=size, key_size=size),
+            cross_residual=build_residual(config, alpha),
+            feed_forward=build_feed_forward(config),
+            feed_forward_residual=build_residual(config, alpha),
+        )
+        for _ in range(count)
+    ]
+    scale_initial_weights(layers, config.norm_order, beta)
+    return TransformerDecoder(layers, norm=_last_norm(config))
+
+
+def build_causal(config: LanguageModelConfig) -> CausalDecoder:
+    """Return the stack of layers of a decoder without a source; see `build_encoder` for its scales."""
+    count = config.num_layers
+    alpha, beta = (2 * count) ** 0.25, (8 * count) ** -0.25
+    layers = [
+        CausalLayer(
+            attention=build_self_attention(config, causal=True),
+            attention_residual=build_residual(config, alpha),
+            feed_forward=build_feed_forward(config),
+            feed_forward_residual=build_residual(config, alpha),
+        )
+        for _ in range(count)
+    ]
+    scale_initial_weights(layers, config.norm_order, beta)
+    return CausalDecoder(layers, norm=_last_norm(config))
+
+
+def build_self_attention(config: LayerConfig, *, causal: bool = False) -> MultiHead:
+    """Return the self-attention of a layer."""
+    size, heads = config.hidden_size, config.num_heads
+    return MultiHead(
+        size,
+        num_heads=heads,
+        dropout=config.attention_dropout,
+        causal=causal,
+        positions=config.rotary.build() if config.positions == "rotary" else None,
+        modifiers=config.heads.build(num_heads=heads, num_kv_heads=heads, head_size=size // heads, query_size=size),
+        normalizer=config.normalizer.build(heads),
     )
+
+
+def build_feed_forward(config: LayerConfig) -> FeedForward | GatedFeedForward:
+    """Return the feed-forward part of a layer."""
+    kind = GatedFeedForward if config.feed_forward == "swiglu" else FeedForward
+    activation = {"relu": nn.ReLU, "gelu": nn.GELU, "swiglu": nn.SiLU}[config.feed_forward]
+    hidden, dropout = config.feed_forward_size, config.activation_dropout
+    return kind(config.hidden_size, activation=activation(), hidden_size=hidden, dropout=dropout)
+
+
+def build_norm(config: LayerConfig) -> nn.Module:
+    """Return a norm."""
+    size = config.hidden_size
+    return nn.LayerNorm(size) if config.norm == "layer" else nn.RMSNorm(size, eps=1e-6)
+
+
+def build_residual(config: LayerConfig, scale: float) -> Residual:
+    """Return the residual connection of a part; the order `deep` uses `scale` as the factor α of `PostNorm`."""
+    norm, dropout = build_norm(config), config.layer_dropout
+    if config.norm_order == "pre":
+        return PreNorm(norm, dropout=dropout)
+    return PostNorm(norm, dropout=dropout, scale=scale if config.norm_order == "deep" else 1.0)
+
+
+def _last_norm(config: LayerConfig) -> nn.Module | None:
+    """Return the norm at the end of a stack, which layers with the order `pre` need."""
+    return build_norm(config) if config.norm_order == "pre" else None
+
+
+def scale_initial_weights(layers: Sequence[nn.Module], order: str, gain: float) -> None:
+    """Scale the initial weights in the layers of a stack, as the order of their norms requires.
+
+    Only parts of the types `MultiHead`, `FeedForward` and `GatedFeedForward` are scaled. Order `deep`: the weights of value,
+    output and feed-forward maps are multiplied by β = `gain`. Order `pre`: the weights of the last map of each such part are
+    divided by √P, for P such parts in the stack, so that a deeper stack does not have a larger variance in the residual stream.
+    Order `post`: the weights, drawn by Xavier's method, stay unchanged. Only `deep` uses `gain`.
+
+    Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
+    """
+    attentions = [part for layer in layers for part in layer.modules() if type(part) is MultiHead]
+    forwards = [part for layer in layers for part in layer.modules() if isinstance(part, FeedForward | GatedFeedForward)]
+    scaled: Sequence[nn.Module] = ()
+    if order == "deep":
+        maps = [linear for part in attentions for linear in (part.value_projection, part.output_projection)]
+        scaled = maps + [linear for part in forwards for linear in part.modules() if isinstance(linear, nn.Linear)]
+    elif order == "pre":
+        gain = 1 / math.sqrt(len(attentions) + len(forwards))
+        scaled = [part.output_projection for part in attentions] + [part.outer for part in forwards]
+    for linear in scaled:
+        cast(nn.Linear, linear).weight.data.mul_(gain)

@@ -1,6 +1,6 @@
 """A Transformer that translates: embeddings, encoder, decoder, output layer."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import cast
 
 from jaxtyping import Bool, Float, Int
@@ -10,14 +10,11 @@ from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.layers.transformer import DecoderLayer, DecoderRequest, LayerWeights, TransformerDecoder, TransformerEncoder
-from regard.models.drafting import draft
+from regard.layers.transformer import TransformerDecoder, TransformerEncoder
 from regard.models.seq2seq import AttentionMaps
+from regard.models.transformer.model import TransformerModel, TransformerState
 from regard.models.transformer.norms import norm_weights
-from regard.models.transformer.state import TransformerState, decoder_request
-from regard.models.transformer.steps import TransformerModel
-from regard.reweight import ReweightBySite, for_layers
-from regard.shapes import check_shape
+from regard.reweight import Sites
 
 
 class TransformerTranslator(TransformerModel):
@@ -79,7 +76,7 @@ class TransformerTranslator(TransformerModel):
             shown = ", ".join(f"{name} {width}" for name, width in widths.items())
             raise ConfigError(f"TransformerTranslator: all parts must have the same width, got {shown}")
         layers = len(decoder.layers)
-        across = [cast(DecoderLayer, layer).cross_attention for layer in decoder.layers]
+        across = [layer.cross_attention for layer in decoder.layers]
         alignment = max(0, layers - 2) if alignment_layer is None else alignment_layer
         if not 0 <= alignment < layers:
             raise ConfigError(
@@ -107,70 +104,29 @@ class TransformerTranslator(TransformerModel):
             *self.derived,
         )
 
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> TransformerState:
-        self.check_reweight(reweight)
-        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        embedded = self.source_positions(self.source_embedding(source) * self.scale)
-        changes = for_layers(reweight, "encoder", len(self.encoder.layers))
-        layers = _numbers("encoder", record)
-        states, found = self.encoder(self.embedding_dropout(embedded), source_mask, reweight=changes, record=layers)
-        return TransformerState(memories=self.decoder.prepare(states, source_mask), encoder=_named("encoder", found))
+    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> TransformerState:
+        embedded = self.embedding_dropout(self.source_positions(self.source_embedding(source) * self.scale))
+        states = self.encoder(embedded, source_mask, sites)
+        return TransformerState(self.decoder.prepare(states, source_mask), sites.maps)
 
-    def decode(
-        self,
-        target_in: Int[Tensor, "B T"],
-        state: TransformerState,
-        *,
-        use_gold: Bool[Tensor, "B T"] | None = None,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
-        self.check_reweight(reweight)
-        if use_gold is not None:
-            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
-        embedded = self._embed(target_in, 0)
-        request = self._request(record, reweight, 0, target_in.shape[1])
-        features, weights = self.decoder(embedded, state.memories, request)
-        return features, self._maps(weights, state, record)
-
-    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+    def embed(self, tokens: Int[Tensor, "B T"], start: int) -> Float[Tensor, "B T D"]:
         return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
 
-    def _request(
-        self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
-    ) -> DecoderRequest:
-        across = _numbers("cross", record) | _numbers("norm", record)
-        if "cross" in record:
-            across.add(self.alignment_layer)
-        own = _numbers("decoder", record)
-        return decoder_request(own, across, reweight, len(self.decoder.layers), first_step, num_steps)
+    def sources(self, record: Collection[str]) -> Collection[str]:
+        """Return the sites in `record`, and those from which `cross` and `norm.i` are computed."""
+        layers = {f"cross.{self.alignment_layer}" for site in record if site == "cross"}
+        return {*record, *layers, *(site.replace("norm", "cross") for site in record if site in self.derived)}
 
-    def _maps(self, found: LayerWeights, state: TransformerState, record: Collection[str]) -> AttentionMaps:
-        maps = {**_named("cross", found.across), **_named("decoder", found.own), **state.encoder}
+    def maps(self, weights: AttentionMaps, state: TransformerState, record: Collection[str]) -> AttentionMaps:
+        """Return the weights of the sites in `record`."""
+        maps = {**weights, **state.encoder}
         if "cross" in record:
-            weights, head = found.across[self.alignment_layer], self.alignment_head
-            if weights.ndim == 4:  # without heads, the weights are already (B,T,S)
-                weights = weights.mean(1) if head is None else weights[:, head]
-            maps["cross"] = weights
-        for number in _numbers("norm", record):
-            attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memories[number]
-            assert isinstance(attention, MultiHead)
-            assert isinstance(memory, HeadMemory)
-            maps[f"norm.{number}"] = norm_weights(attention, memory, found.across[number])
+            cross, head = weights[f"cross.{self.alignment_layer}"], self.alignment_head
+            if cross.ndim == 4:  # without heads, the weights are already (B,T,S)
+                cross = cross.mean(1) if head is None else cross[:, head]
+            maps["cross"] = cross
+        for site in set(record).intersection(self.derived):
+            number = int(site.removeprefix("norm."))
+            attention, memory = self.decoder.layers[number].cross_attention, state.memories[number]
+            maps[site] = norm_weights(cast(MultiHead, attention), cast(HeadMemory, memory), weights[f"cross.{number}"])
         return {site: maps[site] for site in record if site in maps}
-
-
-def _numbers(kind: str, record: Collection[str]) -> set[int]:
-    """Return the layer numbers of the recorded sites of one kind: {0, 2} for "cross.0" and "cross.2"."""
-    return {int(site.partition(".")[2]) for site in record if site.startswith(f"{kind}.")}
-
-
-def _named(kind: str, found: Mapping[int, Tensor]) -> AttentionMaps:
-    return {f"{kind}.{number}": weights for number, weights in found.items()}

@@ -14,7 +14,7 @@ from regard.attention.pooling import Pooling
 from regard.errors import ConfigError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.machine import Machine, seed_step
-from regard.models.classifiers.build import check_pooling
+from regard.models.build import check_pooling
 from regard.models.text_classifier import Example, TextClassifier
 from regard.task import Custom, FoldScore, Start, Trainable, Training
 from regard.tasks.classification.bundle import ClassificationBundle, ClassificationFormat, ClassifierParts

@@ -1,0 +1,101 @@
+"""What all Transformers that predict words share: the state of decoding, and reading a target at once or word by word."""
+
+from abc import abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.base import Memory
+from regard.layers.cache import DecoderCache
+from regard.layers.transformer import TransformerDecoder
+from regard.models.drafting import draft
+from regard.models.seq2seq import AttentionMaps, LinearOutputModel
+from regard.reweight import ReweightBySite, Sites
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """The source, and the words so far of N hypotheses of each sentence."""
+
+    memories: tuple[Memory, ...] = ()
+    """The source, prepared once for each layer; shared by all hypotheses of a sentence. Empty in a language model."""
+    encoder: AttentionMaps = field(default_factory=dict)
+    """The attention weights recorded in the encoder, (B,H,S,S), by site."""
+    cache: DecoderCache | None = None
+    """The words so far; None before the first word."""
+
+    @property
+    def length(self) -> int:
+        """The number of words read so far."""
+        return 0 if self.cache is None else self.cache.length
+
+    def select(self, beam: Int[Tensor, "B N"]) -> "TransformerState":
+        """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
+        return self if self.cache is None else replace(self, cache=self.cache.select(beam))
+
+    def keep(self, rows: Int[Tensor, " M"]) -> "TransformerState":
+        """Return the state of the sentences with the indices `rows` only, in this order."""
+        return TransformerState(
+            memories=tuple(memory.select(rows) for memory in self.memories),
+            encoder={site: weights[rows] for site, weights in self.encoder.items()},
+            cache=None if self.cache is None else self.cache.keep(rows),
+        )
+
+
+class TransformerModel(LinearOutputModel[TransformerState]):
+    """Base of Transformers that predict words: translators and language models."""
+
+    feeds_back = False
+    decoder: TransformerDecoder
+
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        state: TransformerState,
+        *,
+        use_gold: Bool[Tensor, "B T"] | None = None,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        self.check_reweight(reweight)
+        if use_gold is not None:
+            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
+        sites = Sites(self.sources(record), reweight, 0, target_in.shape[1])
+        features = self.decoder(self.embed(target_in, 0), state.memories, sites)
+        return features, self.maps(sites.maps, state, record)
+
+    def step(
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: TransformerState,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
+        self.check_reweight(reweight)
+        sites = Sites(self.sources(record), reweight, state.length, 1)
+        # On a CPU, packed products use autocast's type; casting all other numbers too would take longer than it saves.
+        exact = self.packed and tokens.device.type == "cpu"
+        with torch.autocast("cpu", enabled=not exact and torch.is_autocast_enabled("cpu")):
+            # All hypotheses are at the same position, so each word is embedded as a sequence of length 1.
+            embedded = self.embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
+            if exact:
+                embedded = embedded.to(torch.promote_types(embedded.dtype, torch.float32))
+            features, cache = self.decoder.step(embedded, state.memories, state.cache, sites)
+            state = replace(state, cache=cache)
+            return self.output(features), self.maps(sites.maps, state, record), state
+
+    @abstractmethod
+    def embed(self, tokens: Int[Tensor, "B T"], start: int) -> Float[Tensor, "B T D"]:
+        """Return the embeddings of words of the target with their positions; the first word is at position `start`."""
+
+    def sources(self, record: Collection[str]) -> Collection[str]:
+        """Return the sites whose weights are needed for the weights of the sites in `record`."""
+        return record
+
+    def maps(self, weights: AttentionMaps, state: TransformerState, record: Collection[str]) -> AttentionMaps:
+        """Return the weights of the sites in `record`, from those of the decoder."""
+        return {site: weights[site] for site in record if site in weights}
