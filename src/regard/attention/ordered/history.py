@@ -7,14 +7,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.base import Memory, Rows, register
 from regard.attention.capabilities import Reweight
 from regard.attention.masks import Masks
 from regard.attention.scores.additive import Additive, fastest_scores
-from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
+from regard.attention.scores.base import Weighed, finish_weights
 from regard.shapes import check_shape
 
 
@@ -59,16 +59,6 @@ class HistoryAttention(Additive):
         `history` is the history before the first query of the call.
         """
         return None
-
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> Memory:
-        """Project the keys once; their exponentials are of no use, because the history changes them at each query."""
-        return ScoredAttention.prepare(self, key, value, key_mask=key_mask)
 
     def weigh(
         self,

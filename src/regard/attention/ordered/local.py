@@ -13,7 +13,7 @@ keys from the window but does not change positions.
 """
 
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,8 +23,8 @@ from regard.attention.arguments import check_size
 from regard.attention.base import Memory, Rows, register
 from regard.attention.capabilities import Reweight
 from regard.attention.masks import Masks
-from regard.attention.ordered.scorer import check_scorer
-from regard.attention.scores.base import ScoredAttention, Weighed, WeightedAttention, finish_weights
+from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
+from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
 from regard.attention.scores.products import General
 from regard.shapes import check_shape
 
@@ -63,49 +63,32 @@ class LocalState(Rows):
     """Number t of queries so far. The centre of the next window is t, or the last of the S existing keys if t ≥ S."""
 
 
-class LocalOptions(TypedDict, total=False):
+class LocalOptions(ScorerOptions, total=False):
     """Arguments of `LocalAttention` that subclasses pass on to it, documented there."""
 
-    key_size: int | None
     window: int
-    scorer: ScoredAttention | None
-    device: torch.device | str | None
-    dtype: torch.dtype | None
 
 
-class LocalAttention(WeightedAttention):
-    """Base class of `LocalMonotonic` and `LocalPredictive`, which have a scorer and a window around a position.
+class LocalAttention(ScorerAttention):
+    """Base class of `LocalMonotonic` and `LocalPredictive`, which have a window around a position; the scorer is `General`.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
         window: D, number of positions on each side of the centre.
-        scorer: Mechanism with the same widths that computes the scores and normalises them; None for `General`.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `ScorerAttention`: key_size, scorer, device and dtype.
     """
 
-    permutation_equivariant: bool = False
-    smallest_window: int = 0
+    uses_weights = True
+    smallest_window: ClassVar[int] = 0
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        window: int = 10,
-        scorer: ScoredAttention | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        called = type(self).__name__
-        self.scorer = check_scorer(called, "scorer", query_size, key_size, scorer) or General(
-            query_size, key_size=key_size, device=device, dtype=dtype
-        )
-        self.query_size, self.key_size, self.dropout = query_size, self.scorer.key_size, self.scorer.dropout
-        self.window = check_size(called, "window", window, least=self.smallest_window)
-        self.normalized = self.scorer.normalized
+    def __init__(self, query_size: int, *, window: int = 10, **options: Unpack[ScorerOptions]) -> None:
+        super().__init__(query_size, **options)
+        self.window = check_size(type(self).__name__, "window", window, least=self.smallest_window)
+        self.dropout, self.normalized = self.scorer.dropout, self.scorer.normalized
+
+    def build_scorer(self, query_size: int, **options: Any) -> ScoredAttention:
+        """Build a `General`."""
+        return General(query_size, **options)
 
     def align(
         self, query: Tensor, memory: Memory, position: Tensor, middle: Tensor, masks: Masks
@@ -113,16 +96,6 @@ class LocalAttention(WeightedAttention):
         """Return the weights of the scorer for the keys in the window around `middle`, and the masks with that window."""
         masks = masks.within(in_window(position, middle, self.window))
         return self.scorer.normalize(self.scorer.scores(query, memory), masks), masks
-
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> Memory:
-        """Project the keys once, with the scorer."""
-        return self.scorer.prepare(key, value, key_mask=key_mask)
 
 
 class LocalMonotonic(LocalAttention):

@@ -21,7 +21,6 @@ from regard.attention.masks import Masks
 from regard.attention.normalizers.softmax import masked_softmax
 from regard.attention.ordered.monotonic import HardMonotonic, MonotonicAttention, MonotonicOptions, SoftMonotonic
 from regard.attention.ordered.scorer import check_scorer
-from regard.attention.scores.additive import WeightNormAdditive
 from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
 from regard.shapes import check_shape
 
@@ -109,7 +108,7 @@ class ChunkedAttention(MonotonicAttention):
         self.chunk_size = check_size(called, "chunk_size", chunk_size)
         given = check_scorer(called, "chunk_scorer", query_size, key_size, chunk_scorer, uses_weights=False)
         factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
-        self.chunk_scorer = given or WeightNormAdditive(query_size, key_size=key_size, **factory)
+        self.chunk_scorer = given or self.build_scorer(query_size, key_size=key_size, **factory)
 
     def prepare(
         self,

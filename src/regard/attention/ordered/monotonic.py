@@ -18,7 +18,7 @@ each query, and the weights of the next query sum to at most the probability tha
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,9 +29,9 @@ from regard.attention.base import Memory, Rows, register
 from regard.attention.capabilities import Reweight
 from regard.attention.fast.monotonic import scanned_alignments
 from regard.attention.masks import NO_MASKS, Masks
-from regard.attention.ordered.scorer import check_scorer
+from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
 from regard.attention.scores.additive import WeightNormAdditive
-from regard.attention.scores.base import ScoredAttention, Weighed, WeightedAttention, finish_weights
+from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
 from regard.shapes import check_shape
 
 
@@ -144,63 +144,35 @@ class HardMonotonicState(Rows):
     """The key t at which the last query stopped; K if this query or an earlier one did not stop."""
 
 
-class MonotonicOptions(TypedDict, total=False):
+class MonotonicOptions(ScorerOptions, total=False):
     """Arguments of `MonotonicAttention` that subclasses pass on to it, documented there."""
 
-    key_size: int | None
-    scorer: ScoredAttention | None
     initial_offset: float
-    device: torch.device | str | None
-    dtype: torch.dtype | None
 
 
-class MonotonicAttention(WeightedAttention):
+class MonotonicAttention(ScorerAttention):
     """Base class of the soft and the hard forms of monotonic attention, with the energies e_ij = scorer(q_i, k_j) + r.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
-        scorer: Mechanism whose scores, plus r, are the energies e (its normalizer is not used); None for `WeightNormAdditive`,
-            as in the paper.
         initial_offset: Initial value of r. Use lower values for longer sources, so that queries can reach the last key: the
             papers use −4 for speech and −1 for texts.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `ScorerAttention`: key_size, scorer, device and dtype. The normalizer of the scorer is not
+            used; without a scorer, it is a `WeightNormAdditive`, as in the paper.
     """
 
     normalized = False
     sequential: bool = True
-    permutation_equivariant: bool = False
     stateful: bool = True
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        scorer: ScoredAttention | None = None,
-        initial_offset: float = -1.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        called = type(self).__name__
-        check_number(called, "initial_offset", initial_offset)
-        self.scorer = check_scorer(called, "scorer", query_size, key_size, scorer, uses_weights=False) or WeightNormAdditive(
-            query_size, key_size=key_size, device=device, dtype=dtype
-        )
-        self.query_size, self.key_size = query_size, self.scorer.key_size
-        self.offset = nn.Parameter(torch.tensor(float(initial_offset), device=device, dtype=dtype))
+    def __init__(self, query_size: int, *, initial_offset: float = -1.0, **options: Unpack[ScorerOptions]) -> None:
+        super().__init__(query_size, **options)
+        start = float(check_number(type(self).__name__, "initial_offset", initial_offset))
+        self.offset = nn.Parameter(torch.tensor(start, device=options.get("device"), dtype=options.get("dtype")))
 
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> Memory:
-        """Project the keys once, with the scorer."""
-        return self.scorer.prepare(key, value, key_mask=key_mask)
+    def build_scorer(self, query_size: int, **options: Any) -> ScoredAttention:
+        """Build a `WeightNormAdditive`."""
+        return WeightNormAdditive(query_size, **options)
 
     def energies(self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks = NO_MASKS) -> Float[Tensor, "B Q K"]:
         """Return e = scorer(q, k) + bias + r for all queries at once, in at least float32."""

@@ -1,8 +1,69 @@
-"""The check of a scorer: a mechanism whose scores another mechanism, such as a local or monotonic one, uses."""
+"""Base class of mechanisms, such as local and monotonic ones, that use the scores of another mechanism, their scorer."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, TypedDict
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 from regard.attention.arguments import check_instance, check_size
-from regard.attention.scores.base import ScoredAttention
+from regard.attention.base import Memory
+from regard.attention.scores.base import ScoredAttention, WeightedAttention
 from regard.errors import ConfigError
+
+
+class ScorerOptions(TypedDict, total=False):
+    """Arguments of `ScorerAttention` that subclasses pass on to it, documented there."""
+
+    key_size: int | None
+    scorer: ScoredAttention | None
+    device: torch.device | str | None
+    dtype: torch.dtype | None
+
+
+class ScorerAttention(WeightedAttention):
+    """Base class of mechanisms that compute their weights from the scores of a scorer.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for the scorer's, or Dq without a scorer.
+        scorer: Mechanism with the same widths, without a state, whose scores are used; None for the class's default.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+    """
+
+    permutation_equivariant: bool = False
+    uses_weights: ClassVar[bool] = False
+    """Whether the scorer's weights are used, too; if not, the scorer must not have dropout."""
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        given = check_scorer(type(self).__name__, "scorer", query_size, key_size, scorer, uses_weights=self.uses_weights)
+        self.scorer = given or self.build_scorer(query_size, key_size=key_size, device=device, dtype=dtype)
+        self.query_size, self.key_size = query_size, self.scorer.key_size
+
+    @abstractmethod
+    def build_scorer(self, query_size: int, **options: Any) -> ScoredAttention:
+        """Build the default scorer."""
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project the keys once, with the scorer."""
+        return self.scorer.prepare(key, value, key_mask=key_mask)
 
 
 def check_scorer(
@@ -12,7 +73,7 @@ def check_scorer(
     key_size: int | None,
     scorer: ScoredAttention | None,
     *,
-    uses_weights: bool = True,
+    uses_weights: bool,
 ) -> ScoredAttention | None:
     """Return the scorer that a mechanism was given; None if it must build its own.
 

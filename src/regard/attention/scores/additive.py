@@ -176,7 +176,8 @@ class AdditiveBase(ScoredAttention):
     ) -> Memory:
         """Project the keys once, and compute their exponentials where that saves time; see `Attention.prepare`."""
         memory = super().prepare(key, value, key_mask=key_mask)
-        return AdditiveMemory(memory.key, memory.value, key_mask, ready_exponential(memory.key))
+        # Where earlier weights change the keys at each query, exponentials of the keys are of no use.
+        return AdditiveMemory(memory.key, memory.value, key_mask, None if self.stateful else ready_exponential(memory.key))
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return scale · v·tanh(a(q) + b(k))."""
