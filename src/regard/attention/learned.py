@@ -1,5 +1,6 @@
 """Learned parts of mechanisms: numbers, such as b of `SoftmaxSink`, and linear maps; and functions that follow them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -33,6 +34,11 @@ def build_number(
 def at_least_float32(numbers: Tensor) -> Tensor:
     """Return a float64 tensor unchanged, and any other tensor converted to float32."""
     return numbers if numbers.dtype == torch.float64 else numbers.float()
+
+
+def factory(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the device and the dtype among the options of a constructor, for parameters and modules of `torch.nn`."""
+    return {"device": options.get("device"), "dtype": options.get("dtype")}
 
 
 def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:

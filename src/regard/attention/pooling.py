@@ -10,7 +10,7 @@ cost little, so they are computed in at least float32, also under autocast.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Never, Self
+from typing import Any, NamedTuple, Never, Self, TypedDict, Unpack
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_constructor, check_flag, check_size, check_tensor, describe_arguments, refuse_call
 from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.learned import factory
 from regard.attention.masks import hide, resolve_masks, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer
 from regard.shapes import check_shape
@@ -131,6 +132,14 @@ class Pooling(nn.Module, ABC):
         return describe_arguments(self)
 
 
+class PoolingOptions(TypedDict, total=False):
+    """Arguments of `ScoredPooling` that subclasses pass on to it, documented there."""
+
+    normalizer: nn.Module | str | None
+    device: torch.device | str | None
+    dtype: torch.dtype | None
+
+
 class ScoredPooling(Pooling):
     """Base class of the poolings that turn scores of the values into weights.
 
@@ -138,9 +147,19 @@ class ScoredPooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         num_heads: H, ≥ 1; None for one head, whose weights have no head axis.
         normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
     """
 
-    def __init__(self, size: int, *, num_heads: int | None = None, normalizer: nn.Module | str | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        num_heads: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__(size, num_heads=num_heads)
         self.normalizer = build_normalizer(type(self).__name__, normalizer)
 
@@ -166,9 +185,7 @@ class AttentionPooling(ScoredPooling):
     Args:
         size: D, width of the pooled values, ≥ 1.
         bias: Whether there is a bias b.
-        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
 
     Example:
         >>> pool = AttentionPooling(256)
@@ -177,25 +194,41 @@ class AttentionPooling(ScoredPooling):
         (torch.Size([2, 256]), torch.Size([2, 9]))
     """
 
-    def __init__(
-        self,
-        size: int,
-        *,
-        bias: bool = True,
-        normalizer: nn.Module | str | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(size, normalizer=normalizer)
+    def __init__(self, size: int, *, bias: bool = True, **options: Unpack[PoolingOptions]) -> None:
+        super().__init__(size, **options)
         check_flag(type(self).__name__, "bias", bias)
-        self.projection = nn.Linear(size, 1, bias=bias, device=device, dtype=dtype)
+        self.projection = nn.Linear(size, 1, bias=bias, **factory(options))
 
     def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
         """Return w·h + b."""
         return linear_scores(values, self.projection)
 
 
-class AdditivePooling(ScoredPooling):
+class _TanhPooling(ScoredPooling):
+    """Base class of `AdditivePooling` and `MultiHeadPooling`, whose scores come from a tanh layer."""
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        num_heads: int | None,
+        attention_size: int | None,
+        bias: bool,
+        **options: Unpack[PoolingOptions],
+    ) -> None:
+        super().__init__(size, num_heads=num_heads, **options)
+        width = size if attention_size is None else attention_size
+        self.attention_size = check_size(type(self).__name__, "attention_size", width)
+        self.projection = nn.Linear(size, width, bias=check_flag(type(self).__name__, "bias", bias), **factory(options))
+        shape = (width,) if num_heads is None else (num_heads, width)
+        self.score_weight = nn.Parameter(torch.empty(shape, **factory(options)).uniform_(-(width**-0.5), width**-0.5))
+
+    def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
+        """Return v·tanh(W h + b)."""
+        return tanh_scores(self.projection(values), self.score_weight.view(-1, self.attention_size))
+
+
+class AdditivePooling(_TanhPooling):
     """e_k = v·tanh(W h_k + b), weights = softmax_k(e), context = Σ_k weight_k h_k.
 
     Shapes: W (Da,D), b (Da), v (Da).
@@ -206,9 +239,7 @@ class AdditivePooling(ScoredPooling):
         size: D, width of the pooled values, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
         bias: Whether there is a bias b.
-        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
 
     Example:
         >>> pool = AdditivePooling(256)
@@ -218,34 +249,12 @@ class AdditivePooling(ScoredPooling):
     """
 
     def __init__(
-        self,
-        size: int,
-        *,
-        attention_size: int | None = None,
-        bias: bool = True,
-        normalizer: nn.Module | str | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, size: int, *, attention_size: int | None = None, bias: bool = True, **options: Unpack[PoolingOptions]
     ) -> None:
-        super().__init__(size, normalizer=normalizer)
-        check_flag(type(self).__name__, "bias", bias)
-        self._build_scores(attention_size, bias, device, dtype)
-
-    def _build_scores(
-        self, attention_size: int | None, bias: bool, device: torch.device | str | None, dtype: torch.dtype | None
-    ) -> None:
-        size = self.size if attention_size is None else attention_size
-        self.attention_size = check_size(type(self).__name__, "attention_size", size)
-        self.projection = nn.Linear(self.size, size, bias=bias, device=device, dtype=dtype)
-        shape = (size,) if self.num_heads is None else (self.num_heads, size)
-        self.score_weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype).uniform_(-(size**-0.5), size**-0.5))
-
-    def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
-        """Return v·tanh(W h + b)."""
-        return tanh_scores(self.projection(values), self.score_weight.view(-1, self.attention_size))
+        super().__init__(size, num_heads=None, attention_size=attention_size, bias=bias, **options)
 
 
-class MultiHeadPooling(AdditivePooling):
+class MultiHeadPooling(_TanhPooling):
     """e_ik = v_i·tanh(W h_k) for each head i, weights = softmax_k(e), context = [Σ_k weight_1k h_k; …; Σ_k weight_Hk h_k].
 
     The heads (called hops in the paper) share W, and each pools all D features, so the context has width H·D.
@@ -259,9 +268,7 @@ class MultiHeadPooling(AdditivePooling):
         size: D, width of the pooled values, ≥ 1.
         num_heads: H, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
-        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
 
     Example:
         >>> pool = MultiHeadPooling(256, 4)
@@ -271,17 +278,9 @@ class MultiHeadPooling(AdditivePooling):
     """
 
     def __init__(
-        self,
-        size: int,
-        num_heads: int,
-        *,
-        attention_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, size: int, num_heads: int, *, attention_size: int | None = None, **options: Unpack[PoolingOptions]
     ) -> None:
-        ScoredPooling.__init__(self, size, num_heads=num_heads, normalizer=normalizer)
-        self._build_scores(attention_size, False, device, dtype)
+        super().__init__(size, num_heads=num_heads, attention_size=attention_size, bias=False, **options)
 
 
 class MeanPooling(ScoredPooling):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_number
 from regard.attention.base import Memory, register
+from regard.attention.learned import factory
 from regard.attention.masks import Masks, zero_masked
 from regard.attention.ordered.history import HistoryAttention
 from regard.attention.scores.additive import AdditiveOptions
@@ -104,8 +105,7 @@ class Coverage(HistoryAttention):
 
     def __init__(self, query_size: int, *, bias: bool = True, **options: Unpack[AdditiveOptions]) -> None:
         super().__init__(query_size, bias=bias, **options)
-        device, dtype = options.get("device"), options.get("dtype")
-        self.coverage_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
+        self.coverage_weight = nn.Parameter(torch.empty(self.attention_size, **factory(options)))
         nn.init.uniform_(self.coverage_weight, -1, 1)  # the initialisation of nn.Linear(1, Da)
 
     def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
@@ -167,8 +167,7 @@ class FertilityCoverage(Coverage):
     ) -> None:
         super().__init__(query_size, bias=bias, **options)
         self.max_fertility = check_number("FertilityCoverage", "max_fertility", max_fertility, above=0)
-        device, dtype = options.get("device"), options.get("dtype")
-        self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, device=device, dtype=dtype)
+        self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, **factory(options))
 
     def prepare(
         self,

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_size
 from regard.attention.base import Memory, Rows, register
 from regard.attention.capabilities import Reweight
+from regard.attention.learned import factory
 from regard.attention.masks import Masks
 from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
 from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
@@ -169,9 +170,8 @@ class LocalPredictive(LocalAttention):
         super().__init__(query_size, **options)
         self.normalized = False
         size = check_size("LocalPredictive", "position_size", query_size if position_size is None else position_size)
-        factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
-        self.position_projection = nn.Linear(query_size, size, bias=False, **factory)
-        self.position_weight = nn.Parameter(torch.empty(size, **factory).uniform_(-(size**-0.5), size**-0.5))
+        self.position_projection = nn.Linear(query_size, size, bias=False, **factory(options))
+        self.position_weight = nn.Parameter(torch.empty(size, **factory(options)).uniform_(-(size**-0.5), size**-0.5))
 
     def predict(self, query: Float[Tensor, "B Q Dq"], count: Int[Tensor, " B"]) -> Float[Tensor, "B Q"]:
         """Return p = S·sigmoid(v_p·tanh(W_p q)), between 0 and the number S of existing keys (`count`)."""

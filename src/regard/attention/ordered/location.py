@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
 from regard.attention.base import Memory
+from regard.attention.learned import factory
 from regard.attention.ordered.history import HistoryAttention
 from regard.attention.scores.additive import AdditiveOptions
 from regard.errors import ConfigError
@@ -70,9 +71,8 @@ class LocationSensitive(HistoryAttention):
                 f"LocationSensitive(kernel_size={kernel_size}): a filter of even width has no middle; use "
                 f"{kernel_size - 1} or {kernel_size + 1}"
             )
-        factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
-        self.convolution = nn.Conv1d(1, num_filters, kernel_size, padding=kernel_size // 2, bias=False, **factory)
-        self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False, **factory)
+        self.convolution = nn.Conv1d(1, num_filters, kernel_size, padding=kernel_size // 2, bias=False, **factory(options))
+        self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False, **factory(options))
 
     def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
         """Return U f, f = F ∗ α; α is `history`, the previous weights (eqs. 8 and 9)."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_size
 from regard.attention.base import Memory, register
 from regard.attention.capabilities import Reweight
+from regard.attention.learned import factory
 from regard.attention.masks import Masks
 from regard.attention.normalizers.softmax import masked_softmax
 from regard.attention.ordered.monotonic import HardMonotonic, MonotonicAttention, MonotonicOptions, SoftMonotonic
@@ -107,8 +108,7 @@ class ChunkedAttention(MonotonicAttention):
         called, key_size = type(self).__name__, self.key_size
         self.chunk_size = check_size(called, "chunk_size", chunk_size)
         given = check_scorer(called, "chunk_scorer", query_size, key_size, chunk_scorer, uses_weights=False)
-        factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
-        self.chunk_scorer = given or self.build_scorer(query_size, key_size=key_size, **factory)
+        self.chunk_scorer = given or self.build_scorer(query_size, key_size=key_size, **factory(options))
 
     def prepare(
         self,

@@ -28,6 +28,7 @@ from regard.attention.arguments import check_number
 from regard.attention.base import Memory, Rows, register
 from regard.attention.capabilities import Reweight
 from regard.attention.fast.monotonic import scanned_alignments
+from regard.attention.learned import factory
 from regard.attention.masks import NO_MASKS, Masks
 from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
 from regard.attention.scores.additive import WeightNormAdditive
@@ -168,7 +169,7 @@ class MonotonicAttention(ScorerAttention):
     def __init__(self, query_size: int, *, initial_offset: float = -1.0, **options: Unpack[ScorerOptions]) -> None:
         super().__init__(query_size, **options)
         start = float(check_number(type(self).__name__, "initial_offset", initial_offset))
-        self.offset = nn.Parameter(torch.tensor(start, device=options.get("device"), dtype=options.get("dtype")))
+        self.offset = nn.Parameter(torch.tensor(start, **factory(options)))
 
     def build_scorer(self, query_size: int, **options: Any) -> ScoredAttention:
         """Build a `WeightNormAdditive`."""

@@ -10,7 +10,7 @@ recognition (Chorowski et al. 2015) and, with a LeakyReLU in place of the tanh, 
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from jaxtyping import Bool, Float
@@ -20,6 +20,7 @@ from regard.attention.arguments import check_flag, check_size
 from regard.attention.base import AttentionOutput, Memory, register
 from regard.attention.fast.additive import fast_additive_scores, is_fast, ready_exponential
 from regard.attention.fast.additive_triton import fused_additive_attention, is_fused
+from regard.attention.learned import factory
 from regard.attention.masks import Masks, hide, resolve_masks, zero_masked, zero_rows
 from regard.attention.normalizers.softmax import masked_softmax
 from regard.attention.scores.base import ScoredAttention, ScoreOptions
@@ -219,9 +220,8 @@ class Additive(AdditiveBase):
     def __init__(self, query_size: int, *, bias: bool = False, **options: Unpack[AdditiveOptions]) -> None:
         super().__init__(query_size, **options)
         check_flag(type(self).__name__, "bias", bias)
-        factory: dict[str, Any] = {"device": options.get("device"), "dtype": options.get("dtype")}
-        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, **factory)
-        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, **factory)
+        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, **factory(options))
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, **factory(options))
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """Return W_q q."""
@@ -255,7 +255,7 @@ class WeightNormAdditive(Additive):
 
     def __init__(self, query_size: int, **options: Unpack[AdditiveOptions]) -> None:
         super().__init__(query_size, bias=True, **options)
-        start = torch.tensor(self.attention_size**-0.5, device=options.get("device"), dtype=options.get("dtype"))
+        start = torch.tensor(self.attention_size**-0.5, **factory(options))
         self.gain = nn.Parameter(start)
 
     def score_vector(self) -> Float[Tensor, " Da"]:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_number
-from regard.attention.learned import at_least_float32, build_number
+from regard.attention.learned import at_least_float32, build_number, factory
 from regard.attention.scores.base import UnscaledOptions
 from regard.attention.scores.products import ProductBase
 
@@ -54,7 +54,7 @@ class Cosine(ProductBase):
         super().__init__(query_size, **options)
         check_number("Cosine", "scale", scale, above=0)
         self.learned = check_flag("Cosine", "learned", learned)
-        self.gain = build_number(scale, learned=learned, device=options.get("device"), dtype=options.get("dtype"))
+        self.gain = build_number(scale, learned=learned, **factory(options))
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
         """Return g q / ‖q‖."""
