@@ -1,6 +1,5 @@
 """The parts of a run, and the state that a checkpoint stores."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -289,8 +288,6 @@ class Run:
         try:
             if wrong := misfit({name: state.get(name) for name in forms}, forms, "checkpoint"):
                 raise ValueError(wrong)
-            progress = Progress(**state["progress"])
-            self._check_progress(progress)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             if self.moving_average is not None:
@@ -298,7 +295,7 @@ class Run:
             if self.loss_scale is not None and state["loss_scale"]:
                 self.loss_scale.load_state_dict(state["loss_scale"])
             self.task.load_log_state({name: float(number) for name, number in state["log"].items()})
-            self.progress, self.plateau = progress, Plateau(**state["plateau"])
+            self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
             self.history = [dict(row) for row in state["history"]]
             saved = list(state["callbacks"])
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
@@ -313,23 +310,6 @@ class Run:
             )
         for callback, its_state in zip(self.callbacks, saved, strict=True):
             callback.load_state_dict(its_state)
-
-    def _check_progress(self, progress: Progress) -> None:
-        """Check the numbers and the scores of a checkpoint's progress, which is not trusted.
-
-        Raises:
-            ValueError: If a number is out of range.
-            KeyError, TypeError: If scores are not those of the task.
-        """
-        for name, value in vars(progress).items():
-            if isinstance(value, int | float) and name not in ("best", "recent_loss") and not 0 <= value < math.inf:
-                raise ValueError(f"progress.{name} is {value}, expected 0 or more")
-        steps = progress.last_steps if self.config.training.average_last else [progress.best_step]
-        if (progress.finished and not steps) or not all(type(step) is int for step in steps):
-            raise ValueError(f"progress.last_steps is {steps!r:.60}, expected the updates of validations")
-        for scores in filter(None, progress.scores.values()):
-            self.task.describe_scores(scores)
-            self.task.warn(scores)
 
     def load_weights(self, step: int) -> dict[str, torch.Tensor]:
         """Read the weights that were stored at the validation after update number `step`.

@@ -4,9 +4,8 @@ All except the plateau are pure functions of the update's number, so that a resu
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from regard.bundle.forms import misfit
 from regard.config import (
     CosineConfig,
     InverseSquareRootConfig,
@@ -16,7 +15,6 @@ from regard.config import (
     TeacherForcingConfig,
     TrainingConfig,
 )
-from regard.config.fields import LARGEST
 
 
 def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float:
@@ -72,13 +70,6 @@ class Change:
     """Learning rate of the last update before the change; None if there was no update."""
     resets_plateau: bool = False
     """Whether the learning rate or its schedule was set, so that earlier reductions by a plateau no longer apply."""
-
-    def __post_init__(self) -> None:
-        """Check the values, because they may come from a file that is not trusted."""
-        if wrong := misfit(asdict(self), {"step": 0, "rate": None, "resets_plateau": False}, "change"):
-            raise ValueError(wrong)
-        if self.step < 0 or not (self.rate is None or 0 <= self.rate <= LARGEST):
-            raise ValueError(f"{self}, expected a step of 0 or more and a rate from 0 to {LARGEST:g}")
 
     def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
         """Return the number of updates over which the learning rate rises to that of the new schedule.

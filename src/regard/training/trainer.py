@@ -15,7 +15,7 @@ import torch
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.loading import check_config, dump_config, render_config
-from regard.errors import BundleError, ConfigError, DataError, Interrupted
+from regard.errors import ConfigError, DataError, Interrupted
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.team import Team, joined
 from regard.task import Trainable, find_task
@@ -223,12 +223,7 @@ def _resume(
             reporter.say(f"going back to the checkpoint before the last: {damage}")
         if state is not None:
             run.load_state_dict(state)
-        try:
-            change = Change(**facts["change"]) if facts["change"] else None
-        except (TypeError, ValueError) as error:
-            raise BundleError(
-                f"cannot resume '{path}': checkpoints/run.json is damaged: its change is wrong ({error})"
-            ) from error
+        change = Change(**facts["change"]) if facts["change"] else None
         if changed:
             run.change, step = change, run.progress.step
             last_rate = run.learning_rate(step, old.training) if step else None
@@ -245,7 +240,6 @@ def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) ->
     """Check that data and vocabulary are those of the run's start, and restore the scores that were estimated then.
 
     Raises:
-        BundleError: If the scores are not those of the task.
         DataError: If the data or the vocabulary have changed.
     """
     if task.data.fingerprint != facts["fingerprint"]:
@@ -261,15 +255,6 @@ def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) ->
             "versions again, or start a new run"
         )
     task.estimated = facts["estimated"]
-    try:
-        if task.estimated:
-            task.describe_scores(dict(task.estimated))
-            task.warn(dict(task.estimated))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BundleError(
-            f"cannot resume '{folder}': checkpoints/run.json does not hold the scores of a run ({error}); restore an intact "
-            "copy of the file, or start a new run"
-        ) from error
 
 
 def _vocabulary(task: Trainable) -> str:

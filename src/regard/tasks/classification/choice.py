@@ -8,8 +8,7 @@ and a shorter moving average, because those of the preset could last longer than
 from collections.abc import Mapping
 from typing import Any
 
-from regard.choose.choice import count, length_settings, to_number
-from regard.choose.describe import describe_tokenizer, describe_training
+from regard.choose.choice import describe_tokenizer, describe_training, length_settings, to_number
 from regard.choose.survey import STAND_IN, LabelledSurvey, survey_labelled
 from regard.config import (
     BagClassifierConfig,
@@ -19,6 +18,7 @@ from regard.config import (
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
 )
+from regard.plurals import counted
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.tasks.classification.config import ClassificationConfig
 
@@ -62,8 +62,8 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
         settings |= {"training.score_folds": folds} if folds else {"data.dev_size": _DEV_SIZE}
     if data.vectors:  # the file has vectors of whole words
         settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
-    labels = count(survey.labels, "label")
-    found = f"{count(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
+    labels = counted(survey.labels, "label")
+    found = f"{counted(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
     return Choice(_PRESETS.get(kind, kind), settings, (found,))
 
 

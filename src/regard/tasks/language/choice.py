@@ -7,10 +7,10 @@ rows.
 import math
 from dataclasses import dataclass
 
-from regard.choose.choice import count, length_settings, transformer_settings
-from regard.choose.describe import describe_tokenizer, describe_training
+from regard.choose.choice import describe_tokenizer, describe_training, length_settings, transformer_settings
 from regard.choose.survey import STAND_IN, PlainSurvey, survey_plain
 from regard.config import TextDataConfig
+from regard.plurals import counted
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.tasks.language.config import LanguageConfig
 
@@ -55,7 +55,7 @@ def choose_for_texts(survey: PlainSurvey, given: UserSettings) -> Choice:
     }
     if given.find("tokenizer.kind") is not None:
         del settings["tokenizer.size"]
-    found = f"{count(survey.texts, 'text')}, {survey.characters:,} characters"
+    found = f"{counted(survey.texts, 'text')}, {survey.characters:,} characters"
     return Choice("language-tiny", settings, (found,))
 
 
@@ -73,7 +73,7 @@ class LanguageTable(SettingsTable[LanguageConfig, TextDataConfig]):
     def describe(self, config: LanguageConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""
         model = config.model
-        size = f"Transformer, {count(model.num_layers, 'layer')}, {model.hidden_size} wide"
+        size = f"Transformer, {counted(model.num_layers, 'layer')}, {model.hidden_size} wide"
         return (
             f"model: {size}, dropout {model.layer_dropout:g}",
             f"tokenizer: {describe_tokenizer(config.tokenizer)}",

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.choose.choice import count, interpolate, length_settings, transformer_settings
-from regard.choose.describe import describe_tokenizer, describe_training
+from regard.choose.choice import describe_tokenizer, describe_training, interpolate, length_settings, transformer_settings
 from regard.choose.survey import STAND_IN, PairSurvey, TextSurvey, survey_pairs
 from regard.config import BahdanauDecoderConfig, DataConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
+from regard.plurals import counted
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.tasks.translation.config import TranslationConfig
 
@@ -77,7 +77,7 @@ def choose_for_pairs(survey: PairSurvey, given: UserSettings) -> Choice:
     words = survey.pairs * (survey.target.characters if strings and not survey.target.symbols else survey.target.units)
     held_out = {"data.dev_size": max(min(survey.pairs // 20, 1000), 1)}
     found = (
-        f"{count(survey.pairs, 'pair')}, with {survey.source.units:.1f} words per source and {survey.target.units:.1f} per "
+        f"{counted(survey.pairs, 'pair')}, with {survey.source.units:.1f} words per source and {survey.target.units:.1f} per "
         "target on average",
         *(f"the {side} has no spaces between words" for side, text in survey.sides.items() if text.unspaced),
         *(["the texts are short strings, such as words, names or dates"] * strings),
