@@ -270,8 +270,7 @@ class AttentionRecord:
         Returns:
             Float32 weights; zeros if there is no row.
         """
-        matrix = self.matrix(site, head)
-        return (matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))).astype(np.float32)
+        return self.view(site, head).means.astype(np.float32)
 
     def view(self, site: str | None = None, head: int | None = None, *, special: bool = False) -> views.WordView:
         """Return the weights over words, or other units, as pictures show them, with the share of weight that is not shown.

@@ -119,6 +119,11 @@ class WordView:
     with_special: bool
     """Whether special tokens are shown if there are any."""
 
+    @property
+    def means(self) -> Float[np.ndarray, " columns"]:
+        """Mean weight of each column over the rows; zeros if there is no row."""
+        return self.matrix.sum(axis=0, dtype=np.float64) / max(1, len(self.matrix))
+
 
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
     """Combine weights over tokens into weights over words, and compute the share that is left out.

@@ -125,18 +125,15 @@ def draw(
         key_width = max(figure.measure([text for _, text in keys], SMALL + 1)) + 0.5
         axes = figure.add_panel(box.x0, box.y1 + 0.1, box.width, 0.01)
         axes.set_axis_off()
-        axes.legend(
-            *zip(*keys, strict=True),
-            loc="upper left",
-            bbox_to_anchor=(0, 1),
-            ncols=max(1, int(box.width / key_width)),
-            frameon=False,
-            fontsize=SMALL + 1,
-            borderpad=0,
-            borderaxespad=0,
-            handlelength=2.4,
-            columnspacing=1.2,
-        )
+        plain: dict[str, Any] = {
+            "frameon": False,
+            "borderpad": 0,
+            "borderaxespad": 0,
+            "handlelength": 2.4,
+            "columnspacing": 1.2,
+        }
+        plain |= {"loc": "upper left", "bbox_to_anchor": (0, 1), "fontsize": SMALL + 1}
+        axes.legend(*zip(*keys, strict=True), ncols=max(1, int(box.width / key_width)), **plain)
         figure.finish(title, (), size=10)
     return figure
 
@@ -156,13 +153,11 @@ def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[
     for name in columns:
         if name not in known and name not in LOSSES:
             raise RequestError(f"curves: no run has a column '{name:.60}'{nearest(name, known)}; expected: {', '.join(known)}")
-    chosen = list(columns) or [
-        "loss",
-        *(name for name in known[1:] if name not in _NOT_A_SCORE and not name.endswith("_per_second")),
-    ]
+    scores = [name for name in known[1:] if name not in _NOT_A_SCORE and not name.endswith("_per_second")]
+    chosen = list(columns) or ["loss", *scores]
     places = [_places(name, run, by) for name, run in zip(runs, arrays, strict=True)]
-    drawn_panels = [Panel(name, tuple(_lines(name, arrays, places))) for name in dict.fromkeys(chosen)]
-    drawn_panels = [panel for panel in drawn_panels if panel.lines]
+    every_panel = (Panel(name, tuple(_lines(name, arrays, places))) for name in dict.fromkeys(chosen))
+    drawn_panels = [panel for panel in every_panel if panel.lines]
     if not drawn_panels:
         raise RequestError(
             f"curves: {', '.join(map(repr, runs))} {'has' if len(runs) == 1 else 'have'} no number to draw in "
@@ -252,15 +247,8 @@ def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
         axes.plot(line.x, line.y, marker="o" if marked else "", markersize=2.6, **style)
         row = panel.best(line)
         if row is not None:
-            axes.plot(
-                line.x[row : row + 1],
-                line.y[row : row + 1],
-                linestyle="none",
-                marker="o",
-                markersize=6.5,
-                markerfacecolor="none",
-                markeredgecolor=style["color"],
-            )
+            ring: dict[str, Any] = {"marker": "o", "markersize": 6.5, "markerfacecolor": "none"}
+            axes.plot(line.x[row], line.y[row], linestyle="none", markeredgecolor=style["color"], **ring)
     axes.set_xlim(left=0)
     axes.margins(y=0.08)
     if panel.name in _PERCENT:

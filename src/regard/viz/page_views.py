@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from regard.plurals import counted
 from regard.records import AttentionRecord
 from regard.records.views import sides
@@ -177,8 +175,7 @@ def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> d
     for kind, converted in _choices(record, options.units).items():
         names[kind] = [label(word, 200) for word in converted.view(sites[0], special=options.special).columns]
         for site, head in [(each, head) for each in sites for head in _heads(converted, each)]:
-            matrix = converted.view(site, head, special=options.special).matrix
-            weights = matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))
+            weights = converted.view(site, head, special=options.special).means
             scale = greatest(weights) or 1.0
             places = decimals(scale)
             facts = {"scale": scale, "top": amount(scale, places), "places": places, "cells": units(weights, places)}

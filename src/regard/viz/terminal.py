@@ -62,7 +62,7 @@ def render(
     view = record.view(site, head, special=special)
     sentences = captions.write(record, [site], [view], head) if caption else []
     if record.is_classification and sides(site) == ("target", "source"):
-        weights = view.matrix.sum(axis=0, dtype=np.float64) / max(1, len(view.matrix))
+        weights = view.means
         words = [label(word) for word in view.columns]
         sentences = [most_weight(words, weights), *sentences] if caption else []
         _print_classification(record, words, weights, console)

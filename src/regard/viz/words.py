@@ -40,7 +40,7 @@ def draw(
     """
     site = record.site(site)
     view = record.view(site, head, special=special)
-    weights = view.matrix.sum(axis=0, dtype=np.float64) / max(1, len(view.matrix))
+    weights = view.means
     words = [label(word) for word in view.columns]
     top = headline(record, with_probability=True) if title is None else label(title, 200)
     if not words:
