@@ -69,14 +69,14 @@ def test_a_file_that_changes_after_it_was_read(config, tmp_path, monkeypatch):
     """The run is one of the bytes that were read, so it cannot be resumed with others."""
     own = tmp_path / "pairs.tsv"
     own.write_bytes(Path(config.data.train[0]).read_bytes())
-    run = preparing._Preparation.run
+    run = preparing._prepare
 
-    def grow(self):
-        read = run(self)
+    def grow(*arguments):
+        read = run(*arguments)
         own.write_bytes(own.read_bytes() + b"a b\tb a\n")
         return read
 
-    monkeypatch.setattr(preparing._Preparation, "run", grow)
+    monkeypatch.setattr(preparing, "_prepare", grow)
     data = replace(config.data, train=(str(own),), cache=str(tmp_path / "cache"))
     fit(replace(config, data=data, out=str(tmp_path / "run")), progress=False)
     with pytest.raises(DataError, match=r"pairs.tsv has changed since the run began; put the old file back"):

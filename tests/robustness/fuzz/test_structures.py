@@ -177,7 +177,7 @@ def test_any_table_of_parquet(tmp_path, columns, data):
 def test_lists_that_are_null_are_no_texts(tmp_path):
     path, lists = tmp_path / "a.parquet", pa.nulls(1, pa.list_(pa.string()))
     path.write_bytes(parquet(pa.table([lists, lists], names=["source", "text"])))
-    with pytest.raises(DataError, match="no usable"):
+    with pytest.raises(DataError, match="no column looks like the label"):
         list(read_labelled([path], LabelledDataConfig(), ReadingReport()))
 
 
