@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError, RequestError
-from regard.records import AttentionRecord, from_huggingface, load_record
+from regard.records import AttentionRecord, from_huggingface, load_record, record
 
 
 def spelled(**changes):
@@ -76,6 +76,15 @@ def test_files_keep_what_the_tokens_are_and_old_files_load(tmp_path, ending):
     assert "scheme" not in old.to_json()
     old.save(tmp_path / f"old{ending}")
     assert load_record(tmp_path / f"old{ending}").words()[1] == ("no", "Éx")
+
+
+@pytest.mark.parametrize(
+    ("words", "unit"), [("今天很好", "character"), ("今天a", "character"), (["今天", "很好"], "word"), ("abcd", "word")]
+)
+def test_letters_of_scripts_without_spaces_are_called_characters(words, unit):
+    made = record({"encoder.0": np.eye(len(words))}, list(words), [])
+    assert made.unit("source") == unit
+    assert made.in_units("tokens").unit("source") in (unit, "token")
 
 
 def test_an_unknown_scheme_is_refused():
