@@ -181,7 +181,7 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "The weights of the mechanism sum to one (`normalized`) if those of the normalizer do. The mechanism applies the "
             "masks: a normalizer gets scores that are −∞ where a query may not attend, and gives these keys a weight of zero. "
             "Rows without allowed keys become zeros afterwards. Your own normalizer is any module that is called with scores, "
-            "such as `nn.Softmax(-1)`, or a subclass of `regard.attention.normalizers.base.Normalizer`.",
+            "such as `nn.Softmax(-1)`, or a subclass of `regard.attention.Normalizer`.",
             "![The same six scores through each normalizer](figures/normalizers.png)",
             "| normalizer | cost of a row | zeros | rows sum to one | choose it when |\n"
             "|---|---|---|---|---|\n"

@@ -15,6 +15,7 @@ from regard.attention.linear_attention import LinearAttention
 from regard.attention.masks import causal_mask, padding_mask, window_mask, zero_masked
 from regard.attention.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
 from regard.attention.multihead import MultiHead
+from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.sink import SoftmaxSink, Softpick, StickBreaking
 from regard.attention.normalizers.softmax import Sigmoid, SoftCap, Softmax, Temperature, masked_softmax
 from regard.attention.normalizers.sparse import Entmax, Entmax15, Sparsemax
@@ -99,6 +100,7 @@ __all__ = [
     "MultiHead",
     "MultiHeadPooling",
     "NTKScaling",
+    "Normalizer",
     "Observation",
     "OutputGate",
     "Pooled",

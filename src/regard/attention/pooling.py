@@ -169,7 +169,7 @@ class ScoredPooling(Pooling):
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
         """Return normalizer(scores)."""
-        masks = resolve_masks(key_mask, None, batch=len(values), queries=1, keys=values.shape[1])
+        masks = resolve_masks(key_mask, None, batch=values.shape[0], queries=1, keys=values.shape[1])
         scores = hide(self.scores(values).to(values.dtype), masks.mask)
         weights = zero_rows(self.normalizer(scores), masks.empty)
         return weights[:, 0] if self.num_heads is None else weights

@@ -17,6 +17,14 @@ class Normalizer(nn.Module, ABC):
 
     A mechanism sets masked scores to −∞, and gives no row in which all scores are −∞. The weight of a score of −∞ must be zero,
     and neither it nor its gradient may be NaN.
+
+    Example:
+        >>> class Uniform(Normalizer):
+        ...     def weights(self, scores):
+        ...         allowed = (scores > -torch.inf).to(scores.dtype)
+        ...         return allowed / allowed.sum(-1, keepdim=True)
+        >>> Uniform()(torch.tensor([2.0, 1.0, -torch.inf]))
+        tensor([0.5000, 0.5000, 0.0000])
     """
 
     name: ClassVar[str] = ""

@@ -268,7 +268,7 @@ class HardMonotonic(MonotonicAttention):
         self, energies: Float[Tensor, "B Q K"], state: HardMonotonicState | None, mask: Bool[Tensor, "..."] | None
     ) -> tuple[Float[Tensor, "B Q K"], HardMonotonicState]:
         """Return 1 for the key at which each query stops, and the state after the last query."""
-        previous = energies.new_zeros(len(energies), dtype=torch.long) if state is None else state.position
+        previous = energies.new_zeros(energies.shape[0], dtype=torch.long) if state is None else state.position
         points = stopping_points(energies, previous, mask=mask)
         chosen = points[..., None] == torch.arange(energies.shape[2], device=energies.device)
         return chosen.to(energies.dtype), HardMonotonicState(points[:, -1] if points.shape[1] else previous)

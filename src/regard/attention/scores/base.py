@@ -235,7 +235,7 @@ class ScoredAttention(WeightedAttention):
         """Return normalizer(scores + bias)."""
         scores = self.scores(query, memory)
         if scores.shape[1:] != (query.shape[1], memory.value.shape[1]):
-            sizes = {"B": len(query), "Q": query.shape[1], "K": memory.value.shape[1]}
+            sizes = {"B": query.shape[0], "Q": query.shape[1], "K": memory.value.shape[1]}
             check_shape(f"the result of {type(self).__name__}.scores", scores, "B Q K", sizes)
         return Weighed(finish_weights(self.normalize(scores, masks), masks, reweight))
 
