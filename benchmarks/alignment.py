@@ -24,7 +24,7 @@ from regard.analysis import evaluate_alignment
 from regard.demo import DemoCorpus, DemoPair
 from regard.presets import load_preset
 from regard.tasks.translation.config import TranslationConfig
-from regard.tasks.translation.predictor import Translator
+from regard.tasks.translation.predict import Translator
 
 _HELD_OUT = 500
 _FIRST_HELD_OUT = 58_000

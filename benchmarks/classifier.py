@@ -36,10 +36,11 @@ from regard.config import RecurrentClassifierConfig as Sizes
 from regard.demo import ReviewCorpus
 from regard.errors import RegardError
 from regard.machine import prepared, resolve_machine, seed_step
-from regard.tasks.classification.bundle import ClassificationBundle
+from regard.task import Bundle
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
-from regard.tasks.classification.predictor import Classifier
-from regard.tasks.classification.training import ClassificationTraining, TrainableClassifier
+from regard.tasks.classification.data import ClassifierParts
+from regard.tasks.classification.predict import Classifier
+from regard.tasks.classification.train import ClassificationTraining, TrainableClassifier
 from regard.training.optimizer import build_optimizer
 
 PLAIN_BATCH = 64
@@ -185,7 +186,7 @@ def plain_updates(task: TrainableClassifier, model: PlainClassifier) -> Iterator
 def measure_use(task: TrainableClassifier, calls: int = 100) -> dict[str, Any]:
     """Measure `using`, on texts of the corpus."""
     classifier = Classifier(
-        ClassificationBundle(config=task.config, model=task.model, tokenizer=task.data.tokenizer, labels=task.data.labels)
+        Bundle(config=task.config, model=task.model, parts=ClassifierParts(task.data.tokenizer, task.data.labels))
     )
     texts = task.data.train.texts(range(min(5000, len(task.data.train))))
 

@@ -18,7 +18,7 @@ def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, penalt
     import torch
 
     import regard
-    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.predict import Translator
 
     torch.set_num_threads(1)
     loaded = regard.load(folder, device="cpu")

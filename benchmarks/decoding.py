@@ -46,7 +46,7 @@ from benchmarks.rival import run, say
 from regard.errors import RegardError
 from regard.inference.ctranslate2 import check_convertible, read_parts, unscaled, write_ctranslate2
 from regard.models.transformer.translator import TransformerTranslator
-from regard.tasks.translation.predictor import Translator
+from regard.tasks.translation.predict import Translator
 
 NAMES = ("regard", "ctranslate2", "joeynmt")
 REMEDY = "--joeynmt-model DIR, trained with the same settings but model.positions=sinusoidal"
@@ -216,7 +216,7 @@ class Bench:
         self.model = model = check_convertible(translator.model)
         self.shape = replace(translator.config.model, norm_order=read_parts(unscaled(model)).norm_order)
         test = options.test or find_data(options.data)["test"]
-        tokenizers = self.translator.bundle.source_tokenizer, self.translator.bundle.target_tokenizer
+        tokenizers = self.translator.bundle.parts.source, self.translator.bundle.parts.target
         for language, tokenizer in zip(("en", "de"), tokenizers, strict=True):
             lines = Path(f"{test}.{language}").read_text(encoding="utf-8").splitlines()[: options.sentences or None]
             ids, offsets = tokenizer.encode_batch(lines)
@@ -278,7 +278,7 @@ class Bench:
                 self.decode(each, beam_size, core, penalty=penalty)
         path = self._output(name, beam_size, penalty)
         lines = (Path(f"{path}.test") if name == "joeynmt" else path).read_text(encoding="utf-8").splitlines()
-        theirs = [self.translator.bundle.target_tokenizer.decode(read_spelt(line)) for line in lines]
+        theirs = [self.translator.bundle.parts.target.decode(read_spelt(line)) for line in lines]
         ours = self._output("regard", beam_size, penalty).read_text(encoding="utf-8").splitlines()
         return sum(one == other for one, other in zip(ours, theirs, strict=True)) / len(ours)
 

@@ -63,7 +63,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     translator = regard.load(options.model, device="cpu")
-    tokenizer = translator.bundle.source_tokenizer
+    tokenizer = translator.bundle.parts.source
     sources = [[*tokenizer.encode(line).ids, END] for line in read_lines(options.sources, options.sentences)]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "export"

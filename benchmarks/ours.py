@@ -116,7 +116,7 @@ def train(config: Path) -> dict[str, Any]:
     progress = state["progress"]
     return {
         "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
-        "vocabularies": [translator.bundle.source_tokenizer.size, translator.bundle.target_tokenizer.size],
+        "vocabularies": [translator.bundle.parts.source.size, translator.bundle.parts.target.size],
         "updates": progress["step"],
         "tokens": progress["count"],
         "seconds": progress["seconds"],
@@ -130,7 +130,7 @@ def decode(folder: Path, sources: Path, out: Path, budgets: list[int]) -> dict[s
     import torch
 
     import regard
-    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.predict import Translator
 
     torch.set_num_threads(1)
     loaded = regard.load(folder, device="cpu")

@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
 def measure(preset: str, options: argparse.Namespace) -> dict[str, Any]:
     """Train a preset with each seed, and score it."""
     from regard.task import Files
-    from regard.tasks.classification.reading import read_given_texts
+    from regard.tasks.classification.commands import read_given_texts
     from regard.training import fit
 
     accuracy, seconds = [], []

@@ -39,13 +39,13 @@ from regard.records import load_record as load_record
 from regard.records import record as record
 from regard.records import rollout as rollout
 from regard.tasks.classification.config import ClassificationConfig as ClassificationConfig
-from regard.tasks.classification.predictor import Classifier as Classifier
+from regard.tasks.classification.predict import Classifier as Classifier
 from regard.tasks.classification.results import Classification as Classification
 from regard.tasks.language.config import LanguageConfig as LanguageConfig
-from regard.tasks.language.predictor import LanguageModel as LanguageModel
+from regard.tasks.language.predict import LanguageModel as LanguageModel
 from regard.tasks.language.results import Generation as Generation
 from regard.tasks.translation.config import TranslationConfig as TranslationConfig
-from regard.tasks.translation.predictor import Translator as Translator
+from regard.tasks.translation.predict import Translator as Translator
 from regard.tasks.translation.results import Translation as Translation
 from regard.training.cross_validation import cross_validate as cross_validate
 from regard.training.trainer import resume as resume

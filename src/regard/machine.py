@@ -4,12 +4,13 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 import torch.utils.deterministic
+from torch import nn
 
 from regard.config import RunConfig
 from regard.errors import ConfigError
@@ -109,6 +110,31 @@ def _is_amd() -> bool:
 
 
 deterministic_memory: Any = torch.utils.deterministic  # `Any`, because type checkers do not see attributes set at import
+
+
+Batch = TypeVar("Batch")
+
+
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """Move the tensors of a batch, a dataclass, to a device."""
+    if device.type == "cpu":
+        return batch
+    moved = {
+        name: value.to(device, non_blocking=True) for name, value in vars(batch).items() if isinstance(value, torch.Tensor)
+    }
+    return replace(batch, **moved)  # type: ignore[type-var]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch a model to evaluation mode without gradients while the context is open."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
 
 
 @contextmanager

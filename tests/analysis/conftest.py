@@ -6,9 +6,10 @@ import pytest
 from analysis.known_classifier import KnownClassifier
 
 from regard.config import WhitespaceConfig
-from regard.tasks.classification.bundle import ClassificationBundle
+from regard.task import Bundle
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.classification.predictor import Classifier
+from regard.tasks.classification.data import ClassifierParts
+from regard.tasks.classification.predict import Classifier
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer
 
@@ -29,11 +30,10 @@ def make(
     assert tokenizer.encode(" ".join(WORDS)).ids == [4, 5, 6, 7]
     model = KnownClassifier([1, 1, 1, 1, *importance], [0, 0, 0, 0, *values], num_labels=len(names))
     return Classifier(
-        ClassificationBundle(
+        Bundle(
             config=ClassificationConfig(),
             model=model,
-            tokenizer=tokenizer,
-            labels=Labels(names, multiple, (1,) * len(names)),
+            parts=ClassifierParts(tokenizer, Labels(names, multiple, (1,) * len(names))),
             custom="model",
         )
     )

@@ -10,8 +10,9 @@ from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.records import alignment_error_rate, format_pharaoh
-from regard.tasks.translation.bundle import TranslationBundle
-from regard.tasks.translation.predictor import Translator
+from regard.task import Bundle
+from regard.tasks.translation.data import Tokenizers
+from regard.tasks.translation.predict import Translator
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 SOURCES, TARGETS = ["a b c d", "b a", "d c b a d"], ["x y z x", "z y x", "y z"]
@@ -26,8 +27,8 @@ def make(config) -> Translator:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)
-    parts = {"source_tokenizer": source, "target_tokenizer": target, "custom": "model", "signature": {"seed": 1}}
-    return Translator(TranslationBundle(config=run, model=model, **parts))
+    facts = {"custom": "model", "signature": {"seed": 1}}
+    return Translator(Bundle(config=run, model=model, parts=Tokenizers(source, target), **facts))
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_unknown_sites_and_heads(translator):
 def test_the_command(translator, tmp_path, capsys, monkeypatch):
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"{a}\t{b}\n" for a, b in zip(SOURCES, TARGETS, strict=True)))
-    monkeypatch.setattr("regard.cli.align.load_for", lambda task, options, command: translator)
+    monkeypatch.setattr("regard.cli.per_line.load_for", lambda task, options, command: translator)
     for arguments, key in (
         (["--step", "consume"], ("cross", None, "consume")),
         ([], ("cross", None, "produce")),

@@ -85,7 +85,7 @@ MODELS = {
 def test_every_measure_of_a_model(name):
     translator = make()
     torch.manual_seed(0)
-    size = translator.bundle.source_tokenizer.size
+    size = translator.bundle.parts.source.size
     translator.model = build_translator(MODELS[name], source_size=size, target_size=size).eval()
     with torch.no_grad():
         for parameter in translator.model.parameters():
@@ -104,7 +104,7 @@ def test_every_measure_of_a_model(name):
 def test_gradients_are_those_of_finite_differences():
     translator = make()
     torch.manual_seed(0)
-    size = translator.bundle.source_tokenizer.size
+    size = translator.bundle.parts.source.size
     model = translator.model = build_translator(MODELS["luong"], source_size=size, target_size=size).double().eval()
     probe = _Probe(translator, torch.tensor([[5, 6, 7, 3]]))
     found = probe._gradients()

@@ -9,13 +9,14 @@ import torch
 from regard.bundle import save_bundle
 from regard.config.loading import load_config
 from regard.models.build import build_translator
-from regard.tasks.translation.bundle import TranslationBundle
+from regard.task import Bundle
+from regard.tasks.translation.data import Tokenizers
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 PAIRS = (["she kissed him .", "a cat sleeps on the mat ."], ["sie küsste ihn .", "eine Katze schläft auf der Matte ."])
 
 
-def make(*, seed: int = 0, joint: bool = False, tie: str = "none", attention=None, **fields) -> TranslationBundle:
+def make(*, seed: int = 0, joint: bool = False, tie: str = "none", attention=None, **fields) -> Bundle:
     model = {
         "embedding_size": 8,
         "encoder": {"hidden_size": 5},
@@ -28,11 +29,11 @@ def make(*, seed: int = 0, joint: bool = False, tie: str = "none", attention=Non
     torch.manual_seed(seed)
     translator = build_translator(config.model, source_size=source.size, target_size=target.size, attention=attention)
     facts = {"signature": {"seed": 1, "data": "abc", "scores": {"bleu": 12.5}}, "report": {"train_pairs": 2}} | fields
-    return TranslationBundle(config=config, model=translator, source_tokenizer=source, target_tokenizer=target, **facts)
+    return Bundle(config=config, model=translator, parts=Tokenizers(source, target), **facts)
 
 
 @pytest.fixture
-def bundle() -> Callable[..., TranslationBundle]:
+def bundle() -> Callable[..., Bundle]:
     return make
 
 

@@ -20,14 +20,15 @@ from regard.config import (
 )
 from regard.errors import BundleError
 from regard.models.build import build_classifier
-from regard.tasks.classification.bundle import ClassificationBundle, save_faithfulness
+from regard.task import Bundle
 from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.classification.data import ClassifierParts, save_faithfulness
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
 from regard.text.tokenizers.tokenizer import build_tokenizer
 
 
-def make(model=None, *, seed: int = 0, temperature: float = 1.5) -> ClassificationBundle:
+def make(model=None, *, seed: int = 0, temperature: float = 1.5) -> Bundle:
     config = ClassificationConfig(
         tokenizer=WordsConfig(), model=model or RecurrentClassifierConfig(embedding_size=6, hidden_size=5)
     )
@@ -36,9 +37,7 @@ def make(model=None, *, seed: int = 0, temperature: float = 1.5) -> Classificati
     built = build_classifier(config.model, vocabulary_size=tokenizer.size, num_labels=3, sentence_ends=sentence_ends(tokenizer))
     labels = Labels(("bad", "good", "so-so"), False, (3, 2, 1))
     facts = {"seed": 1, "data": "abc", "scores": {"accuracy": 0.75}}
-    return ClassificationBundle(
-        config=config, model=built, tokenizer=tokenizer, labels=labels, temperature=temperature, signature=facts
-    )
+    return Bundle(config=config, model=built, parts=ClassifierParts(tokenizer, labels, temperature), signature=facts)
 
 
 @pytest.fixture
@@ -67,8 +66,9 @@ def test_what_was_saved_comes_back(tmp_path, model):
     bundle = make(model)
     save_bundle(tmp_path / "one", bundle)
     again = load_bundle(tmp_path / "one")
-    assert isinstance(again, ClassificationBundle)
-    assert (again.config, again.labels, again.temperature, again.faithfulness) == (bundle.config, bundle.labels, 1.5, "")
+    assert isinstance(again, Bundle)
+    assert (again.config, again.parts.labels) == (bundle.config, bundle.parts.labels)
+    assert (again.parts.temperature, again.parts.faithfulness) == (1.5, "")
     saved, loaded = bundle.model.state_dict(), again.model.state_dict()
     assert saved.keys() == loaded.keys()
     assert all(torch.equal(saved[name], loaded[name]) for name in saved)
@@ -132,9 +132,9 @@ def test_faithfulness_counts_for_the_weights_that_it_was_measured_on(folder):
     found = {"sentence": "Its attention points at words that matter.", "measures": {}}
     weights = load_bundle(folder).signature["files"]["model.safetensors"]
     save_faithfulness(folder, found, weights=weights)
-    assert load_bundle(folder).faithfulness == "Its attention points at words that matter."
+    assert load_bundle(folder).parts.faithfulness == "Its attention points at words that matter."
     save_bundle(folder, make(seed=1))
-    assert load_bundle(folder).faithfulness == ""
+    assert load_bundle(folder).parts.faithfulness == ""
     (folder / "faithfulness.json").unlink()
     with pytest.raises(BundleError, match=r"was replaced by another while it was measured, so the measurement was not saved"):
         save_faithfulness(folder, found, weights=weights)
@@ -144,7 +144,7 @@ def test_faithfulness_counts_for_the_weights_that_it_was_measured_on(folder):
 @pytest.mark.parametrize("content", ["", "[]", '{"sentence": 3}', '{"sentence": "x"}', "[" * 10_000])
 def test_faithfulness_that_is_none_is_left_aside(folder, content):
     (folder / "faithfulness.json").write_text(content)
-    assert load_bundle(folder).faithfulness == ""
+    assert load_bundle(folder).parts.faithfulness == ""
 
 
 def test_no_faithfulness_without_a_model(tmp_path):
@@ -164,6 +164,7 @@ def test_no_faithfulness_without_a_model(tmp_path):
     ],
 )
 def test_a_label_is_text_in_the_card(label, expected):
-    bundle = replace(make(), labels=Labels((label, "good", "so-so"), False, (3, 2, 1)))
+    bundle = make()
+    bundle = replace(bundle, parts=replace(bundle.parts, labels=Labels((label, "good", "so-so"), False, (3, 2, 1))))
     lines = render_card(bundle, {"versions": {"regard": "1"}}).splitlines()
     assert f"# Classification of texts as {expected}, good, so-so" in lines

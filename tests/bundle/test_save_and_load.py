@@ -37,9 +37,9 @@ def test_round_trip(bundle, tmp_path, joint, tie):
     assert loaded.config == made.config
     assert equal(loaded.model, made.model)
     assert not loaded.model.training
-    assert (loaded.source_tokenizer is loaded.target_tokenizer) == joint
+    assert (loaded.parts.source is loaded.parts.target) == joint
     text = "eine Katze sleeps"
-    assert loaded.target_tokenizer.encode(text) == made.target_tokenizer.encode(text)
+    assert loaded.parts.target.encode(text) == made.parts.target.encode(text)
     assert loaded.report == made.report
     assert {"seed": 1, "data": "abc", "scores": {"bleu": 12.5}}.items() <= loaded.signature.items()
     if tie != "none":

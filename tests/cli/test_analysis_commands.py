@@ -12,8 +12,9 @@ from regard.bundle import save_bundle
 from regard.cli import main as cli
 from regard.config import LabelledDataConfig, LinearPoolingConfig, RecurrentClassifierConfig, WhitespaceConfig
 from regard.models.build import build_classifier
-from regard.tasks.classification.bundle import ClassificationBundle
+from regard.task import Bundle
 from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.classification.data import ClassifierParts
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer
 
@@ -31,9 +32,7 @@ def save(folder: Path, *, seed: int = 1, names: tuple[str, ...] = ("bad", "good"
     built = build_classifier(model, vocabulary_size=tokenizer.size, num_labels=len(names))
     labels = Labels(names, False, (2,) * len(names))
     signature = {"seed": seed, "data": "abc", "scores": {}}
-    save_bundle(
-        folder, ClassificationBundle(config=config, model=built, tokenizer=tokenizer, labels=labels, signature=signature)
-    )
+    save_bundle(folder, Bundle(config=config, model=built, parts=ClassifierParts(tokenizer, labels), signature=signature))
     return folder
 
 

@@ -11,8 +11,9 @@ from regard.cli.main import main
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
-from regard.tasks.translation.bundle import TranslationBundle
-from regard.tasks.translation.predictor import ensemble
+from regard.task import Bundle
+from regard.tasks.translation.data import Tokenizers
+from regard.tasks.translation.predict import ensemble
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TEXTS = ["a blue car stops .", "two men see a dog .", "she sees the blue house ."]
@@ -29,9 +30,7 @@ def make(folder, seed, targets=TARGETS):
     built = build_translator(config.model, source_size=source.size, target_size=target.size)
     save_bundle(
         folder,
-        TranslationBundle(
-            config=config, model=built, source_tokenizer=source, target_tokenizer=target, custom="", signature={"seed": seed}
-        ),
+        Bundle(config=config, model=built, parts=Tokenizers(source, target), custom="", signature={"seed": seed}),
     )
     return str(folder)
 

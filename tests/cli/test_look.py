@@ -16,7 +16,8 @@ from regard.cli import main as cli
 from regard.config.loading import load_config
 from regard.models.build import build_translator
 from regard.records import load_record
-from regard.tasks.translation.bundle import TranslationBundle
+from regard.task import Bundle
+from regard.tasks.translation.data import Tokenizers
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 MODEL = {
@@ -37,7 +38,7 @@ def transformer(tmp_path: Path) -> str:
     torch.manual_seed(0)
     model = build_translator(config.model, source_size=source.size, target_size=target.size)
     facts = {"signature": {"seed": 1, "data": "abc", "scores": {}}, "report": {}}
-    bundle = TranslationBundle(config=config, model=model, source_tokenizer=source, target_tokenizer=target, **facts)
+    bundle = Bundle(config=config, model=model, parts=Tokenizers(source, target), **facts)
     save_bundle(tmp_path / "model", bundle)
     return str(tmp_path / "model")
 

@@ -76,7 +76,7 @@ def test_generate(teller, tmp_path, capsys, monkeypatch):
     file = tmp_path / "prompts.txt"
     file.write_text("the cat\nmy friend\n")
     assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
-    monkeypatch.setattr("regard.tasks.language.operations.Generate.block", 1)
+    monkeypatch.setattr("regard.tasks.language.commands.Generate.block", 1)
     assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
     likely = call(capsys, "generate", teller, "a dog", "--temperature", 0)
     assert call(capsys, "generate", teller, "a dog", "--top-k", 1) == likely

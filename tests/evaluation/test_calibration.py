@@ -111,9 +111,6 @@ def test_the_diagram_for_a_terminal():
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_does_not_fit_is_said():
-    with pytest.raises(ShapeError, match="num_bins is 0, expected at least 1"):
-        calibration(np.ones((1, 1)), np.zeros(1, int), num_bins=0)
-    with pytest.raises(ShapeError, match="there are 2 logits and 1 labels, expected the same number of each"):
-        fit_temperature(np.ones((2, 2)), np.zeros(1, int))
-    with pytest.raises(ShapeError, match=r"probabilities are \(3,\), expected finite numbers"):
-        calibration(np.ones(3), np.zeros(3, int))
+    for call in (fit_temperature, calibration):
+        with pytest.raises(ShapeError, match=r"labels is int64 \(1,\), expected labels of each text: numbers from 0 to 1"):
+            call(np.ones((1, 2)), np.array([2]))

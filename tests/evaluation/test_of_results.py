@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from regard.config import DecodingConfig
-from regard.errors import DataError, RequestError
-from regard.evaluation.edits import edit_distance
+from regard.errors import DataError
 from regard.evaluation.labelled import evaluate_labels
-from regard.evaluation.words import build_metrics, evaluate_language, evaluate_translations
+from regard.evaluation.words import build_metrics, edit_distance, evaluate_language, evaluate_translations
 from regard.text.labelled.labels import Labels
 
 
@@ -118,21 +117,6 @@ def test_a_language_model():
     assert "1 of them unknown to the model" in found.render()
     found = evaluate_language(["very_long_word_" * 9], log_probability=-200.0, num_tokens=50, num_unknown=0)
     assert "(per token; 2.69e+43 per word)" in found.render()
-
-
-def test_nothing_to_evaluate():
-    metrics = build_metrics("none", lowercase=False)
-    given = {"log_probability": -1.0, "num_tokens": 1, "metrics": metrics, "decoding": DecodingConfig()}
-    with pytest.raises(
-        RequestError, match=r"^evaluate: got 2 translations and 1 references, expected the same number, at least one$"
-    ):
-        evaluate_translations(["a", "b"], ["a"], **given)
-    with pytest.raises(RequestError, match=r"^evaluate: got 0 translations"):
-        evaluate_translations([], [], **given)
-    with pytest.raises(RequestError, match=r"^evaluate: got 1 texts and 2 labels, expected the same number, at least one$"):
-        evaluate_labels(np.zeros((1, 2)), np.array([0, 1]), ["a"], ["no", "yes"])
-    with pytest.raises(RequestError, match=r"^evaluate: there are no texts, expected at least one$"):
-        evaluate_language([], log_probability=0.0, num_tokens=0, num_unknown=0)
 
 
 def test_labels_become_numbers():

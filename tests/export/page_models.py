@@ -8,9 +8,9 @@ from regard.bundle import save_bundle
 from regard.config.loading import load_config
 from regard.demo import DemoCorpus, ReviewCorpus
 from regard.models.build import build_classifier, build_language_model, build_translator
-from regard.tasks.classification.bundle import ClassificationBundle
-from regard.tasks.language.bundle import LanguageBundle
-from regard.tasks.translation.bundle import TranslationBundle
+from regard.task import Bundle
+from regard.tasks.classification.data import ClassifierParts
+from regard.tasks.translation.data import Tokenizers
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer, build_tokenizers
 
@@ -35,9 +35,7 @@ def make_translator(folder, model=RECURRENT, kind="words", *, noise=0.5, further
     torch.manual_seed(3)
     built = build_translator(config.model, source_size=source.size, target_size=target.size)
     _vary(built, noise)
-    made = TranslationBundle(
-        config=config, model=built, source_tokenizer=source, target_tokenizer=target, custom="", signature={"seed": 1}
-    )
+    made = Bundle(config=config, model=built, parts=Tokenizers(source, target), custom="", signature={"seed": 1})
     save_bundle(folder, made)
     return folder
 
@@ -53,8 +51,8 @@ def make_classifier(folder, kind="characters", labels=("bad", "good", "so <b>so<
     torch.manual_seed(3)
     built = build_classifier(config.model, vocabulary_size=made.size, num_labels=len(labels))
     _vary(built, 0.5)
-    bundle = ClassificationBundle(
-        config=config, model=built, tokenizer=made, labels=Labels(tuple(labels), False, (100,) * len(labels)), temperature=1.5,
+    bundle = Bundle(
+        config=config, model=built, parts=ClassifierParts(made, Labels(tuple(labels), False, (100,) * len(labels)), 1.5),
         custom="", signature={"seed": 1},
     )  # fmt: skip
     save_bundle(folder, bundle)
@@ -72,7 +70,7 @@ def make_language_model(folder, kind="bpe", *, noise=0.5, **generation):
     torch.manual_seed(3)
     built = build_language_model(config.model, vocabulary_size=made.size)
     _vary(built, noise)
-    save_bundle(folder, LanguageBundle(config=config, model=built, tokenizer=made, custom="", signature={"seed": 1}))
+    save_bundle(folder, Bundle(config=config, model=built, parts=made, custom="", signature={"seed": 1}))
     return folder
 
 

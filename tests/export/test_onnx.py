@@ -18,7 +18,8 @@ from regard.export import export_onnx
 from regard.export.runtime import OnnxClassifier, OnnxSeq2Seq, Session
 from regard.models.build import build_translator
 from regard.reweight import on_heads
-from regard.tasks.translation.bundle import TranslationBundle
+from regard.task import Bundle
+from regard.tasks.translation.data import Tokenizers
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TEXTS = ["a blue car stops .", "two men see a dog .", "she sees the blue house .", "a dog ."]
@@ -50,9 +51,7 @@ def make(folder, model):
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)  # so that words differ
-    made = TranslationBundle(
-        config=config, model=built, source_tokenizer=source, target_tokenizer=target, custom="", signature={"seed": 1}
-    )
+    made = Bundle(config=config, model=built, parts=Tokenizers(source, target), custom="", signature={"seed": 1})
     save_bundle(folder, made)
     return folder
 
@@ -70,7 +69,7 @@ def _export(name, model, tmp_path_factory):
 
 
 def batch(translator):
-    ids = [[*translator.bundle.source_tokenizer.encode(text).ids, 3] for text in TEXTS]
+    ids = [[*translator.bundle.parts.source.encode(text).ids, 3] for text in TEXTS]
     width = max(map(len, ids))
     return torch.tensor([row + [0] * (width - len(row)) for row in ids]), torch.tensor(
         [[True] * len(row) + [False] * (width - len(row)) for row in ids]
@@ -139,7 +138,7 @@ def test_the_example_runs_without_torch(exported, tmp_path):
     assert ran.returncode == 0, ran.stderr
     [expected] = translator.translate([TEXTS[0]], beam_size=1, replace_unknown=False, max_length=100)
     assert ran.stdout.splitlines()[0].split() == [
-        translator.bundle.target_tokenizer.describe([number]).tokens[0]
+        translator.bundle.parts.target.describe([number]).tokens[0]
         for number in greedy(translator.model, *[part[:1] for part in batch(translator)], max_length=100)[0].tokens
     ]
     assert expected.text.split()[0] == ran.stdout.split()[0]
@@ -206,7 +205,7 @@ def test_the_example_gives_each_of_several_labels_its_own_probability(tmp_path):
     path.write_text("text\tlabel\n" + "".join(f"a good film {number}\ta\nan odd film {number}\ta,b\n" for number in range(12)))
     settings = {"data.train": [str(path)], "data.label_separator": ",", "out": str(tmp_path / "run"), "training.max_steps": 2}
     trained = regard.fit(regard.load_preset("bag", settings), progress=False)
-    assert trained.bundle.labels.multiple
+    assert trained.bundle.parts.labels.multiple
     done = export_onnx(trained, tmp_path / "onnx")
     ran = subprocess.run([sys.executable, str(done.folder / "example.py"), "an", "odd", "film"], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

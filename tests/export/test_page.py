@@ -47,7 +47,7 @@ def test_examples(runs):
     assert TUTORIAL in choose_examples([translator])
     known = [text for text in choose_examples([translator]) if text != TUTORIAL]
     assert known
-    assert all(1 not in translator.bundle.source_tokenizer.encode(text).ids for text in known)
+    assert all(1 not in translator.bundle.parts.source.encode(text).ids for text in known)
     assert choose_examples([classifier])
 
 

@@ -104,7 +104,7 @@ def ask(browser, texts, body):
 
 
 def tokenizer_of(predictor):
-    return predictor.bundle.source_tokenizer if isinstance(predictor, regard.Translator) else predictor.tokenizer
+    return predictor.bundle.parts.source if isinstance(predictor, regard.Translator) else predictor.tokenizer
 
 
 def sentences(predictor, count):
@@ -136,7 +136,7 @@ def test_searches_find_the_same_targets(browser, shown, beam, count):
     if not isinstance(shown, regard.Translator):
         pytest.skip("no translator")
     texts = [*(text for text in WHOLE if text.strip()), *sentences(shown, count)]
-    texts = [text for text in texts if 0 < len(shown.bundle.source_tokenizer.encode(text).ids) <= 200]
+    texts = [text for text in texts if 0 < len(shown.bundle.parts.source.encode(text).ids) <= 200]
     body = (
         f"async (model, text) => {{ const {{ best }} = await model.run({{ text, beamSize: {beam}, numBest: 1 }});"
         "return { text: best.text, tokens: best.tokens, words: best.words, score: best.score, finished: best.finished,"
@@ -222,7 +222,7 @@ def test_every_kind_of_tokenizer_agrees_on_text_of_many_scripts(browser, shown, 
 @pytest.mark.parametrize("shown", ["words, recurrent"], indirect=True)
 @pytest.mark.parametrize("language", ["en", "de", "fr", "zh", ""])
 def test_words_are_joined_alike(browser, shown, language):
-    tokenizer = shown.bundle.source_tokenizer
+    tokenizer = shown.bundle.parts.source
     lists = [tokenizer.encode(text).words for text in [*WHOLE, *sentences(shown, 100), " ".join(WHOLE)]]
     body = (
         f"(model, words) => {{ const T = model.source.constructor;"

@@ -52,7 +52,7 @@ class Given(StepReweight):
 
 def greedy_with_changed_attention(translator, text, edits):
     """Decode greedily in Python with `reweight`: the reference for changes by hand."""
-    ids = torch.tensor([[*translator.bundle.source_tokenizer.encode(text).ids, 3]])
+    ids = torch.tensor([[*translator.bundle.parts.source.encode(text).ids, 3]])
     [layer] = {layer for _, layer, _ in edits.values()} or {None}
     reweight = {"cross" if layer is None else f"cross.{layer}": Given(edits)} if edits else None
     [found] = greedy(translator.model, ids, torch.ones_like(ids, dtype=torch.bool), max_length=12, reweight=reweight)
@@ -86,7 +86,7 @@ def test_steps_show_candidates_and_go_on_from_another_word(browser, made, name):
     before = tokens_of(browser)
     browser.click(".step", 2)
     settle(browser)
-    names = translator.bundle.target_tokenizer.vocabulary()
+    names = translator.bundle.parts.target.vocabulary()
     shown = browser.run("[...document.querySelectorAll('.candidate .share')].map((one) => one.textContent)")
     candidates = browser.run("globalThis.regard.views[0].result.best.path[2].candidates.slice(0, 8)")
     assert shown == [share(math.exp(one["logProbability"])) for one in candidates]
@@ -98,7 +98,7 @@ def test_steps_show_candidates_and_go_on_from_another_word(browser, made, name):
     settle(browser)
     after = tokens_of(browser)
     assert after[:3] == [*before[:2], candidates[place]["token"]]
-    forced = translator.bundle.target_tokenizer.decode([one for one in after if one > 3])
+    forced = translator.bundle.parts.target.decode([one for one in after if one > 3])
     expected = _go_on(translator, SENTENCES[0], after[:3])
     assert after == expected
     assert browser.text(".result") == forced or 1 in after
@@ -110,7 +110,7 @@ def test_steps_show_candidates_and_go_on_from_another_word(browser, made, name):
 
 def _go_on(translator, text, prefix):
     """Decode greedily behind given tokens."""
-    ids = torch.tensor([[*translator.bundle.source_tokenizer.encode(text).ids, 3]])
+    ids = torch.tensor([[*translator.bundle.parts.source.encode(text).ids, 3]])
     tokens, model = [2], translator.model
     with torch.inference_mode():
         state = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
@@ -220,7 +220,7 @@ def test_a_target_is_forced(browser, made):
     settle(browser)
     [expected] = translator.force(SENTENCES[:1], ["Der alte Mann gibt dem Kind ."])
     assert f"log probability {expected.log_probability:.2f}".replace("-", "−") in browser.text(".facts")
-    assert tokens_of(browser) == [*translator.bundle.target_tokenizer.encode("Der alte Mann gibt dem Kind .").ids, 3]
+    assert tokens_of(browser) == [*translator.bundle.parts.target.encode("Der alte Mann gibt dem Kind .").ids, 3]
     cross = np.array(browser.run("globalThis.regard.views[0].result.best.path.map((step) => [...step.attention.cross])"))
     assert np.abs(cross - expected.attention.weights["cross"]).max() < 1e-4
 

@@ -44,7 +44,7 @@ def sentences():
 
 def test_exported_graphs_write_the_same_words_with_the_same_attention(trained, tmp_path):
     done = export_onnx(trained, tmp_path / "onnx")
-    sources = [[*trained.bundle.source_tokenizer.encode(line).ids, END] for line in sentences()]
+    sources = [[*trained.bundle.parts.source.encode(line).ids, END] for line in sentences()]
     same, attention = compare(trained.model, OnnxSeq2Seq(done.folder), sources)
     assert len(sources) == 1000
     assert same == 1
@@ -56,7 +56,7 @@ def test_ctranslate2_translates_alike(trained, tmp_path):
     if "Transformer" not in type(trained.model).__name__:
         pytest.skip("CTranslate2 has Transformers only")
     done = export_ctranslate2(trained, tmp_path / "ctranslate2")
-    reader, writer = trained.bundle.source_tokenizer, trained.bundle.target_tokenizer
+    reader, writer = trained.bundle.parts.source, trained.bundle.parts.target
     ids = [reader.encode(line).ids for line in sentences()]
     program = ctranslate2.Translator(str(done.folder), device="cpu", compute_type="float32", intra_threads=1)
     numbers = {token: number for number, token in enumerate(writer.symbols.tokens)}

@@ -9,7 +9,7 @@ from regard.config import LanguageModelConfig, LuongDecoderConfig, RecurrentConf
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.presets import load_preset, preset_names
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.classification.validation import label_loss
+from regard.tasks.classification.train import label_loss
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import objective
 from regard.tasks.translation.config import TranslationConfig

@@ -13,9 +13,9 @@ from regard.errors import ArgumentError, RequestError
 from regard.serve.limits import DEFAULT_LIMITS, Limits
 from regard.serve.request_models import find_endpoints
 from regard.task import find_task
-from regard.tasks.language.predictor import LanguageModel
+from regard.tasks.language.predict import LanguageModel
 from regard.tasks.requests import override
-from regard.tasks.translation.predictor import Translator
+from regard.tasks.translation.predict import Translator
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in find_endpoints(DEFAULT_LIMITS)}
 CASES = [

@@ -12,8 +12,9 @@ from torch import Tensor
 from regard.config.loading import load_config
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.reweight import ReweightBySite, for_site, for_steps
-from regard.tasks.translation.bundle import TranslationBundle
-from regard.tasks.translation.predictor import Translator
+from regard.task import Bundle
+from regard.tasks.translation.data import Tokenizers
+from regard.tasks.translation.predict import Translator
 from regard.text.symbols import PAD
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
@@ -94,11 +95,10 @@ def make(kind: str = "whitespace", **settings) -> Translator:
     config = load_config({"data": {"source": "en", "target": "en"}, "tokenizers": tokenizers}, settings)
     both, _ = build_tokenizers([(TEXTS, TEXTS)], config.tokenizers, config.data)
     model = EchoTranslator(both.size)
-    bundle = TranslationBundle(
+    bundle = Bundle(
         config=config,
         model=model,
-        source_tokenizer=both,
-        target_tokenizer=both,
+        parts=Tokenizers(both, both),
         custom="model",
         signature={"seed": 1},
     )

@@ -10,12 +10,12 @@ from regard.cli.options import Parser
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import ConfigError, DataError, RequestError
 from regard.tasks.arguments import add_layout_options, given_files
+from regard.tasks.classification.commands import read_given_texts
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.classification.reading import read_given_texts
+from regard.tasks.language.commands import read_plain_texts
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.language.operations import read_plain_texts
+from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
 from regard.tasks.translation.config import TranslationConfig
-from regard.tasks.translation.reading import PAIR_LAYOUT, read_given_pairs
 from regard.text.labelled.labels import Labels
 
 

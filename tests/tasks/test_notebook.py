@@ -9,15 +9,15 @@ from tasks.conftest import make as make_translator
 from tasks.language.test_language_model import make as make_language_bundle
 
 from regard.tasks.classification.results import Classification
-from regard.tasks.language.predictor import LanguageModel
+from regard.tasks.language.predict import LanguageModel
 from regard.tasks.language.results import Generation
 from regard.tasks.translation.results import Translation
 
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 RESULTS = [
     Translation(EVIL, EVIL, -1.25, -2.5, False, [Translation(EVIL, EVIL, -2.0, -3.0)]),
-    Classification(EVIL, EVIL, 0.75, (EVIL,), (EVIL, "other"), np.array([0.75, 0.25]), None, 7),
-    Generation(EVIL, EVIL, -3.0, 5, False),
+    Classification(EVIL, EVIL, 0.75, (EVIL,), {EVIL: 0.75, "other": 0.25}, 7),
+    Generation(EVIL, EVIL, -3.0, np.zeros(5), False),
 ]
 
 
@@ -38,7 +38,7 @@ def test_results_are_one_short_line():
 def test_models_are_one_short_line():
     for model, name in zip(models(), ("Translator(", "Classifier(", "LanguageModel("), strict=True):
         assert repr(model).startswith(name)
-        assert "parameters, on cpu)" in repr(model)
+        assert "parameters, on cpu" in repr(model)
         assert len(repr(model)) < 300
 
 

@@ -9,8 +9,9 @@ import regard
 from regard.cli.main import main
 from regard.config import DataConfig, RecurrentConfig, TokenizersConfig, TransformerConfig
 from regard.models.build import build_translator
-from regard.tasks.translation.bundle import TranslationBundle
+from regard.task import Bundle
 from regard.tasks.translation.config import TranslationConfig
+from regard.tasks.translation.data import Tokenizers
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 
@@ -21,9 +22,7 @@ def translator(request):
     model = build_translator(request.param(), source_size=tokenizer.size, target_size=tokenizer.size)
     config = TranslationConfig(model=request.param())
     return regard.Translator(
-        TranslationBundle(
-            config=config, model=model, source_tokenizer=tokenizer, target_tokenizer=tokenizer, signature={}, report={}
-        )
+        Bundle(config=config, model=model, parts=Tokenizers(tokenizer, tokenizer), signature={}, report={})
     )
 
 
@@ -51,7 +50,7 @@ def test_in_int8_texts_do_not_influence_each_other(translator):
     ("precision", "message"),
     [
         ("int8", "precision int8 works on a CPU only, but the model is on meta; choose bfloat16, or the device cpu"),
-        ("half", "precision is 'half', expected float32, bfloat16 or int8"),
+        ("half", "precision is 'half', expected one of: float32, bfloat16, int8"),
     ],
 )
 def test_a_precision_is_refused_before_anything_is_computed(method, precision, message, translator, monkeypatch):

@@ -19,8 +19,8 @@ from regard.errors import ConfigError, Interrupted
 from regard.models.build import build_classifier
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
-from regard.tasks.classification.predictor import Classifier
-from regard.tasks.classification.validation import label_loss
+from regard.tasks.classification.predict import Classifier
+from regard.tasks.classification.train import label_loss
 from regard.tasks.loading import load
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training import callbacks, fit, resume

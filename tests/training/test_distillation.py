@@ -25,8 +25,8 @@ from regard.config import (
 from regard.errors import BundleError, ConfigError, DataError
 from regard.models.build import build_translator
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
-from regard.tasks.language.training import LanguageTraining
-from regard.tasks.translation.training import TranslationTraining
+from regard.tasks.language.train import LanguageTraining
+from regard.tasks.translation.train import TranslationTraining
 from regard.training import fit, resume
 
 SMALL = RecurrentConfig(embedding_size=8, encoder=EncoderConfig(hidden_size=8), decoder=BahdanauDecoderConfig(hidden_size=8))

@@ -64,7 +64,7 @@ def test_the_old_vocabulary_and_weights_are_where_it_starts(base, other, tmp_pat
     old = regard.load(base, device="cpu")
     given = settings(other, tmp_path, **{"training.max_steps": 1, "training.learning_rate": 1e-9, "training.ema_decay": 0})
     new = fit(given, start_from=base)
-    assert new.bundle.source_tokenizer.vocabulary() == old.bundle.source_tokenizer.vocabulary()
+    assert new.bundle.parts.source.vocabulary() == old.bundle.parts.source.vocabulary()
     for name, weights in old.model.state_dict().items():
         assert torch.allclose(new.model.state_dict()[name], weights, atol=1e-6), name
     said = capfd.readouterr().err
@@ -78,7 +78,7 @@ def test_the_old_vocabulary_and_weights_are_where_it_starts(base, other, tmp_pat
 
 def test_unknown_tokens_are_counted(base, other, tmp_path):
     new = fit(settings(other, tmp_path, **{"training.max_steps": 1}), start_from=base, progress=False)
-    tokenizer = new.bundle.source_tokenizer
+    tokenizer = new.bundle.parts.source
     lines = [line.split("\t")[0] for line in other.read_text().splitlines()]
     [note] = [note for note in new.bundle.report["notes"] if "source tokens" in note]
     in_all = sum(tokenizer.encode(line).ids.count(1) for line in lines)
@@ -244,7 +244,7 @@ def fine_tune(classifier, path, tmp_path, **more):
 def test_the_same_labels_keep_their_numbers(classifier, tmp_path):
     old = regard.load(classifier, device="cpu")
     new = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["bad", "good"], 3), tmp_path)
-    assert new.bundle.labels.names == old.bundle.labels.names
+    assert new.bundle.parts.labels.names == old.bundle.parts.labels.names
     texts = ["the film is great", "the plot is dull"]
     for one, other in zip(old.classify(texts), new.classify(texts), strict=True):
         assert one.label == other.label
@@ -255,8 +255,8 @@ def test_new_labels_have_new_rows_and_known_ones_keep_theirs(classifier, tmp_pat
     """As many labels as before, so that a copy by number would fit, and be wrong."""
     old = regard.load(classifier, device="cpu")
     new = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["good", "odd"]), tmp_path)
-    assert old.bundle.labels.names == ("bad", "good")
-    assert new.bundle.labels.names == ("good", "odd")
+    assert old.bundle.parts.labels.names == ("bad", "good")
+    assert new.bundle.parts.labels.names == ("good", "odd")
     assert torch.allclose(new.model.output.weight[0], old.model.output.weight[1], atol=1e-6)
     assert torch.allclose(new.model.output.bias[0], old.model.output.bias[1], atol=1e-6)
     assert not torch.allclose(new.model.output.weight[1], old.model.output.weight[0], atol=1e-2)
@@ -267,15 +267,15 @@ def test_new_labels_have_new_rows_and_known_ones_keep_theirs(classifier, tmp_pat
 
 def test_more_labels(classifier, tmp_path):
     new = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["good", "odd", "bad"]), tmp_path, **{"training.max_epochs": 3})
-    assert new.bundle.labels.names == ("bad", "good", "odd")
+    assert new.bundle.parts.labels.names == ("bad", "good", "odd")
 
 
 def test_fewer_labels_keep_all_that_the_model_knows(classifier, tmp_path):
     first = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["good", "odd", "bad"]), tmp_path)
-    assert len(first.bundle.labels.names) == 3
+    assert len(first.bundle.parts.labels.names) == 3
     second = fine_tune(tmp_path / "new", reviews(tmp_path / "c.tsv", ["odd", "bad"], 2), tmp_path, out=str(tmp_path / "newer"))
-    assert second.bundle.labels.names == ("bad", "good", "odd")
-    assert second.bundle.labels.counts[1] == 0
+    assert second.bundle.parts.labels.names == ("bad", "good", "odd")
+    assert second.bundle.parts.labels.counts[1] == 0
 
 
 def test_a_combined_classifier_learns_from_new_texts_and_labels(classifier, tmp_path):

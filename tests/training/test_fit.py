@@ -27,6 +27,7 @@ from regard.config import (
 )
 from regard.config.loading import dump_config, read_config
 from regard.errors import BundleError, ConfigError, DataError, TrainingError
+from regard.tasks.translation.train import TranslationValidator
 from regard.training import fit, resume
 from regard.training.folder import RunFolder
 
@@ -105,7 +106,7 @@ def test_own_attention_must_be_an_object(config):
 def test_own_model_must_be_one(config):
     with pytest.raises(ConfigError, match=r"model is a Linear, expected a regard.models.seq2seq.Seq2Seq, or a function"):
         fit(config, model=torch.nn.Linear, progress=False)
-    with pytest.raises(ConfigError, match=r"model predicts 5 words, but the target vocabulary has 12"):
+    with pytest.raises(ConfigError, match=r"model predicts 5 words, but the vocabulary has 12"):
         fit(config, model=TinyTranslator(12, 5), progress=False)
     with pytest.raises(ConfigError, match="fit was given a model and an attention"):
         fit(config, model=TinyTranslator, attention=AdditiveConfig().build(query_size=2, key_size=2), progress=False)
@@ -136,7 +137,7 @@ def test_a_kind_of_tokenizer_left_open_is_chosen_and_kept(config, change, tmp_pa
     assert translator.config.tokenizers == chosen
     assert read_config(Path(config.out, "config.yaml")).tokenizers == chosen
     assert RunFolder(config.out).read_start()[0].tokenizers == chosen
-    assert translator.bundle.target_tokenizer.kind == "whitespace"
+    assert translator.bundle.parts.target.kind == "whitespace"
     assert "tok:none" in translator.bundle.signature["scores"]["bleu_signature"]
     assert "tok:none" in translator.evaluate(lines[:2], lines[:2]).bleu_signature
     assert "the source is tokenised already" in str(translator.bundle.report["notes"])
@@ -180,7 +181,7 @@ def test_without_dev_pairs(config, change, capsys, average_last):
 
 def test_the_best_is_kept_not_the_last(config, change, monkeypatch):
     found = iter([1.0, 3.0, 2.0])
-    monkeypatch.setattr("regard.tasks.translation.validation.TranslationScores.monitored", lambda self, name: next(found))
+    monkeypatch.setattr("regard.tasks.translation.train.TranslationScores.monitored", lambda self, name: next(found))
     train(config)
     [best] = Path(config.out, "checkpoints").glob("weights-*")
     state = last_state(config)["progress"]
@@ -199,9 +200,9 @@ def best_by(config, score):
 
 @pytest.mark.parametrize("average_last", [0, 1])
 def test_of_equal_scores_the_lower_loss_is_better(config, change, monkeypatch, capsys, average_last):
-    monkeypatch.setattr("regard.tasks.translation.validation.TranslationScores.monitored", lambda self, name: 0.0)
-    losses = iter([3.0, 1.0, 2.0])
-    monkeypatch.setattr("regard.tasks.translation.validation.mean_nll", lambda *arguments: next(losses))
+    monkeypatch.setattr("regard.tasks.translation.train.TranslationScores.monitored", lambda self, name: 0.0)
+    losses, score = iter([3.0, 1.0, 2.0]), TranslationValidator.score
+    monkeypatch.setattr(TranslationValidator, "score", lambda self, nll, after: score(self, next(losses), after))
     fit(change(config, monitor="bleu", average_last=average_last), model=TinyTranslator)
     state = last_state(config)["progress"]
     assert state["best_step"] == best_by(config, lambda row: -float(row["dev_nll"]))
@@ -216,7 +217,7 @@ def test_of_equal_scores_the_lower_loss_is_better(config, change, monkeypatch, c
 def scores_in_turn(monkeypatch, *scores):
     """Let the validations of a run find these scores."""
     found = iter(scores)
-    monkeypatch.setattr("regard.tasks.translation.validation.TranslationScores.monitored", lambda self, name: next(found))
+    monkeypatch.setattr("regard.tasks.translation.train.TranslationScores.monitored", lambda self, name: next(found))
 
 
 @pytest.mark.parametrize("average_last", [0, pytest.param(1, marks=pytest.mark.slow), 2])
@@ -271,7 +272,7 @@ def test_a_folder_that_holds_a_run_is_not_touched_unless_asked(config, change):
 
 def test_a_model_larger_than_memory(config):
     huge = replace(config, model=replace(config.model, embedding_size=10**9))
-    with pytest.raises(ConfigError, match=r"the model does not fit into memory, with vocabularies of .* lower the sizes under"):
+    with pytest.raises(ConfigError, match=r"the model does not fit into memory, with the sizes of .* lower the sizes under"):
         fit(huge, progress=False)
     assert not Path(config.out).exists()
 

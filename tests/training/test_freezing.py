@@ -19,7 +19,7 @@ from regard.config import (
 )
 from regard.errors import ConfigError
 from regard.models.build import build_classifier, build_language_model, build_translator
-from regard.tasks.classification.validation import label_loss
+from regard.tasks.classification.train import label_loss
 from regard.tasks.objective import objective
 from regard.text.batching import Batch
 from regard.training.freezing import describe_frozen, freeze, unfreeze

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from regard.errors import ConfigError
 from regard.machine import resolve_machine
 from regard.models.build import build_language_model
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
-from regard.tasks.language.training import LanguageScores, LanguageValidator
+from regard.tasks.language.train import LanguageScores, LanguageValidator, TrainableLanguageModel
 from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.mapped import MappedWriter
 
@@ -70,11 +71,10 @@ def test_perplexity_by_hand(tmp_path):
     texts = [[4, 5, 6], [7, 8]]
     with MappedWriter(tmp_path / "dev.arrow", TextCorpus.schema) as writer:
         writer.append((cut_blocks(torch.tensor([4, 5, 6, 7, 8]).int().numpy(), torch.tensor([0, 3, 5]).numpy(), 99)[0],), ())
-    validator = LanguageValidator(
-        TextCorpus(tmp_path / "dev.arrow"),
-        resolve_machine(LanguageConfig(device="cpu", threads=1, training=LanguageTrainingConfig(precision="float32"))),
-        batch_tokens=4,
-    )
+    training = LanguageTrainingConfig(precision="float32", batch_tokens=4)
+    config = LanguageConfig(device="cpu", threads=1, training=training)
+    data = SimpleNamespace(dev=TextCorpus(tmp_path / "dev.arrow"))
+    validator = LanguageValidator(TrainableLanguageModel(config, data, model, None), resolve_machine(config))
     total = 0.0
     for text in texts:
         words = torch.tensor([[2, *text, 3]])
@@ -82,11 +82,11 @@ def test_perplexity_by_hand(tmp_path):
         for position in range(len(text) + 1):
             logits, _, state = model.step(words[:, position, None], state)
             total -= logits[0, 0].log_softmax(-1)[words[0, position + 1]].item()
-    scores = validator.validate(model)
-    assert scores.num_tokens == 7
-    assert scores.loss == pytest.approx(total / 7, rel=1e-5)
+    scores = validator.validate()
+    assert scores.tokens == 7
+    assert scores.nll == pytest.approx(total / 7, rel=1e-5)
     assert scores.to_dict()["perplexity"] == pytest.approx(math.exp(total / 7), rel=1e-5)
-    assert scores.describe(first=True)[0] == f"dev loss {scores.loss:.3f} (perplexity {scores.perplexity:,.2f})"
+    assert scores.describe(first=True)[0] == f"dev loss {scores.nll:.3f} (perplexity {scores.perplexity:,.2f})"
 
 
 def test_a_hopeless_models_perplexity_is_no_error():

@@ -15,7 +15,7 @@ from regard.errors import ConfigError
 from regard.machine import Machine, resolve_machine, seed_step
 from regard.tasks.objective import draw_gold, objective
 from regard.tasks.translation.config import TranslationConfig
-from regard.tasks.translation.validation import TranslationScores
+from regard.tasks.translation.train import TranslationScores
 from regard.text.batching import Batch
 from regard.training.optimizer import MovingAverage, build_optimizer, mean_weights
 from regard.training.progress import Bars, Lines, clock_time

@@ -15,7 +15,7 @@ from regard.config import AutoConfig, TeacherForcingConfig, TokenizersConfig
 from regard.machine import strictly_deterministic
 from regard.models.build import build_translator
 from regard.tasks.objective import objective
-from regard.tasks.translation.training import TranslationTraining
+from regard.tasks.translation.train import TranslationTraining
 from regard.text.batching import Batch
 from regard.text.corpora import as_batch
 from regard.text.symbols import PAD

@@ -24,7 +24,7 @@ from regard.choose import choose_config
 from regard.config import RunConfig
 from regard.plurals import counted
 from regard.presets import preset_layer
-from regard.tasks.classification.predictor import Classifier
+from regard.tasks.classification.predict import Classifier
 from regard.tasks.classification.results import Classification
 from regard.tasks.loading import load
 from regard.training import fit

@@ -18,7 +18,7 @@ from regard.config import RunConfig
 from regard.config.fields import Role, walk
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, RegardError, RequestError
-from regard.task import Bundle, BundleFiles, Inventory, Task, find_task
+from regard.task import Bundle, BundleFiles, Inventory, find_task
 
 Found = TypeVar("Found")
 _TRIES = 20
@@ -41,7 +41,7 @@ def load_bundle(
         attention: The mechanism object, for a bundle whose mechanism is the user's own; its weights are replaced.
 
     Returns:
-        The bundle, of the class that the model's task defines, with the model in evaluation mode. If a run replaces the model
+        The bundle, with the model in evaluation mode. If a run replaces the model
         at the same time, the bundle is either the complete old one or the complete new one.
 
     Raises:
@@ -72,7 +72,7 @@ def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None
     custom, path = signature["custom"], files.path(WEIGHTS)
     _check_custom(folder, custom, model, attention)
     config = read_config(files, signature["task"])
-    task: Task[Any, Any, Any, Any] = find_task(config.task)
+    task = find_task(config.task)
     parts, tensors = task.bundle_format.read_parts(files), read_tensors(files.content[WEIGHTS], path)
     if model is None:
         if custom:
@@ -84,7 +84,7 @@ def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None
     fill(model, tensors, path, given=custom)
     model.vocabulary = task.bundle_format.vocabulary(parts)  # type: ignore[assignment]
     facts = {"signature": signature, "report": read_report(files), "custom": custom}
-    return task.bundle_format.bundle(config, model.to(device).eval(), parts, files, facts)
+    return Bundle(config=config, model=model.to(device).eval(), parts=parts, **facts)
 
 
 def _check_custom(folder: Path, custom: str, model: object, attention: object) -> None:

@@ -23,10 +23,7 @@ from regard.task import BundleFiles, find_task
 
 @dataclass(frozen=True)
 class StartFiles:
-    """A trained model as it was when its files were read. Later changes to its folder have no effect.
-
-    This class implements the protocol `regard.task.Start`.
-    """
+    """A trained model as it was when its files were read. Later changes to its folder have no effect."""
 
     folder: str
     """Folder that the model was read from."""
@@ -55,7 +52,16 @@ class StartFiles:
         return read_tensors(self.files[WEIGHTS], Path(self.folder, WEIGHTS))
 
     def load_into(self, model: nn.Module, adapt: Callable[[dict[str, Tensor]], None] | None = None) -> None:
-        """Load the weights into a model; see `regard.task.Start.load_into`."""
+        """Copy the weights into a new model.
+
+        Args:
+            model: The new model.
+            adapt: Function that is called with a dictionary of the tensors before they are copied. It may replace tensors in
+                this dictionary, so that they fit the new model.
+
+        Raises:
+            BundleError: If the names, shapes or types of the tensors do not fit the new model.
+        """
         tensors = self.tensors()
         if adapt is not None:
             adapt(tensors)

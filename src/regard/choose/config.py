@@ -44,7 +44,7 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
     if table is None:
         return load_config(*made)
     # Mistakes in the settings are reported before the data are read, because reading can take a while.
-    load_config(made[0], *_layers(table.draft(data.data, known)), *made[1:])
+    load_config(made[0], *_layers(table.choose(data.data, known, read=False)), *made[1:])
     choice = table.choose(data.data, known)
     below = _layers(choice)
     config = load_config(made[0], *below, *made[1:])

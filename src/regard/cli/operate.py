@@ -23,29 +23,33 @@ from regard.cli.options import (
     load_for,
     record_of,
 )
+from regard.cli.per_line import run as run_per_line
 from regard.errors import RequestError, nearest
-from regard.task import AttentionOperation, Text, TextOperation, all_tasks
+from regard.task import AttentionOperation, LineOperation, Text, TextOperation, all_tasks
 from regard.terminal import show
 
 
-def find_operations() -> dict[str, tuple[str, type[TextOperation]]]:
+def find_operations() -> dict[str, tuple[str, type[TextOperation] | type[LineOperation]]]:
     """Return the operations that are commands, by name, each with its task; `regard look` is the command for attention."""
-    found: dict[str, tuple[str, type[TextOperation]]] = {}
+    found: dict[str, tuple[str, type[TextOperation] | type[LineOperation]]] = {}
     for task in all_tasks().values():
         for operation in task.operations:
-            if issubclass(operation, TextOperation) and not issubclass(operation, AttentionOperation):
+            if issubclass(operation, TextOperation | LineOperation) and not issubclass(operation, AttentionOperation):
                 found.setdefault(operation.name, (task.name, operation))
     return found
 
 
 def main(name: str, arguments: Sequence[str]) -> None:
-    """Apply an operation to texts, and print a result for each.
+    """Apply an operation to texts or to the lines of a file, and print a result for each.
 
     Args:
         name: Name of the operation.
         arguments: Arguments of the command line.
     """
     task, kind = find_operations()[name]
+    if issubclass(kind, LineOperation):
+        run_per_line(task, kind, arguments)
+        return
     parser = _parser(kind)
     options = parser.read(arguments)
     if options.texts and options.input:

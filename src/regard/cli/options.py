@@ -17,7 +17,8 @@ from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
-    from regard.task import Predictor, Result
+    from regard.task import Result
+    from regard.tasks.predictor import Predictor
 
 DRAWINGS = (".png", ".svg", ".pdf")
 """File endings of pictures that can be included in papers."""

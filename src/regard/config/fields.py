@@ -43,6 +43,7 @@ class Role(Enum):
 
 
 Natural = Annotated[int, Ge(0)]
+Seed = Annotated[int, Ge(0), Le(2**32 - 1)]
 Count = Annotated[int, Ge(1)]
 NotNegative = Annotated[float, Ge(0)]
 Positive = Annotated[float, Gt(0)]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from regard.config.fields import Depth, Natural, NotNegative
+from regard.config.fields import Depth, Natural, NotNegative, Positive, Seed
 from regard.config.model import TransformerSettings
 from regard.config.settings import Settings
 
@@ -21,6 +21,22 @@ class LanguageModelConfig(TransformerSettings):
     positions: Literal["sinusoidal", "learned", "rotary"] = "rotary"
     tie_embeddings: bool = True
     """Whether the output layer shares the weights of the embedding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingSettings:
+    """Options of drawing words at random."""
+
+    temperature: Positive = 1.0
+    """Temperature τ of the sampling; below 1 favours probable words."""
+    top_k: Natural = 0
+    """Sample from the K most probable words only; 0 for all."""
+    top_p: Annotated[float, Gt(0), Le(1)] = 1.0
+    """Sample from the smallest set of most probable words whose probabilities sum to P or more; 1 for all. Applied after
+    `top_k`.
+    """
+    seed: Seed = 0
+    """Seed of the sampling, which is combined with the number of each text."""
 
 
 @dataclass(frozen=True, kw_only=True)

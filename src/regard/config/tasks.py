@@ -8,10 +8,9 @@ A package offers a task by naming a `regard.task.Task` object in its `pyproject.
 
 from functools import cache
 from importlib import import_module
-from typing import Protocol
+from typing import Any
 
 from regard.config.plugins import TASKS, entry_names, find_entries, load_entry
-from regard.config.run import RunConfig
 from regard.errors import ConfigError, nearest
 
 BUILT_IN = {
@@ -20,13 +19,6 @@ BUILT_IN = {
     "language": "regard.tasks.language",
 }
 """Modules of the built-in tasks. Each module holds its task in the variable `TASK`, and none of them imports torch."""
-
-
-class ConfiguredTask(Protocol):
-    """The part of a task that is needed to read settings."""
-
-    @property
-    def config_class(self) -> type[RunConfig]: ...
 
 
 def task_names() -> tuple[str, ...]:
@@ -40,7 +32,7 @@ def is_task(name: str) -> bool:
 
 
 @cache
-def locate_task(name: str) -> ConfiguredTask:
+def locate_task(name: str) -> Any:
     """Import a task and return it. Installed packages are searched only if no built-in task has this name.
 
     Raises:

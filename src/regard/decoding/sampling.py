@@ -11,11 +11,11 @@ from typing import Annotated
 
 import numpy as np
 import torch
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.config.fields import Natural, Positive
+from regard.config.language import SamplingSettings
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions, check_ranges
@@ -31,11 +31,9 @@ _COLDEST = 1e-30
 temperature, only the most probable word is drawn.
 """
 
-_Number = Annotated[int, Ge(0), Le(2**63 - 1)]
-
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(SamplingSettings):
     """Settings of sampling.
 
     Raises:
@@ -44,17 +42,7 @@ class Sampling:
 
     count: Annotated[int, Ge(1), Le(1000)] = 1
     """Number of samples of each sentence."""
-    temperature: Positive = 1.0
-    """τ; below 1 favours probable words, above 1 makes probabilities more even."""
-    top_k: Natural = 0
-    """Draw from the k most probable words only; 0 for all."""
-    top_p: Annotated[float, Gt(0), Le(1)] = 1.0
-    """Draw from the smallest set of most probable words whose probabilities sum to p or more; 1 for all words.
-    Applied after `top_k`.
-    """
-    seed: _Number = 0
-    """Seed, which is combined with the number of each sentence."""
-    first: _Number = 0
+    first: Annotated[int, Ge(0), Le(2**63 - 1)] = 0
     """Number of the first sentence, so that a file can be processed in parts."""
 
     def __post_init__(self) -> None:

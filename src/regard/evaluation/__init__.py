@@ -4,11 +4,9 @@ from regard.evaluation.calibration import Calibration, ReliabilityBin, calibrati
 from regard.evaluation.classification import (
     LabelScores,
     Scores,
-    SeveralScores,
     macro_f1,
     negative_log_likelihood,
     score_labels,
-    score_several,
 )
 from regard.evaluation.comparison import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
 
@@ -19,7 +17,6 @@ __all__ = [
     "McNemar",
     "ReliabilityBin",
     "Scores",
-    "SeveralScores",
     "bootstrap_macro_f1",
     "bootstrap_mean",
     "calibration",
@@ -28,6 +25,5 @@ __all__ = [
     "mcnemar",
     "negative_log_likelihood",
     "score_labels",
-    "score_several",
     "softmax",
 ]

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from regard.errors import ShapeError
-from regard.evaluation.checks import check_scores
+from regard.evaluation.classification import check_labels
 from regard.evaluation.tables import Result, table
 
 _COLDEST, _HOTTEST = 0.05, 20.0
@@ -78,15 +77,12 @@ def calibration(
         num_bins: Number of bins M, ≥ 1.
 
     Raises:
-        ShapeError: If the shapes do not match, there are no texts, a label is invalid, a probability is not finite, or
-            `num_bins` is less than 1.
+        ShapeError: If there are no texts, or a label is invalid.
 
     Reference:
         Guo et al. 2017, On Calibration of Modern Neural Networks, eq. 3.
     """
-    if num_bins < 1:
-        raise ShapeError(f"calibration: num_bins is {num_bins}, expected at least 1")
-    check_scores("calibration", probabilities, labels, "probabilities")
+    check_labels("calibration", probabilities.shape[1], labels=labels)
     scores = probabilities.astype(np.float64)
     if labels.ndim == 2:
         confidence, right = np.maximum(scores, 1 - scores).ravel(), ((scores > 0.5) == labels.astype(bool)).ravel()
@@ -120,14 +116,14 @@ def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " 
         (for the sigmoid: all 0).
 
     Raises:
-        ShapeError: If the shapes do not match, a label is invalid, or a logit is not finite.
+        ShapeError: If a label is invalid.
 
     Reference:
         Guo et al. 2017, On Calibration of Modern Neural Networks, section 4.2.
     """
     if not len(logits) or (logits.shape[1:] == (1,) and labels.ndim == 1):
         return 1.0
-    check_scores("fit_temperature", logits, labels, "logits")
+    check_labels("fit_temperature", logits.shape[1], labels=labels)
     scores = logits.astype(np.float64)
     binary = labels.ndim == 2
     if binary:

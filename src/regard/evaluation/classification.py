@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from regard.evaluation.checks import check_choices, check_indicators, check_scores
+from regard.errors import ShapeError
 from regard.evaluation.tables import Result, shorten, table
 from regard.plurals import counted
 
@@ -32,101 +33,94 @@ class LabelScores:
 
 @dataclass(frozen=True)
 class Scores(Result):
-    """Scores of predictions of one label for each text."""
+    """Scores of predicted labels. If a text can have several labels, each label is a separate decision."""
 
     texts: int
     accuracy: float
+    """Share of texts with the right label, or with exactly the right labels (subset accuracy)."""
     macro_f1: float
     """Mean F1 of all labels that occur among the true or the predicted labels."""
     labels: tuple[LabelScores, ...]
-    confusion: tuple[tuple[int, ...], ...]
-    """Number of texts by true label (row) and predicted label (column)."""
+    confusion: tuple[tuple[int, ...], ...] | None = None
+    """Number of texts by true label (row) and predicted label (column); None if a text can have several labels."""
+    micro_f1: float | None = None
+    """F1 over all pairs of a text and a label; None if each text has one label."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, without scores that these texts do not have."""
+        return {name: value for name, value in super().to_dict().items() if value is not None}
 
     def render(self) -> str:
         """Return the table of labels, and the confusions, for a terminal."""
-        summary = f"{counted(self.texts, 'text')}\naccuracy   {100 * self.accuracy:.2f}%\nmacro F1   {100 * self.macro_f1:.2f}"
-        return f"{summary}\n\n{_render_labels(self.labels)}\n\n{self._render_confusion()}"
+        head, macro, labels = counted(self.texts, "text"), f"{100 * self.macro_f1:.2f}", _render_labels(self.labels)
+        if self.confusion is None:
+            exact, micro = f"{100 * self.accuracy:.2f}%", f"{100 * (self.micro_f1 or 0):.2f}"
+            return f"{head}\nexact match  {exact}\nmicro F1     {micro}\nmacro F1     {macro}\n\n{labels}"
+        confusions = self._render_confusion(self.confusion)
+        return f"{head}\naccuracy   {100 * self.accuracy:.2f}%\nmacro F1   {macro}\n\n{labels}\n\n{confusions}"
 
-    def _render_confusion(self) -> str:
+    def _render_confusion(self, confusion: tuple[tuple[int, ...], ...]) -> str:
         names = [one.label for one in self.labels]
         if len(names) <= _MATRIX_LABELS:
             header = ["right ↓   predicted →", *(shorten(name, 12) for name in names)]
-            return table(header, [[name, *map(str, row)] for name, row in zip(names, self.confusion, strict=True)])
+            return table(header, [[name, *map(str, row)] for name, row in zip(names, confusion, strict=True)])
         rows = [
-            [names[right], shorten(names[given], 32), str(self.confusion[right][given])]
-            for right, given in most_confused(np.array(self.confusion), _CONFUSIONS)
+            [names[right], shorten(names[predicted], 32), str(confusion[right][predicted])]
+            for right, predicted in most_confused(np.array(confusion), _CONFUSIONS)
         ]
         return table(["right", "predicted", "texts"], rows) if rows else "no confusions"
 
 
-@dataclass(frozen=True)
-class SeveralScores(Result):
-    """Scores of predictions of any number of labels for each text."""
-
-    texts: int
-    accuracy: float
-    """Share of texts whose labels are all correct (subset accuracy)."""
-    micro_f1: float
-    """F1 over all pairs of a text and a label."""
-    macro_f1: float
-    """Mean F1 of all labels that occur among the true or the predicted labels."""
-    labels: tuple[LabelScores, ...]
-
-    def render(self) -> str:
-        """Return the table of labels, for a terminal."""
-        return (
-            f"{counted(self.texts, 'text')}\nexact match  {100 * self.accuracy:.2f}%\nmicro F1     {100 * self.micro_f1:.2f}\n"
-            f"macro F1     {100 * self.macro_f1:.2f}\n\n{_render_labels(self.labels)}"
-        )
-
-
-def score_labels(predicted: Int[np.ndarray, " N"], labels: Int[np.ndarray, " N"], names: Sequence[str]) -> Scores:
-    """Score predictions of one label for each text.
+def check_labels(caller: str, num_labels: int, **arrays: np.ndarray) -> None:
+    """Raise an error unless arrays have the same number of rows, at least one, and contain labels.
 
     Args:
-        predicted: Index of each text's predicted label, from 0.
-        labels: Index of each text's true label.
+        caller: Name of the function, for the message.
+        num_labels: Number C of labels.
+        arrays: Arrays by name: indices of labels (N,), or ones and zeros (N,C).
+    """
+    if len({len(array) for array in arrays.values()}) > 1 or not all(map(len, arrays.values())):
+        sizes = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+        raise ShapeError(f"{caller}: the numbers of texts are {sizes}, expected the same number of each, at least one")
+    for name, array in arrays.items():
+        indices = array.ndim == 1 and array.dtype.kind in "iu" and array.min() >= 0 and array.max() < num_labels
+        if not indices and not (array.ndim == 2 and array.shape[1] == num_labels and np.isin(array, (0, 1)).all()):
+            raise ShapeError(
+                f"{caller}: {name} is {array.dtype} {array.shape}, expected labels of each text: numbers from 0 to "
+                f"{num_labels - 1} (N,), or ones and zeros (N,{num_labels})"
+            )
+
+
+def score_labels(predicted: Shaped[np.ndarray, "N ..."], labels: Shaped[np.ndarray, "N ..."], names: Sequence[str]) -> Scores:
+    """Score predicted labels.
+
+    Args:
+        predicted: Index of each text's predicted label, (N,); if a text can have several labels, (N,C), with 1 or True for the
+            labels that the model predicts.
+        labels: The true labels, in the same form.
         names: The name of each label.
 
     Raises:
-        ShapeError: If the shapes do not match, an index is out of range, or there are no texts or no names.
+        ShapeError: If the numbers of texts differ, there are no texts, or a label is invalid.
     """
-    check_choices("score_labels", len(names), predicted=predicted, labels=labels)
-    size = len(names)
-    confusion = np.bincount(labels.astype(np.int64) * size + predicted, minlength=size * size).reshape(size, size)
-    hits, given, support = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
+    check_labels("score_labels", len(names), predicted=predicted, labels=labels)
+    size, confusion, micro_f1 = len(names), None, None
+    if labels.ndim == 1:
+        matrix = np.bincount(labels.astype(np.int64) * size + predicted, minlength=size * size).reshape(size, size)
+        hits, given, support = matrix.diagonal(), matrix.sum(0), matrix.sum(1)
+        accuracy, confusion = int(hits.sum()) / len(labels), tuple(tuple(row) for row in matrix.tolist())
+    else:
+        found, right = predicted.astype(bool), labels.astype(bool)
+        hits, given, support = (found & right).sum(0), found.sum(0), right.sum(0)
+        accuracy, micro_f1 = float((found == right).all(1).mean()), 2 * int(hits.sum()) / max(int((given + support).sum()), 1)
+    columns = (hits / np.maximum(given, 1), hits / np.maximum(support, 1), 2 * hits / np.maximum(given + support, 1), support)
     return Scores(
         texts=len(labels),
-        accuracy=int(hits.sum()) / len(labels),
+        accuracy=accuracy,
         macro_f1=float(macro_f1(hits, given, support)),
-        labels=_label_scores(names, hits, given, support),
-        confusion=tuple(tuple(row) for row in confusion.tolist()),
-    )
-
-
-def score_several(
-    predicted: Shaped[np.ndarray, "N C"], labels: Shaped[np.ndarray, "N C"], names: Sequence[str]
-) -> SeveralScores:
-    """Score predictions of any number of labels for each text.
-
-    Args:
-        predicted: 1 or True for the labels that the model predicts for a text.
-        labels: 1 or True for the true labels of a text.
-        names: The name of each label.
-
-    Raises:
-        ShapeError: If the shapes do not match, a value is neither 0 nor 1, or there are no texts or no names.
-    """
-    check_indicators("score_several", len(names), predicted=predicted, labels=labels)
-    found, right = predicted.astype(bool), labels.astype(bool)
-    hits, given, support = (found & right).sum(0), found.sum(0), right.sum(0)
-    decided = int(given.sum() + support.sum())
-    return SeveralScores(
-        texts=len(labels),
-        accuracy=float((found == right).all(1).mean()),
-        micro_f1=2 * int(hits.sum()) / decided if decided else 0.0,
-        macro_f1=float(macro_f1(hits, given, support)),
-        labels=_label_scores(names, hits, given, support),
+        labels=tuple(LabelScores(*row) for row in zip(names, *(column.tolist() for column in columns), strict=True)),
+        confusion=confusion,
+        micro_f1=micro_f1,
     )
 
 
@@ -171,19 +165,14 @@ def negative_log_likelihood(
         labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
 
     Raises:
-        ShapeError: If the shapes do not match, there are no texts, a label is invalid, or a logit is not finite.
+        ShapeError: If the numbers of texts differ, there are no texts, or a label is invalid.
     """
-    check_scores("negative_log_likelihood", logits, labels, "logits")
+    check_labels("negative_log_likelihood", logits.shape[1], labels=labels)
     scores = logits.astype(np.float64)
     if labels.ndim == 2:
         return float(np.logaddexp(0, np.where(labels.astype(bool), -scores, scores)).sum(axis=1).mean())
     right = np.take_along_axis(scores, labels[:, None].astype(np.int64), 1)[:, 0]
     return float((np.logaddexp.reduce(scores, axis=1) - right).mean())
-
-
-def _label_scores(names: Sequence[str], hits: np.ndarray, given: np.ndarray, support: np.ndarray) -> tuple[LabelScores, ...]:
-    scores = (hits / np.maximum(given, 1), hits / np.maximum(support, 1), 2 * hits / np.maximum(given + support, 1), support)
-    return tuple(LabelScores(*row) for row in zip(names, *(column.tolist() for column in scores), strict=True))
 
 
 def _render_labels(labels: Sequence[LabelScores]) -> str:

@@ -8,9 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from regard.errors import ShapeError
-from regard.evaluation.checks import check_indicators
-from regard.evaluation.classification import macro_f1
-from regard.evaluation.tables import Result
+from regard.evaluation.classification import check_labels, macro_f1
 
 _AT_ONCE = 1 << 24
 """Maximum number of counts in memory at once during resampling."""
@@ -20,7 +18,7 @@ CERTAIN = 0.05
 
 
 @dataclass(frozen=True)
-class McNemar(Result):
+class McNemar:
     """McNemar's exact test of whether two models have the same accuracy."""
 
     only_first: int
@@ -31,16 +29,9 @@ class McNemar(Result):
     predicts correctly, each model were equally likely to be the correct one.
     """
 
-    def render(self) -> str:
-        """Return one line for a terminal."""
-        return (
-            f"only the first right: {self.only_first:,}, only the second: {self.only_second:,}; "
-            f"McNemar's exact p = {self.p:.4f}"
-        )
-
 
 @dataclass(frozen=True)
-class Bootstrap(Result):
+class Bootstrap:
     """A paired bootstrap test that compares a score of two models on the same texts."""
 
     first: float
@@ -53,13 +44,6 @@ class Bootstrap(Result):
     p: float
     """p-value: probability of a difference at least as large if the models are equally good; two-sided."""
     resamples: int
-
-    def render(self) -> str:
-        """Return one line for a terminal."""
-        return (
-            f"{self.first:.4f} → {self.second:.4f}: {self.difference:+.4f}, 95% interval {self.low:+.4f} to {self.high:+.4f}, "
-            f"p = {self.p:.4f}"
-        )
 
 
 def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarray, " N"]) -> McNemar:
@@ -135,7 +119,7 @@ def bootstrap_macro_f1(
     Raises:
         ShapeError: If the shapes differ, there are no texts, a value is neither 0 nor 1, or `resamples` is less than 1.
     """
-    check_indicators("bootstrap_macro_f1", labels.shape[1], first=first, second=second, labels=labels)
+    check_labels("bootstrap_macro_f1", labels.shape[1], first=first, second=second, labels=labels)
     rows, counts = np.unique(np.packbits(np.stack([first, second, labels], 1).astype(bool), axis=2), axis=0, return_counts=True)
     one, two, right = np.unpackbits(rows, axis=2, count=labels.shape[1]).astype(np.float64).transpose(1, 0, 2)
 

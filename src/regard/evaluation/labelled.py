@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import RequestError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.evaluation.calibration import Calibration, calibration, sigmoid, softmax
-from regard.evaluation.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
+from regard.evaluation.classification import Scores, negative_log_likelihood, score_labels
 from regard.evaluation.tables import shorten
 
 _MISTAKES = 10
@@ -34,7 +33,7 @@ class Mistake:
 class LabelledEvaluation:
     """Scores of predicted labels."""
 
-    scores: Scores | SeveralScores
+    scores: Scores
     loss: float
     """Mean over the texts of −log p(true label or labels), in nats, with probabilities at the given temperature."""
     calibration: Calibration
@@ -42,6 +41,8 @@ class LabelledEvaluation:
     """At most ten mistakes, the most confident ones first."""
     majority: Share
     """The most frequent true label or set of labels; its share is the accuracy of always predicting it."""
+    answer: Share
+    """The most frequent predicted label or set of labels."""
     warning: str = ""
     """Warning if the model gives almost all texts the same answer, see `warn_of_one_answer`; else empty."""
 
@@ -97,39 +98,29 @@ def evaluate_labels(
     Args:
         logits: Scores of the labels of each text, before the temperature and the softmax or sigmoid.
         gold: True labels: indices (N,), or ones and zeros (N,C) if a text may have several.
-        texts: The texts, to quote the mistakes.
+        texts: The texts, to quote the mistakes; empty to leave them out.
         names: The C labels.
         temperature: Divisor of the logits.
         balanced: Whether training weighted the labels by frequency. If not, and labels are unbalanced, the warning about a
             model that always gives the same answer suggests such weights.
 
     Raises:
-        RequestError: If there are no texts, or the numbers of texts and labels differ.
-        ShapeError: If another size does not match, or a label is invalid.
+        ShapeError: If the numbers of texts and labels differ, there are no texts, or a label is invalid.
     """
-    if not len(texts) or len(texts) != len(gold):
-        raise RequestError(
-            f"evaluate: got {len(texts):,} texts and {len(gold):,} labels, expected the same number, at least one"
-        )
-    several = gold.ndim == 2
     scaled = logits.astype(np.float64) / temperature
-    probabilities = sigmoid(scaled) if several else softmax(scaled)
-    if several:
+    if gold.ndim == 2:
+        probabilities = sigmoid(scaled)
         predicted = probabilities > 0.5
-        scores: Scores | SeveralScores = score_several(predicted, gold, names)
         astray = predicted != gold.astype(bool)
         wrong, certain = astray.any(axis=-1), (np.maximum(probabilities, 1 - probabilities) * astray).max(axis=-1)
     else:
+        probabilities = softmax(scaled)
         predicted = probabilities.argmax(axis=-1)
-        scores, wrong, certain = score_labels(predicted, gold, names), predicted != gold, probabilities.max(axis=-1)
-    order = [place for place in np.argsort(-certain, kind="stable").tolist() if wrong[place]][:_MISTAKES]
-    majority = most_frequent(gold, names)
-    answer = most_frequent(predicted, names)
-    warning = warn_of_one_answer(answer, majority, texts=len(texts), balanced=balanced, name="texts")
+        wrong, certain = predicted != gold, probabilities.max(axis=-1)
+    order = [place for place in np.argsort(-certain, kind="stable").tolist() if wrong[place]][:_MISTAKES] if texts else []
+    majority, answer = most_frequent(gold, names), most_frequent(predicted, names)
     return LabelledEvaluation(
-        majority=majority,
-        warning=warning,
-        scores=scores,
+        scores=score_labels(predicted, gold, names),
         loss=negative_log_likelihood(logits / temperature, gold),
         calibration=calibration(probabilities, gold),
         mistakes=tuple(
@@ -141,6 +132,9 @@ def evaluate_labels(
             )
             for place in order
         ),
+        majority=majority,
+        answer=answer,
+        warning=warn_of_one_answer(answer, majority, texts=len(gold), balanced=balanced, name="texts"),
     )
 
 

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from regard.config import DecodingConfig
 from regard.config.training import SearchPrecision
-from regard.errors import RequestError
-from regard.evaluation.edits import error_rate
 from regard.evaluation.tables import Result
 from regard.plurals import counted
 
@@ -60,12 +60,7 @@ def evaluate_language(texts: Sequence[str], *, log_probability: float, num_token
         log_probability: Sum of the natural log-probabilities of the tokens of the texts.
         num_tokens: Number of tokens in that sum, including end symbols.
         num_unknown: Number of tokens that the vocabulary does not contain.
-
-    Raises:
-        RequestError: If there are no texts.
     """
-    if not texts:
-        raise RequestError("evaluate: there are no texts, expected at least one")
     words = sum(len(text.split()) for text in texts) + len(texts)
     characters = sum(len(" ".join(text.split())) for text in texts) + len(texts)
     return LanguageEvaluation(
@@ -165,10 +160,28 @@ def build_metrics(tokenisation: str, *, lowercase: bool) -> "tuple[BLEU, CHRF]":
     return bleu, CHRF(lowercase=lowercase)
 
 
-def exact_match(translations: Sequence[str], references: Sequence[str], *, lowercase: bool) -> float:
-    """Return the share of translations that equal their references, apart from the number of spaces."""
-    normalised, expected = (_normalise(texts, lowercase=lowercase) for texts in (translations, references))
-    return sum(map(str.__eq__, normalised, expected)) / max(len(normalised), 1)
+def quality(translations: Sequence[str], references: Sequence[str], metrics: "tuple[BLEU, CHRF]") -> dict[str, Any]:
+    """Return the scores of translations, by the names of the fields of `Evaluation`; all are 0 without translations.
+
+    Args:
+        translations: Translations by a model.
+        references: One reference for each translation.
+        metrics: Results of `build_metrics`.
+    """
+    bleu, chrf = metrics
+    texts, expected = (_normalise(each, lowercase=bleu.lowercase) for each in (translations, references))
+    if not texts:
+        numbers = dict.fromkeys(("bleu", "chrf", "length_ratio", "exact_match"), 0.0)
+        return {**numbers, "bleu_signature": "", "chrf_signature": ""}
+    score = bleu.corpus_score(list(translations), [list(references)])
+    return {
+        "bleu": score.score,
+        "chrf": chrf.corpus_score(list(translations), [list(references)]).score,
+        "length_ratio": score.sys_len / max(score.ref_len, 1),
+        "exact_match": sum(map(str.__eq__, texts, expected)) / len(texts),
+        "bleu_signature": str(bleu.get_signature()),
+        "chrf_signature": str(chrf.get_signature()),
+    }
 
 
 def _normalise(texts: Sequence[str], *, lowercase: bool) -> list[str]:
@@ -193,34 +206,43 @@ def evaluate_translations(
         num_tokens: Number of tokens in that sum, including end symbols.
         metrics: Results of `build_metrics`.
         decoding: Settings of the search, which the result reports.
-
-    Raises:
-        RequestError: If there are no translations, or the number of references differs.
     """
-    if not translations or len(translations) != len(references):
-        raise RequestError(
-            f"evaluate: got {len(translations):,} translations and {len(references):,} references, "
-            "expected the same number, at least one"
-        )
-    bleu, chrf = metrics
+    bleu, _ = metrics
     both = [_normalise(texts, lowercase=bleu.lowercase) for texts in (translations, references)]
     words = [[bleu.tokenizer(text).split() for text in texts] for texts in both]
-    bleu_score = bleu.corpus_score(list(translations), [list(references)])
     loss = -log_probability / num_tokens
     return Evaluation(
         loss=loss,
         perplexity=_exp(loss),
-        bleu=bleu_score.score,
-        chrf=chrf.corpus_score(list(translations), [list(references)]).score,
-        length_ratio=bleu_score.sys_len / max(bleu_score.ref_len, 1),
-        exact_match=exact_match(*both, lowercase=False),
+        **quality(translations, references, metrics),
         character_error_rate=error_rate(*both),
         word_error_rate=error_rate(*words),
-        bleu_signature=str(bleu.get_signature()),
-        chrf_signature=str(chrf.get_signature()),
         pairs=len(translations),
         beam_size=decoding.beam_size,
         length_penalty=decoding.length_penalty,
         length_reward=decoding.length_reward,
         precision=decoding.precision,
     )
+
+
+def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the smallest number of insertions, deletions and substitutions that turn one sequence into another.
+
+    Reference:
+        Levenshtein 1966, "Binary codes capable of correcting deletions, insertions, and reversals".
+    """
+    number: dict[str, int] = {}
+    ids = np.array([number.setdefault(item, len(number)) for item in second], np.int64)
+    places = np.arange(len(ids) + 1)
+    row = places  # distances of the items read so far from each beginning of the second sequence
+    for count, item in enumerate(first, 1):
+        edited = np.minimum(row[1:] + 1, row[:-1] + (ids != number.get(item, -1)))
+        # Each further insertion costs 1, so the minimum over all numbers of insertions is a running minimum.
+        row = np.minimum.accumulate(np.append(count, edited) - places) + places
+    return int(row[-1])
+
+
+def error_rate(texts: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
+    """Return the number of edits that turn all sequences into their references, divided by the length of the references."""
+    edits = sum(edit_distance(one, other) for one, other in zip(texts, references, strict=True) if one != other)
+    return edits / max(sum(map(len, references)), 1)

@@ -57,7 +57,7 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
     model = check_convertible(copy.deepcopy(predictor.model)).float().cpu().eval()
     check_folder(folder, overwrite=overwrite)
     check_packages("ctranslate2", extra="ctranslate2")
-    source, target = (one.symbols.tokens for one in (predictor.bundle.source_tokenizer, predictor.bundle.target_tokenizer))
+    source, target = (one.symbols.tokens for one in (predictor.bundle.parts.source, predictor.bundle.parts.target))
     with writing(predictor, folder) as made:
         write_ctranslate2(model, made, source_tokens=source, target_tokens=target)
         worst = _verify(model, made, source, target)

@@ -6,17 +6,25 @@ tasks; the page "A task of your own" shows another. Nothing in this package impo
 """
 
 from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Counts, Custom, Inventory
-from regard.task.interface import Predictor, Task, TaskWords, all_tasks, find_task, part
-from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Operation, Result, Text, TextOperation
+from regard.task.interface import Task, TaskWords, all_tasks, find_task, part
+from regard.task.operation import (
+    AttentionOperation,
+    FileOperation,
+    Files,
+    LineOperation,
+    Lines,
+    Look,
+    Operation,
+    Result,
+    Text,
+    TextOperation,
+)
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.task.training import (
-    Corpus,
     Data,
+    Examples,
     FoldScore,
-    LikelihoodScores,
-    Report,
     Scores,
-    Start,
     Trainable,
     Training,
     Validator,
@@ -29,23 +37,21 @@ __all__ = [
     "BundleFormat",
     "Card",
     "Choice",
-    "Corpus",
     "Counts",
     "Custom",
     "Data",
+    "Examples",
     "FileOperation",
     "Files",
     "FoldScore",
     "Inventory",
-    "LikelihoodScores",
+    "LineOperation",
+    "Lines",
     "Look",
     "Operation",
-    "Predictor",
-    "Report",
     "Result",
     "Scores",
     "SettingsTable",
-    "Start",
     "Task",
     "TaskWords",
     "Text",

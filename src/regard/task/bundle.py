@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from regard.config.fields import walk
-from regard.config.run import RunConfig
+from regard.config.fields import facts_of, walk
+from regard.errors import BundleError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,31 +19,26 @@ if TYPE_CHECKING:
     from regard.text.tokenizers.tokenizer import Tokenizer
 
 Custom = Literal["", "model", "attention"]
-ConfigT = TypeVar("ConfigT", bound=RunConfig)
-ModelT = TypeVar("ModelT", bound="nn.Module")
-PartsT = TypeVar("PartsT")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
     """A trained model and facts about its run."""
 
-    config: RunConfig
+    config: Any
+    """Settings of the run."""
     model: nn.Module
+    parts: Any = None
+    """Content of the task's own files, such as tokenizers and labels (`BundleFormat.read_parts`)."""
     signature: dict[str, Any] = field(default_factory=dict)
     """Facts about the run, as plain data: `seed`, `data` (hash of the data), `scores` and others. `save_bundle` adds the
     version of the format, versions of packages, and checksums."""
     report: dict[str, Any] = field(default_factory=dict)
     """Report on the data, as plain data: what was read, kept and skipped."""
-    parts: Any = None
-    """Content of the task's own files (`BundleFormat.read_parts`). A task's subclass can have fields of its own instead."""
     custom: Custom = ""
     """`model` if the whole model is the user's own object, `attention` if only its attention mechanism is; else empty. If it
     is not empty, loading needs this object, because a configuration cannot build it.
     """
-
-
-BundleT = TypeVar("BundleT", bound=Bundle)
 
 
 @dataclass(frozen=True)
@@ -93,27 +90,22 @@ class Card:
     """Sentences on what the model cannot do."""
 
 
-class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
+class BundleFormat(ABC):
     """The part of a task that writes and reads the files that only its models have, such as tokenizers and labels.
 
-    Every model also has settings, weights, a report, a card and a signature, which are the same for all tasks. `PartsT` is the
-    class of the content of the task's own files.
+    Every model also has settings, weights, a report, a card and a signature, which are the same for all tasks. If the task has
+    one file of plain data, it is enough to name the file and the class of its content, and to build the model.
+
+    Attributes:
+        file: Name of the file.
+        parts_class: Frozen dataclass with the content of the file: numbers, texts, and tuples of these.
     """
 
-    @abstractmethod
-    def write_parts(self, bundle: BundleT, folder: Path) -> None:
-        """Write the task's own files into a folder."""
+    file: str = ""
+    parts_class: type[Any] | None = None
 
     @abstractmethod
-    def read_parts(self, files: BundleFiles) -> PartsT:
-        """Return the content of the task's own files.
-
-        Raises:
-            BundleError: If a file is damaged; the message names the file.
-        """
-
-    @abstractmethod
-    def build_model(self, config: ConfigT, parts: PartsT, attention: Any = None) -> nn.Module:
+    def build_model(self, config: Any, parts: Any, attention: Any = None) -> nn.Module:
         """Build the model that the configuration describes, with random weights.
 
         Args:
@@ -122,31 +114,36 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
             attention: The user's own attention mechanism, if the model has one; else None.
         """
 
-    @abstractmethod
-    def vocabulary(self, parts: PartsT) -> str:
-        """Return a hash of vocabularies and labels. Two models with equal hashes have the same token or label for each id."""
+    def write_parts(self, parts: Any, folder: Path) -> None:
+        """Write the task's own files into a folder; by default, `file` as JSON."""
+        (folder / self.file).write_text(json.dumps(asdict(parts), ensure_ascii=False), encoding="utf-8")
 
-    def bundle(self, config: ConfigT, model: Any, parts: PartsT, files: BundleFiles, facts: Mapping[str, Any]) -> BundleT:
-        """Build the bundle of a model from its parts.
+    def read_parts(self, files: BundleFiles) -> Any:
+        """Return the content of the task's own files; by default, an object of `parts_class`.
 
-        Args:
-            config: Configuration of the run.
-            model: The model, with its weights.
-            parts: Output of `read_parts`.
-            files: The files that were read.
-            facts: Values of the fields `signature`, `report` and `custom` of `Bundle`.
+        Raises:
+            BundleError: If a file is damaged; the message names the file.
         """
-        return cast(BundleT, Bundle(config=config, model=model, parts=parts, **facts))
+        assert self.parts_class is not None, "a BundleFormat needs a parts_class, or a read_parts of its own"
+        try:
+            plain = json.loads(files.content[self.file])
+            return self.parts_class(**{name: facts.parse(plain[name]) for name, facts in facts_of(self.parts_class).items()})
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise BundleError(f"{files.path(self.file)} is damaged ({error}); copy the model again") from error
 
-    def inventory(self, parts: PartsT) -> Inventory:
+    def vocabulary(self, parts: Any) -> str:
+        """Return a hash of vocabularies and labels. Two models with equal hashes have the same token or label for each id."""
+        return hashlib.sha256(json.dumps(asdict(parts)).encode()).hexdigest()
+
+    def inventory(self, parts: Any) -> Inventory:
         """Return the tokenizers with their vocabularies, and the labels; none by default."""
         return Inventory({})
 
-    @abstractmethod
-    def card(self, bundle: BundleT) -> Card:
+    def card(self, bundle: Bundle) -> Card:
         """Return the texts of the model card that depend on the task."""
+        return Card(f"A model for {bundle.config.task}", "A model with attention", "other")
 
-    def packages(self, config: ConfigT) -> tuple[str, ...]:
+    def packages(self, config: Any) -> tuple[str, ...]:
         """Return the names of further packages whose versions the signature must record: `spacy` if a tokenizer is spaCy's."""
         return ("spacy",) * any(getattr(value, "kind", "") == "spacy" for _, _, value in walk(config))
 

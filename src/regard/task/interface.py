@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from regard.config.run import RunConfig
 from regard.config.tasks import locate_task, task_names
 from regard.errors import ConfigError, RequestError
-from regard.task.bundle import BundleFormat, BundleT
+from regard.task.bundle import Bundle, BundleFormat
 from regard.task.operation import FileOperation, Operation, TextOperation
 from regard.task.settings import SettingsTable
 from regard.task.training import Training
-
-if TYPE_CHECKING:
-    from torch import nn
-
-ConfigT = TypeVar("ConfigT", bound=RunConfig)
-
-
-class Predictor(Protocol):
-    """The properties that the predictors of all tasks (`Translator`, `Classifier`, …) have."""
-
-    @property
-    def config(self) -> RunConfig: ...
-
-    @property
-    def model(self) -> nn.Module: ...
-
-
-PartsT = TypeVar("PartsT")
-PredictorT = TypeVar("PredictorT", bound=Predictor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +41,7 @@ class TaskWords:
     """Settings that have a short name on the command line, by this name: `{"folds": "data.folds"}`."""
 
 
-class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
+class Task:
     """A task and its parts.
 
     Its larger parts can be imported when they are first used (`part`), so that settings and help texts do not need torch.
@@ -77,17 +57,19 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
         settings_table: Table that chooses settings from the data; None if the defaults of the config classes are used.
         training: The part that prepares the data and the model for training.
         bundle_format: The part that saves and loads models.
+        predictor: Class of the predictors (see `regard.tasks.predictor.Predictor`), which is called with a bundle.
         operations: What the task's models can do. The command line and the service offer these operations, and know no others.
     """
 
     name: str
-    config_class: type[ConfigT]
+    config_class: type[RunConfig]
     words: TaskWords
     files: tuple[frozenset[str], ...]
     unsigned_files: tuple[str, ...] = ()
-    settings_table: SettingsTable[ConfigT, Any] | None = None
-    training: Training[ConfigT, PartsT, BundleT]
-    bundle_format: BundleFormat[ConfigT, PartsT, BundleT]
+    settings_table: SettingsTable | None = None
+    training: Training
+    bundle_format: BundleFormat
+    predictor: Callable[[Bundle], Any]
     operations: Sequence[type[Operation]] = ()
 
     def text_operation(self, name: str) -> type[TextOperation] | None:
@@ -98,11 +80,7 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
         """Return the operation on files with this name; None if the task has none."""
         return next((one for one in self.operations if one.name == name and issubclass(one, FileOperation)), None)
 
-    @abstractmethod
-    def predictor(self, bundle: BundleT) -> PredictorT:
-        """Return the predictor for a trained model."""
-
-    def ensemble(self, predictors: Sequence[PredictorT]) -> PredictorT:
+    def ensemble(self, predictors: Sequence[Any]) -> Any:
         """Return a predictor that averages the outputs of several predictors.
 
         Raises:
@@ -114,25 +92,26 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
 class _Part:
     """An attribute whose value is imported when it is first used."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, place: str, *, call: bool) -> None:
+        self._place, self._call = place, call
 
     def __get__(self, task: Any, owner: type | None = None) -> Any:
         module, _, name = self._place.partition(":")
         found = getattr(import_module(module), name)
-        return found() if isinstance(found, type) else found
+        return found() if self._call and isinstance(found, type) else found
 
 
-def part(place: str) -> Any:
+def part(place: str, *, call: bool = True) -> Any:
     """Return an attribute of a task that is imported when it is first used.
 
     Args:
-        place: Module and name, such as `my_package.training:MyTraining`. A class is called without arguments.
+        place: Module and name, such as `my_package.training:MyTraining`.
+        call: Whether to call a class without arguments.
     """
-    return _Part(place)
+    return _Part(place, call=call)
 
 
-def find_task(name: str) -> Task[Any, Any, Any, Any]:
+def find_task(name: str) -> Task:
     """Return the task with this name.
 
     Raises:
@@ -144,7 +123,7 @@ def find_task(name: str) -> Task[Any, Any, Any, Any]:
     return found
 
 
-def all_tasks() -> dict[str, Task[Any, Any, Any, Any]]:
+def all_tasks() -> dict[str, Task]:
     """Return all tasks by name, except those that cannot be imported: a broken package must not break the other tasks."""
     found = {}
     for name in task_names():

@@ -18,7 +18,7 @@ from these facts. A service sets limits on top of the ranges.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -94,6 +94,10 @@ class Operation(ABC):
     """The settings of the part that are options; None for all."""
     flags: ClassVar[Mapping[str, str]] = {}
     """Command-line options whose name is not that of the field, by field: `{"beam_size": "--beam"}`."""
+    layout: ClassVar[Sequence[str]] = ()
+    """Settings under `data` that describe the layout of a file, such as `columns`, which are options too."""
+    ensembles: ClassVar[bool] = False
+    """Whether several models can be averaged."""
 
     @classmethod
     def own_options(cls) -> dict[str, FieldFacts]:
@@ -172,8 +176,6 @@ class TextOperation(Operation):
     """Whether the command reads standard input if no text is given; if not, the text is empty."""
     picture: ClassVar[str] = ""
     """Content of a picture of a result's attention, for help texts; empty if there is none."""
-    ensembles: ClassVar[bool] = False
-    """Whether several models can be averaged."""
 
     @classmethod
     def per_text_fields(cls) -> set[str]:
@@ -255,17 +257,22 @@ class AttentionOperation(TextOperation):
     main_sites: ClassVar[Sequence[str]] = ()
     """Sites that `regard look` needs besides those that the user names."""
 
+    def run(self, predictor: Any, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Any]:
+        """Return the results of the task's first operation, which have an attribute `attention`."""
+        from regard.task.interface import find_task
+
+        operations = find_task(predictor.config.task).operations
+        first = next(one for one in operations if issubclass(one, TextOperation) and not issubclass(one, AttentionOperation))()
+        results = first.run(predictor, texts, record=True)
+        return [Look(first.render(one, number), one.attention) for number, one in enumerate(results, 1)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileOperation(Operation):
     """An operation on files, such as `evaluate`."""
 
-    layout: ClassVar[Sequence[str]] = ()
-    """Settings under `data` that describe the layout of a file, such as `columns`, which are options too."""
     pictures: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Options that name files of pictures, with the endings of these files."""
-    ensembles: ClassVar[bool] = False
-    """Whether several models can be averaged."""
 
     def run(self, predictor: Any, files: Files) -> Result:
         """Return the result of a model on files."""
@@ -280,3 +287,31 @@ class FileOperation(Operation):
     def compare(self, models: tuple[Any, Any], names: tuple[str, str], files: Files) -> Result:
         """Return the comparison of two models on files (`regard compare`)."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Results for the lines of files."""
+
+    rows: Iterator[tuple[int, str]]
+    """Numbers of lines, from 1 and in ascending order, with the text to print for each line."""
+    report: Any
+    """Report on the files (`regard.text.report.ReadingReport`), which is complete after the last row."""
+    padded: bool = True
+    """Whether to print an empty line for each line of the file without a result."""
+    remark: Callable[[], str] = lambda: ""
+    """Function that returns a remark for the end, on standard error; empty for none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineOperation(Operation):
+    """An operation on each line of a file: a command (`regard NAME DIR FILE`), whose help text is the docstring."""
+
+    examples: ClassVar[str] = ""
+    """Examples for the help of the command, one per line."""
+    files: ClassVar[str] = "one file of pairs, or two parallel text files"
+    """Help text of the argument that names the files."""
+
+    @abstractmethod
+    def run(self, predictor: Any, files: Files) -> Lines:
+        """Return a result for each line of files."""

@@ -3,13 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar
-
-from regard.config.run import RunConfig
-from regard.config.settings import DataSettings
-
-ConfigT = TypeVar("ConfigT", bound=RunConfig)
-DataT = TypeVar("DataT", bound=DataSettings)
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -55,17 +49,19 @@ class UserSettings:
         return preferred
 
 
-class SettingsTable(ABC, Generic[ConfigT, DataT]):
+class SettingsTable(ABC):
     """A table that chooses the settings of a task for a given amount and kind of data."""
 
     @abstractmethod
-    def draft(self, data: DataT, given: UserSettings) -> Choice:
-        """Choose settings without reading the data, for an early check of the user's settings."""
+    def choose(self, data: Any, given: UserSettings, *, read: bool = True) -> Choice:
+        """Choose settings.
+
+        Args:
+            data: Settings of the data, whose `train` names the files.
+            given: The settings that the user set.
+            read: Whether to read the files; if not, the choice is only for an early check of the user's settings.
+        """
 
     @abstractmethod
-    def choose(self, data: DataT, given: UserSettings) -> Choice:
-        """Choose settings according to the files of `data.train` and to the settings that the user set."""
-
-    @abstractmethod
-    def describe(self, config: ConfigT) -> tuple[str, ...]:
+    def describe(self, config: Any) -> tuple[str, ...]:
         """Return lines that describe the model, the tokenizers and the training of a configuration."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, make_dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from regard.config.run import RunConfig
-from regard.task.bundle import BundleT, Custom, ModelT
+from regard.errors import ConfigError
+from regard.task.bundle import Bundle, Custom
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,40 +20,20 @@ if TYPE_CHECKING:
     from regard.machine import Machine
     from regard.text.batching import BucketBatchSampler
 
-BatchT = TypeVar("BatchT")
-ConfigT = TypeVar("ConfigT", bound=RunConfig)
-PartsT = TypeVar("PartsT")
-PartsT_co = TypeVar("PartsT_co", covariant=True)
-BatchT_co = TypeVar("BatchT_co", covariant=True)
 
+class Data(Protocol):
+    """Prepared data of a run.
 
-class Report(Protocol):
-    """Report on the files that were read: what was kept and what was skipped."""
-
-    def render(self) -> str:
-        """Return the text for a terminal."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        ...
-
-
-class Corpus(Protocol[BatchT_co]):
-    """Encoded examples, which are chosen by index."""
-
-    def __len__(self) -> int: ...
-
-    def batch(self, indices: np.ndarray) -> BatchT_co:
-        """Return the examples with these indices as a dataclass of tensors; the first axis of each tensor is the batch."""
-        ...
-
-
-class Data(Protocol[BatchT_co]):
-    """Prepared data of a run."""
+    `train` and `dev` are the examples to train on and to validate on; `dev` may be empty. Both have `__len__`, `lengths` (an
+    array with the length of each example), and `batch(indices)`, which returns the examples with these indices as a dataclass
+    of tensors, whose first axis is the batch.
+    """
 
     @property
-    def train(self) -> Corpus[BatchT_co]: ...
+    def train(self) -> Any: ...
+
+    @property
+    def dev(self) -> Any: ...
 
     @property
     def fingerprint(self) -> str:
@@ -61,45 +41,44 @@ class Data(Protocol[BatchT_co]):
         ...
 
     @property
-    def report(self) -> Report: ...
+    def report(self) -> Any:
+        """Report on the files: what was kept and what was skipped. Its methods are `render()` and `to_dict()`."""
+        ...
 
 
-class Scores(ABC):
-    """Results of one validation."""
+class Examples:
+    """Examples in memory, for a task of your own. Each example is an array of numbers for each name, all of the same length.
 
-    @property
-    @abstractmethod
-    def loss(self) -> float:
-        """Mean loss over all dev examples."""
+    Args:
+        rows: The examples.
+        padding: Number at the end of the shorter rows of a batch, by name.
+    """
 
-    @abstractmethod
-    def monitored(self, name: str) -> float:
-        """Return the score `name` (`training.monitor`), which selects the best model. A loss is negated: higher is better."""
+    def __init__(self, rows: Sequence[Mapping[str, np.ndarray]], padding: Mapping[str, int]) -> None:
+        import numpy
 
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return the scores as plain data for a bundle's signature; one key is `loss`."""
+        self._rows, self._padding, self._batch = rows, padding, make_dataclass("Batch", padding)
+        self.lengths = numpy.array([len(next(iter(row.values()))) for row in rows])
 
-    @abstractmethod
-    def to_row(self) -> dict[str, float]:
-        """Return the scores by the names of their columns in the logs."""
+    def __len__(self) -> int:
+        return len(self._rows)
 
-    @abstractmethod
-    def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return a line with the scores, and a list of further lines to print; `first` is True at a run's first validation."""
+    def batch(self, indices: Any) -> Any:
+        """Return the examples with these indices: a dataclass with a tensor (B,T) for each name."""
+        import torch
+
+        pad = torch.nn.utils.rnn.pad_sequence
+        columns = {name: [torch.from_numpy(self._rows[index][name]) for index in indices] for name in self._padding}
+        padded = {name: pad(rows, batch_first=True, padding_value=self._padding[name]) for name, rows in columns.items()}
+        return self._batch(**padded)
 
 
 @dataclass(frozen=True)
-class LikelihoodScores(Scores):
-    """Scores of a model whose loss is a mean of −log p."""
+class Scores:
+    """Results of one validation. A task's subclass has fields for further scores."""
 
     nll: float
-    """Mean of −log p, in nats."""
-
-    @property
-    def loss(self) -> float:
-        """The loss, which is `nll`."""
-        return self.nll
+    """Mean of −log p over all dev examples, in nats: the loss."""
 
     @property
     def perplexity(self) -> float:
@@ -107,38 +86,81 @@ class LikelihoodScores(Scores):
         return math.exp(self.nll) if self.nll < 700 else math.inf
 
     def monitored(self, name: str) -> float:
-        """Return −`nll` for the name `loss`; for any other name, the value of the field with that name."""
+        """Return the score `name` (`training.monitor`), which selects the best model. The loss is negated: higher is better."""
         return -self.nll if name == "loss" else float(getattr(self, name))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as plain data for a bundle's signature; one key is `loss`."""
+        plain = asdict(self)
+        return {"loss": plain.pop("nll"), **plain}
 
-class Validator(ABC, Generic[ModelT]):
-    """Validation of models on the dev examples."""
+    def to_row(self) -> dict[str, float]:
+        """Return the scores by the names of their columns in the logs."""
+        plain = self.to_dict()
+        return {"dev_nll": plain.pop("loss"), **plain}
+
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """Return a line with the scores, and a list of further lines to print; `first` is True at a run's first validation."""
+        further = [f"{item.name} {getattr(self, item.name):.3f}" for item in fields(self)[1:]]
+        return ", ".join([f"dev loss {self.nll:.3f}", *further]), []
+
+
+class Validator:
+    """Validation of a model on the dev examples. It computes the loss; a subclass can compute further scores.
+
+    Args:
+        task: The model and its data.
+        machine: Device and number format.
+    """
+
+    def __init__(self, task: Trainable, machine: Machine) -> None:
+        from regard.text.batching import length_batches
+
+        self.task, self.machine, self.corpus = task, machine, task.data.dev
+        self._batches = length_batches(task.lengths(self.corpus), task.config.training.batch_tokens)
 
     @property
-    @abstractmethod
     def num_batches(self) -> int:
         """Number of batches in one validation, for progress bars."""
+        return len(self._batches)
 
-    @abstractmethod
-    def validate(self, model: ModelT, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
-        """Score a model; its mode (training or evaluation) is the same afterwards.
+    def validate(self, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
+        """Score the model; its mode (training or evaluation) is the same afterwards.
 
         Args:
-            model: The model.
             after_batch: Function that is called after each batch; an exception from it ends the validation.
 
         Raises:
             RequestError: If the model's output is not finite. A class may return scores whose loss is not finite instead.
         """
+        from regard.machine import evaluating, to_device
+
+        total = 0.0
+        with evaluating(self.task.model):
+            for indices in self._batches:
+                batch = to_device(self.corpus.batch(indices), self.machine.device)
+                with self.machine.autocast():
+                    total += self.nll(batch)
+                after_batch()
+            return self.score(total / int(self.task.sizes(self.corpus).sum()), after_batch)
+
+    def nll(self, batch: Any) -> float:
+        """Return the sum of the losses of a batch."""
+        return self.task.nll(batch).item()
+
+    def score(self, nll: float, after_batch: Callable[[], None]) -> Scores:
+        """Return the scores of the model, whose mean loss is `nll`."""
+        return Scores(nll)
 
 
-class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
+class Trainable(ABC):
     """A model and its prepared data, with everything that training needs to know about the task.
 
     Args:
         config: Settings of the run, including those that were decided while the data were prepared.
         data: Prepared data.
         model: The model to train.
+        parts: Content of the task's own files, such as tokenizers; see `Bundle.parts`.
         custom: The part of the model that is the user's own object; see `Bundle.custom`.
     """
 
@@ -155,32 +177,42 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
     unit: ClassVar[str]
     """Plural noun of the items whose losses are summed, such as `target tokens`. The speed of training is shown in items per
     second."""
-    columns: ClassVar[tuple[str, ...]]
+    columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll")
     """Names of the task's columns in the logs, besides the columns that every run has."""
 
-    def __init__(self, config: ConfigT, data: Data[BatchT], model: ModelT, custom: Custom) -> None:
-        self.config, self.model, self.custom = config, model, custom
-        self.data: Data[BatchT] = data
+    def __init__(self, config: Any, data: Data, model: nn.Module, parts: Any, custom: Custom = "") -> None:
+        self.config, self.model, self.parts, self.custom = config, model, parts, custom
+        self.data: Data = data
 
     @property
     def speed_column(self) -> str:
         """Name of the column with the speed in the logs."""
         return f"{self.unit.replace(' ', '_')}_per_second"
 
-    @abstractmethod
+    def lengths(self, corpus: Any) -> np.ndarray:
+        """Return the length of each example, by which examples are grouped into batches."""
+        return corpus.lengths
+
+    def sizes(self, corpus: Any) -> np.ndarray:
+        """Return the number of items (`unit`) of each example, whose losses are summed."""
+        return corpus.lengths
+
     def sampler(self) -> BucketBatchSampler:
         """Return the sampler that yields the batches of each epoch."""
+        from regard.text.batching import BucketBatchSampler
 
-    @abstractmethod
+        return BucketBatchSampler.of_run(self.config, self.lengths(self.data.train))
+
     def count(self, indices: np.ndarray) -> int:
         """Return the number of items (`unit`) in these training examples, by which a sum of their losses is divided."""
+        return int(self.sizes(self.data.train)[indices].sum())
 
-    def batch(self, indices: np.ndarray) -> BatchT:
+    def batch(self, indices: np.ndarray) -> Any:
         """Return the tensors of these training examples, on the CPU."""
         return self.data.train.batch(indices)
 
     @abstractmethod
-    def loss(self, batch: BatchT, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    def loss(self, batch: Any, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return two sums over a batch: the loss to differentiate, and the loss to report.
 
         Args:
@@ -188,6 +220,10 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
             step: Number of the update, from 1.
             total_steps: Number of updates of the whole run.
         """
+
+    def nll(self, batch: Any) -> Float[Tensor, ""]:
+        """Return the loss of a batch of dev examples: by default, the loss that `loss` reports."""
+        return self.loss(batch, 1, 1)[1]
 
     def is_repeatable(self) -> bool:
         """Return whether `loss` starts the same operations on a GPU for all batches of one shape, in every update.
@@ -197,11 +233,11 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
         """
         return False
 
-    @abstractmethod
-    def validator(self, machine: Machine) -> Validator[ModelT] | None:
+    def validator(self, machine: Machine) -> Validator | None:
         """Return an object that validates the model on the dev examples; None if there are no dev examples."""
+        return Validator(self, machine) if len(self.data.dev) else None
 
-    def scoring_runs(self) -> Sequence[ConfigT]:
+    def scoring_runs(self) -> Sequence[Any]:
         """Return the settings of runs that estimate the scores of this run, because it has no dev examples.
 
         These runs have the same settings, but each holds out a part of the data. They are trained and scored before this run
@@ -226,12 +262,13 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     def load_log_state(self, state: Mapping[str, float]) -> None:
         """Restore the numbers of `log_state` when a run is resumed."""
+        return
 
-    @abstractmethod
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe in one line the scores of the model that a run has kept."""
+        return f"loss {scores['loss']:.3f}"
 
-    def describe_start(self, start: Start[Any]) -> list[str]:
+    def describe_start(self, start: Any) -> list[str]:
         """Return lines that describe how the data differ from those of the trained model that training starts from."""
         return []
 
@@ -239,41 +276,16 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
         """Return a warning with advice if the scores of the model that a run has kept are suspicious; else an empty text."""
         return ""
 
-    @abstractmethod
-    def bundle(self, signature: dict[str, Any]) -> BundleT:
+    def bundle(self, signature: dict[str, Any]) -> Bundle:
         """Return the model in its current state as a bundle; `signature` includes the model's `scores`."""
-
-
-class Start(Protocol[PartsT_co]):
-    """A trained model that another run starts from."""
-
-    @property
-    def folder(self) -> str:
-        """Folder that the model was read from."""
-        ...
-
-    @property
-    def custom(self) -> str:
-        """The part of the model that is the user's own object; see `Bundle.custom`."""
-        ...
-
-    @property
-    def parts(self) -> PartsT_co:
-        """Output of the task's `BundleFormat.read_parts`, such as the tokenizers and labels of the model."""
-        ...
-
-    def load_into(self, model: nn.Module, adapt: Callable[[dict[str, Tensor]], None] | None = None) -> None:
-        """Copy the weights of the trained model into a new model.
-
-        Args:
-            model: The new model.
-            adapt: Function that is called with a dictionary of the trained model's tensors before they are copied. It may
-                replace tensors in this dictionary, so that they fit the new model.
-
-        Raises:
-            BundleError: If the names, shapes or types of the tensors do not fit the new model.
-        """
-        ...
+        return Bundle(
+            config=self.config,
+            model=self.model,
+            parts=self.parts,
+            signature=signature,
+            report=self.data.report.to_dict(),
+            custom=self.custom,
+        )
 
 
 @dataclass(frozen=True)
@@ -287,13 +299,18 @@ class FoldScore:
     """Format of the values, as in Python's `format`, such as `.2%`."""
 
 
-class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
-    """The part of a task that makes a `Trainable` from a configuration."""
+class Training(ABC):
+    """The part of a task that reads the data and builds the model.
 
+    Attributes:
+        trainable: Class of the prepared models.
+        fold_scores: Scores that a cross-validation shows for each fold.
+    """
+
+    trainable: ClassVar[type[Trainable]]
     fold_scores: ClassVar[tuple[FoldScore, ...]] = (FoldScore("loss", "loss", ".4f"),)
-    """Scores that a cross-validation shows for each fold."""
 
-    def check(self, config: ConfigT, model: object, attention: object) -> None:
+    def check(self, config: Any, model: object, attention: object) -> None:
         """Check the settings and the user's own objects before any work is done.
 
         Args:
@@ -304,25 +321,68 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
         Raises:
             ConfigError: If a setting or an object is not suitable.
         """
+        return
 
-    @abstractmethod
-    def prepare(
-        self, config: ConfigT, *, model: Any, attention: Any, start: Start[PartsT] | None, progress: bool
-    ) -> Trainable[ConfigT, Any, Any, BundleT]:
+    def prepare(self, config: Any, *, model: Any, attention: Any, start: Any, progress: bool) -> Trainable:
         """Read the data and build the model.
 
         Args:
             config: Configuration of the run.
             model: The same as for `check`.
             attention: The same as for `check`.
-            start: A trained model, whose vocabulary and weights the new model starts from; None for random weights.
+            start: A trained model (`regard.bundle.StartFiles`), whose vocabulary and weights the new model starts from; None
+                for random weights.
             progress: Whether to show progress bars.
         """
+        from regard.machine import seed_step
+        from regard.task.interface import find_task
 
-    def num_folds(self, config: ConfigT) -> int:
+        config, data, parts = self.read(config, start.parts if start else None, progress=progress)
+        seed_step(config.seed, 0)
+        built = self.build(config, parts, model, attention)
+        vocabulary = find_task(config.task).bundle_format.vocabulary(parts)
+        known = getattr(built, "vocabulary", "")
+        if model is not None and known not in ("", vocabulary):
+            raise ConfigError(
+                "the model given to fit was trained with another vocabulary, or other labels, than these data have, so its ids "
+                "mean other tokens or labels. To train it further, name its folder, whose vocabulary is then used: "
+                "regard.fit({'data.train': …}, start_from='runs/…'), or `regard train … --from runs/…`"
+            )
+        built.vocabulary = vocabulary
+        custom: Custom = "model" if model is not None else "attention" if attention is not None else ""
+        task = self.trainable(config, data, built, parts, custom)
+        self.begin(task, start, progress=progress)
+        return task
+
+    @abstractmethod
+    def read(self, config: Any, learned: Any, *, progress: bool) -> tuple[Any, Data, Any]:
+        """Read the data.
+
+        Args:
+            config: Configuration of the run.
+            learned: Parts of the trained model that the run starts from, whose vocabulary is used; None without such a model.
+            progress: Whether to show progress bars.
+
+        Returns:
+            The configuration, with the settings that depend on the data; the prepared data; and the content of the task's own
+            files (`Bundle.parts`).
+        """
+
+    def build(self, config: Any, parts: Any, model: Any, attention: Any) -> Any:
+        """Build the model: by default the configured one, or the user's own `model`."""
+        from regard.task.interface import find_task
+
+        return find_task(config.task).bundle_format.build_model(config, parts, attention) if model is None else model
+
+    def begin(self, task: Trainable, start: Any, *, progress: bool) -> None:
+        """Prepare the model for its first update: copy the weights of the trained model that the run starts from."""
+        if start:
+            start.load_into(task.model)
+
+    def num_folds(self, config: Any) -> int:
         """Return the number of folds of a cross-validation; 0 if the run is not a cross-validation."""
         return 0
 
-    def with_fold(self, config: ConfigT, fold: int) -> ConfigT:
+    def with_fold(self, config: Any, fold: int) -> Any:
         """Return the settings of the run that holds out this fold; folds are numbered from 1."""
         raise NotImplementedError

@@ -1,16 +1,9 @@
 """Arguments of commands: numbers, names of files, and options that describe the layout of files."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar, cast
 
-from regard.config import RunConfig
-from regard.config.loading import dump_config, load_config, override_layer
-from regard.errors import RequestError
 from regard.task.operation import Files
-
-ConfigT = TypeVar("ConfigT", bound=RunConfig)
 
 _LAYOUT = {
     "format": "tsv, csv, jsonl, parquet, fast_align or text",
@@ -72,33 +65,3 @@ def given_files(options: argparse.Namespace) -> Files:
     """Return the files of a command line, with the layout options that the user gave."""
     layout = {name: getattr(options, f"data.{name}", None) for name in _LAYOUT}
     return Files(options.files, {name: value for name, value in layout.items() if value is not None})
-
-
-def lay_out(config: ConfigT, files: Files) -> ConfigT:
-    """Return the configuration with the layout of files set in `data`.
-
-    Raises:
-        RequestError: If `data` of the configuration's task has no such setting.
-        ConfigError: If a value is of the wrong type or out of range.
-    """
-    for name in files.layout:
-        if not hasattr(config.data, name):
-            raise RequestError(
-                f"--data.{name} cannot be used: the model's task is {config.task}, whose data has no such setting"
-            )
-    layer = override_layer({f"data.{name}": value for name, value in files.layout.items()})
-    return cast(ConfigT, load_config(dump_config(config), layer)) if files.layout else config
-
-
-def trained_encoding(paths: Sequence[str], trained: str) -> str:
-    """Return the setting of the encoding for new files: `auto` if all of them are valid UTF-8, else that of the training data.
-
-    Args:
-        paths: The new files.
-        trained: Encoding that was set for the training data.
-    """
-    from regard.text.opening import fits_utf8
-
-    if trained == "auto":
-        return trained
-    return "auto" if all(Path(path).is_file() and fits_utf8(path) for path in paths) else trained

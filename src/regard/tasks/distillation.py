@@ -16,9 +16,9 @@ Reference:
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,25 +28,23 @@ from torch import Tensor
 
 from regard.bundle import load_bundle, read_start
 from regard.bundle.bundle import WEIGHTS
-from regard.config import DistillationConfig, RunConfig
+from regard.config import DistillationConfig
 from regard.config.fields import Role
 from regard.config.loading import Layer, settings_with
 from regard.errors import ConfigError, RequestError
 from regard.layers.cross_entropy import CHUNK_ELEMENTS, SoftTargets
-from regard.machine import resolve_machine
-from regard.models.seq2seq import Seq2Seq
+from regard.machine import resolve_machine, to_device
+from regard.models.ensemble import Ensemble
 from regard.plurals import counted
 from regard.processes.ranks import read_ranks
 from regard.task import Bundle, find_task
-from regard.task.bundle import BundleT
 from regard.text.bars import late_bars
 from regard.text.batching import Batch, length_batches
-from regard.text.cache import find_or_make, fingerprint_of, hash_files, is_whole
+from regard.text.cache import find_or_make, hash_files, is_whole
 from regard.text.corpora import EncodedCorpus, TextCorpus
 from regard.text.pairs.gold import GuidedBatch
-from regard.training.data import to_device
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the file of probabilities. Increase it when a change of the code gives another file for the same teachers and
 data."""
 
@@ -54,42 +52,19 @@ _WORD = np.dtype([("word", np.int32), ("probability", np.float16)])
 _FILE = "words.npy"
 
 
-@dataclass(frozen=True)
-class Teachers(Generic[BundleT]):
-    """Trained models of one task, whose probabilities a student learns from."""
-
-    bundles: Sequence[BundleT]
-    config: DistillationConfig
-
-    @property
-    def hashes(self) -> list[str]:
-        """Hash of each teacher's weights."""
-        return [bundle.signature["files"][WEIGHTS] for bundle in self.bundles]
-
-    def describe(self, words: "TaughtWords") -> str:
-        """Describe in one line the teachers and the share of their probability that the kept words have."""
-        folders = ", ".join(self.config.teachers)
-        return (
-            f"learning from {counted(len(self.bundles), 'teacher')} ({folders}), with weight {self.config.weight:g}: the "
-            f"{counted(words.table.shape[1], 'most probable word')} at each token hold "
-            f"{words.kept:.1%} of the probability on average"
-        )
-
-
-def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) -> Teachers[BundleT] | None:
-    """Load the teachers of a run; return None if the run has no teachers.
+def load_teachers(config: Any) -> list[Bundle]:
+    """Load the teachers of a run; an empty list if the run has no teachers.
 
     Args:
-        config: The settings.
-        task: Task of the run.
-        kind: Class of the task's bundles.
+        config: Configuration of the run, with the part `distillation`.
 
     Raises:
         BundleError: If a folder is not a trained model, or is damaged.
         ConfigError: If a teacher is for another task, contains the user's own object, or has another vocabulary than the first.
     """
-    bundles: list[BundleT] = []
-    for folder in config.teachers:
+    folders = config.distillation.teachers
+    bundles: list[Bundle] = []
+    for folder in folders:
         try:
             bundle = load_bundle(folder)
         except RequestError as error:
@@ -97,19 +72,21 @@ def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) ->
                 f"the teacher in '{folder}' has a part that is your own object, which cannot be loaded from its folder; a "
                 "teacher must be a model that regard can build from its folder alone"
             ) from error
-        if not isinstance(bundle, kind):
+        _check_task(folder, bundle.config.task, config.task)
+        if bundles and bundle.model.vocabulary != bundles[0].model.vocabulary:
             raise ConfigError(
-                f"the teacher in '{folder}' is {find_task(bundle.config.task).words.predictor}, expected "
-                f"{find_task(task).words.predictor}"
-            )
-        if bundles and _vocabulary(bundle) != _vocabulary(bundles[0]):
-            raise ConfigError(
-                f"the teacher in '{folder}' has another vocabulary than the one in '{config.teachers[0]}'; teachers must share "
+                f"the teacher in '{folder}' has another vocabulary than the one in '{folders[0]}'; teachers must share "
                 "their vocabularies, so train them on the same data with the same tokenizers and a file of dev data "
                 "(--data.dev), without which another seed trains on other lines"
             )
         bundles.append(bundle)
-    return Teachers(bundles, config) if bundles else None
+    return bundles
+
+
+def _check_task(folder: str | Path, task: str, expected: str) -> None:
+    if task != expected:
+        theirs, ours = (find_task(name).words.predictor for name in (task, expected))
+        raise ConfigError(f"the teacher in '{folder}' is {theirs}, expected {ours}")
 
 
 def teaching_layer(folder: str | Path, task: str) -> Layer:
@@ -123,10 +100,8 @@ def teaching_layer(folder: str | Path, task: str) -> Layer:
         BundleError: If the folder contains no trained model.
         ConfigError: If the teacher is for another task.
     """
-    config, own = read_start(folder).config, find_task(task)
-    if config.task != task:
-        theirs = find_task(config.task).words.predictor
-        raise ConfigError(f"the teacher in '{folder}' is {theirs}, expected {own.words.predictor}")
+    config = read_start(folder).config
+    _check_task(folder, config.task, task)
     return Layer({"task": task, **settings_with(Role.VOCABULARY, config), **settings_with(Role.READING, config)})
 
 
@@ -180,56 +155,47 @@ class TaughtGuidedBatch(GuidedBatch, TaughtBatch):
     """A batch with gold alignments, and with the teachers' most probable words and their probabilities."""
 
 
-class Student(Protocol):
-    """A `Trainable` that can learn from teachers."""
-
-    config: Any
-    data: Any
-    model: Seq2Seq
-    taught: "TaughtWords | None"
-    teachers: Sequence[str]
-    notes: Sequence[str]
+def hash_teachers(teachers: Sequence[Bundle]) -> list[str]:
+    """Return a hash of each teacher's weights."""
+    return [bundle.signature["files"][WEIGHTS] for bundle in teachers]
 
 
-def teach(student: Student, teachers: Teachers, lengths: npt.NDArray[np.int32], *, progress: bool) -> None:
-    """Compute the teachers' probabilities, or read them from the cache, and give them to the student for its loss.
-
-    Args:
-        student: The student.
-        teachers: The teachers.
-        lengths: Number of target tokens of each training example.
-        progress: Whether to show a progress bar.
-
-    Raises:
-        ConfigError: If the teachers have another vocabulary than the student.
-        DataError: If the cache cannot be written or read back.
-    """
-    if student.model.vocabulary != _vocabulary(teachers.bundles[0]):
-        raise ConfigError(
-            f"the teacher in '{teachers.config.teachers[0]}' has another vocabulary than this run; a student must use the "
-            "vocabulary of its teachers, so it cannot start from a model with another vocabulary"
-        )
-    student.taught = _read_with_teachers(teachers, student.data.train, lengths, student.config, progress=progress)
-    student.teachers, student.notes = teachers.config.teachers, [teachers.describe(student.taught)]
-    # The fingerprint includes the teachers, so that a resumed run reports an error if they have changed.
-    student.data = replace(student.data, fingerprint=fingerprint_of([student.data.fingerprint, *teachers.hashes]))
+def describe_teachers(config: DistillationConfig, words: TaughtWords) -> str:
+    """Describe in one line the teachers and the share of their probability that the kept words have."""
+    return (
+        f"learning from {counted(len(config.teachers), 'teacher')} ({', '.join(config.teachers)}), with weight "
+        f"{config.weight:g}: the {counted(words.table.shape[1], 'most probable word')} at each token hold {words.kept:.1%} of "
+        "the probability on average"
+    )
 
 
-def _read_with_teachers(
-    teachers: Teachers,
+def read_with_teachers(
+    teachers: Sequence[Bundle],
     corpus: EncodedCorpus | TextCorpus,
     lengths: npt.NDArray[np.int32],
-    config: RunConfig,
+    config: Any,
     *,
     progress: bool,
 ) -> TaughtWords:
+    """Compute the teachers' probabilities, or read them from the cache.
+
+    Args:
+        teachers: The teachers, with the vocabulary of the corpus.
+        corpus: The training data.
+        lengths: Number of target tokens of each training example.
+        config: Configuration of the run.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        DataError: If the cache cannot be written or read back.
+    """
     machine = resolve_machine(config, read_ranks())
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     named = {
         "format": FORMAT_VERSION,
         "corpus": hash_files([str(corpus.path)]),
-        "teachers": teachers.hashes,
-        "words": teachers.config.words,
+        "teachers": hash_teachers(teachers),
+        "words": config.distillation.words,
         "precision": machine.precision,
     }
     name = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:32]
@@ -239,9 +205,9 @@ def _read_with_teachers(
         return np.load(entry / _FILE, mmap_mode="r", allow_pickle=False) if is_whole(entry) else None
 
     def make(folder: Path) -> None:
-        models: list[Any] = [bundle.model.to(machine.device) for bundle in teachers.bundles]
-        size = models[0].output_weight()[0].shape[0]
-        shape = (int(starts[-1]), min(teachers.config.words, size))
+        models: list[Any] = [bundle.model for bundle in teachers]
+        model, size = Ensemble(models).to(machine.device).eval(), models[0].output_weight()[0].shape[0]
+        shape = (int(starts[-1]), min(config.distillation.words, size))
         table = np.lib.format.open_memmap(folder / _FILE, mode="w+", dtype=_WORD, shape=shape)
         batches = length_batches(lengths, config.training.batch_tokens)
         with torch.no_grad(), late_bars(shown=progress) as bars:
@@ -249,7 +215,7 @@ def _read_with_teachers(
             for indices in batches:
                 batch = to_device(corpus.batch(indices), machine.device)
                 with machine.autocast():
-                    probabilities, words = _most_probable(models, batch, shape[1])
+                    probabilities, words = _most_probable(model, batch, shape[1], size)
                 rows = np.concatenate([np.arange(starts[one], starts[one + 1]) for one in indices])
                 found = np.empty((len(rows), shape[1]), _WORD)
                 found["word"], found["probability"] = words.cpu().numpy(), probabilities.cpu().numpy()
@@ -257,24 +223,13 @@ def _read_with_teachers(
                 bars.advance(bar)
         table.flush()
 
-    return TaughtWords(find_or_make(entry, load, make), starts, teachers.config.weight)
+    return TaughtWords(find_or_make(entry, load, make), starts, config.distillation.weight)
 
 
-def _most_probable(models: Sequence[Seq2Seq], batch: Batch, count: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:
-    """Return the `count` highest mean probabilities of the models at each token except padding, and their words."""
+def _most_probable(model: Ensemble, batch: Batch, count: int, size: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:
+    """Return the `count` highest probabilities of `size` words at each token except padding, and their words."""
     real = batch.target_mask.flatten().nonzero().squeeze(1)
-    outputs = []
-    for model in models:
-        features, _ = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
-        outputs.append((model, features.flatten(0, 1).index_select(0, real)))
-    found = []
-    for rows in torch.arange(len(real), device=real.device).split(
-        max(1, CHUNK_ELEMENTS // models[0].output_weight()[0].shape[0])
-    ):
-        logits = [model.logits(features[rows]) for model, features in outputs]
-        found.append(torch.stack([one.softmax(-1, torch.float32) for one in logits]).mean(0).topk(count))
+    features, _ = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+    rows = features.flatten(0, 1).index_select(0, real)
+    found = [model.logits(part).exp().topk(count) for part in rows.split(max(1, CHUNK_ELEMENTS // size))]
     return torch.cat([one.values for one in found]), torch.cat([one.indices for one in found])
-
-
-def _vocabulary(bundle: Bundle) -> str:
-    return str(bundle.model.vocabulary)

@@ -1,4 +1,4 @@
-"""Names of the files of tokenizers in a bundle, and a function that reads one."""
+"""Names of the tasks' own files in a bundle, and a function that reads a tokenizer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 TOKENIZER = "tokenizer.json"
 """File of the tokenizer of a classifier or a language model, or of both sides of a translator with a joint vocabulary."""
 SOURCE_TOKENIZER, TARGET_TOKENIZER = "tokenizer.source.json", "tokenizer.target.json"
+LABELS = "labels.json"
+FAITHFULNESS = "faithfulness.json"
+"""File with a measurement of a classifier's attention, made after training. It is not signed, and may be missing."""
 
 
 def read_tokenizer(files: BundleFiles, name: str) -> Tokenizer:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard.bundle import load_bundle
 from regard.errors import RequestError
+from regard.processes.ranks import read_ranks
 from regard.task import find_task
-from regard.tasks.requests import find_device
 
 
 def load(
@@ -46,5 +47,30 @@ def load(
                     f"load: {one} holds {other}, but the first folder holds {first}; an ensemble needs models for the same task"
                 )
         return find_task(tasks[0]).ensemble(members)
-    bundle = load_bundle(folder, device=find_device(device), model=model, attention=attention)
+    bundle = load_bundle(folder, device=_find_device(device), model=model, attention=attention)
     return find_task(bundle.config.task).predictor(bundle)
+
+
+def _find_device(name: str) -> torch.device:
+    """Return the device of this name; `auto` means a GPU if PyTorch finds one, otherwise the CPU.
+
+    Raises:
+        RequestError: If there is no such device.
+    """
+    if name in ("auto", "cuda") and torch.cuda.is_available():
+        # Each of several processes uses its own GPU, or shares one if there are fewer GPUs than processes.
+        return torch.device("cuda", read_ranks().local_rank % torch.cuda.device_count())
+    if name == "auto":
+        return torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N") from error
+    if device.type not in ("cpu", "cuda"):
+        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N")
+    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    if (device.index or 0) >= count:
+        raise RequestError(
+            f"device is {name!r}, but PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; use cpu or auto"
+        )
+    return device

@@ -1,22 +1,17 @@
-"""Losses of models that predict words, the random choice of gold words as decoder input, and a check of the user's model."""
+"""Losses of models that predict words, and the random choice of gold words as decoder input."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.capabilities import is_plain
-from regard.errors import ConfigError
 from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy, plain_linear_cross_entropy
-from regard.machine import Machine
 from regard.models.seq2seq import LinearOutputModel, MapsWithLoss, Seq2Seq
-from regard.task import Corpus
 from regard.text.batching import Batch
 from regard.text.pairs.gold import GuidedBatch
-from regard.training.data import to_device
 
 
 def objective(
@@ -66,65 +61,14 @@ def objective(
         loss, nll = linear_cross_entropy(words, weight, bias, gold, label_smoothing=label_smoothing, soft=soft)
     if guided:
         assert isinstance(batch, GuidedBatch)
-        loss = loss + alignment_weight * alignment_loss(_one_head(attention["cross"]), batch.gold, model.alignment_step)
+        weights = attention["cross"].mean(1) if attention["cross"].ndim == 4 else attention["cross"]  # mean over heads
+        loss = loss + alignment_weight * alignment_loss(weights, batch.gold, model.alignment_step)
     if isinstance(attention, MapsWithLoss):
         count = batch.target_mask.sum()
         total = attention.loss * count  # `attention.loss` is a mean over words
         report(total.detach(), count)
         loss = loss + attention_loss_weight * total
     return loss, nll
-
-
-def _one_head(weights: Tensor) -> Float[Tensor, "B T S"]:
-    """Return the weights averaged over heads, if there are heads."""
-    return weights.mean(1) if weights.ndim == 4 else weights
-
-
-def mean_nll(
-    model: Seq2Seq,
-    corpus: Corpus,
-    batches: Sequence[np.ndarray],
-    machine: Machine,
-    after_batch: Callable[[], None] = lambda: None,
-) -> float:
-    """Return the mean of −log p per target word, in nats, over all batches. The caller must disable gradients."""
-    total, count = 0.0, 0
-    for indices in batches:
-        batch = to_device(corpus.batch(indices), machine.device)
-        with machine.autocast():
-            total += objective(model, batch)[1].item()
-        count += int(batch.target_mask.sum())
-        after_batch()
-    return total / count
-
-
-def own_model(
-    model: Seq2Seq | Callable[..., Seq2Seq], sizes: Sequence[int], *, kind: str, sizes_name: str, vocabulary: str
-) -> Seq2Seq:
-    """Return the user's own model, which may be given as a function that builds it.
-
-    Args:
-        model: The model, or a function that builds it from the sizes.
-        sizes: Sizes of the vocabularies; the last one is the number of words that the model must predict.
-        kind: Expected class of the model, for messages.
-        sizes_name: Name of `sizes`, for messages.
-        vocabulary: Name of the last vocabulary, for messages.
-
-    Raises:
-        ConfigError: If the object is not a model, or the model predicts another number of words.
-    """
-    made = model if isinstance(model, Seq2Seq) else model(*sizes)
-    if not isinstance(made, Seq2Seq):
-        raise ConfigError(
-            f"model is a {type(made).__name__}, expected a {kind}, or a function that builds one from {sizes_name}"
-        )
-    words = made.output_weight()[0].shape[0]
-    if words != sizes[-1]:
-        raise ConfigError(
-            f"model predicts {words:,} words, but {vocabulary} has {sizes[-1]:,}; give fit a function that builds the "
-            f"model from {sizes_name}"
-        )
-    return made
 
 
 def alignment_loss(

@@ -4,25 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.errors import RequestError, nearest
-from regard.task.bundle import BundleT
 
 if TYPE_CHECKING:
     import torch
 
+    from regard.task import Bundle
 
-class Predictor(Generic[BundleT]):
+
+class Predictor:
     """A trained model.
 
     Args:
         bundle: The model with its parts. The model is put into evaluation mode and stays on its device.
     """
 
-    def __init__(self, bundle: BundleT) -> None:
+    usage: ClassVar[str] = ""
+    """Example call for notebooks, such as `translator.translate([text]) translates a text`."""
+
+    def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
         self.model: Any = bundle.model.eval()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'; '.join(f'{name}: {value}' for name, value in self.rows())})"
+
+    def _repr_html_(self) -> str:
+        from regard.tasks.results import table
+
+        return table(type(self).__name__, self.rows(), self.usage)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values that describe the model, for notebooks."""
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        return [
+            ("model", f"{type(self.model).__name__}, {size:,} parameters, on {self.device}"),
+            ("attention", ", ".join(self.model.sites)),
+        ]
 
     @property
     def config(self) -> Any:
@@ -42,16 +62,20 @@ class Predictor(Generic[BundleT]):
         Raises:
             RequestError: If it is not, or the model does not have one of the sites.
         """
-        from regard.tasks.requests import check_record
-
-        sites = check_record(record)
-        for site in sites:
+        if isinstance(record, str):
+            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
+        if not isinstance(record, Collection) or not all(isinstance(site, str) for site in record):
+            raise RequestError(
+                f"record is {record!r:.60}, expected a list of attention sites, such as record=['cross']; () records none, and "
+                "None the default ones"
+            )
+        for site in record:
             if site not in self.model.sites:
                 known = ", ".join(self.model.sites) or "none"
                 raise RequestError(
                     f"record names the attention {site!r}; this model has: {known}{nearest(site, self.model.sites)}"
                 )
-        return sites
+        return list(record)
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the model that a service lists, such as its labels."""

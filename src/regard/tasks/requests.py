@@ -1,22 +1,27 @@
-"""Functions that predictors share: they check arguments, group lines, find the device, and show the progress."""
+"""Functions that predictors share: they check arguments, group lines, build batches, and show the progress."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
-from numbers import Integral, Real
+from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from regard.config.fields import facts_of
 from regard.config.settings import Settings
+from regard.decoding import Hypothesis, force
 from regard.errors import ArgumentError, RequestError, nearest
-from regard.processes.ranks import read_ranks
+from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
 from regard.text.bars import late_bars
+from regard.text.batching import length_batches
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_LINE
+from regard.text.symbols import PAD
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
@@ -34,28 +39,17 @@ def override(settings: SettingsT, given: Mapping[str, Any], caller: str) -> Sett
         ArgumentError: If there is no such setting.
         RequestError: If a value is of the wrong type or out of range.
     """
-    kind: Any = type(settings)
-    facts = facts_of(kind)
+    facts = facts_of(type(settings))
+    changes = {}
     for name, value in given.items():
         if name not in facts:
             raise ArgumentError(f"{caller} got an unexpected argument {name!r}{nearest(name, facts)}")
-        if value is None:
-            continue
-        accepted, words = _KINDS.get(facts[name].type, (str, f"one of: {', '.join(facts[name].choices)}"))
-        if not isinstance(value, accepted) or (isinstance(value, bool) and accepted is not bool):
-            raise RequestError(f"{name} is {value!r:.40}, expected {words}")
-        if problem := facts[name].problem(value):
-            raise RequestError(f"{name} is {problem}")
-    changes = {name: value for name, value in given.items() if value is not None}
-    return kind(**{item.name: getattr(settings, item.name) for item in fields(kind)} | changes)
-
-
-_KINDS: Mapping[Any, tuple[type, str]] = {
-    bool: (bool, "True or False"),
-    int: (Integral, "a whole number"),
-    float: (Real, "a number"),
-    str: (str, "a text"),
-}
+        if value is not None:
+            try:
+                changes[name] = facts[name].parse(value.item() if isinstance(value, np.generic) else value)
+            except ValueError as error:
+                raise RequestError(f"{name} is {error}") from error
+    return replace(settings, **changes)  # type: ignore[type-var]
 
 
 def with_settings(cls: type, *, without: Collection[str] = ()) -> Callable[[MethodT], MethodT]:
@@ -107,22 +101,6 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     return checked
 
 
-def check_record(record: Collection[str]) -> list[str]:
-    """Check that `record` is a collection of names of attention sites, and return them in a list.
-
-    Raises:
-        RequestError: If `record` is not a collection of names.
-    """
-    if isinstance(record, str):
-        raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
-    if not isinstance(record, Collection) or not all(isinstance(site, str) for site in record):
-        raise RequestError(
-            f"record is {record!r:.60}, expected a list of attention sites, such as record=['cross']; () records none, and "
-            "None the default ones"
-        )
-    return list(record)
-
-
 def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Group lines into blocks of `size` lines, or fewer if the lines are long, so that memory is bounded.
 
@@ -145,29 +123,26 @@ def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield block
 
 
-def find_device(name: str) -> torch.device:
-    """Return the device of this name; `auto` means a GPU if PyTorch finds one, otherwise the CPU.
+def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Return the rows of ids as one tensor, and a mask that is False at padding."""
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids[mask] = np.concatenate(rows)
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
-    Raises:
-        RequestError: If there is no such device.
-    """
-    if name in ("auto", "cuda") and torch.cuda.is_available():
-        # Each of several processes uses its own GPU, or shares one if there are fewer GPUs than processes.
-        return torch.device("cuda", read_ranks().local_rank % torch.cuda.device_count())
-    if name == "auto":
-        return torch.device("cpu")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N") from error
-    if device.type not in ("cpu", "cuda"):
-        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N")
-    count = torch.cuda.device_count() if device.type == "cuda" else 1
-    if (device.index or 0) >= count:
-        raise RequestError(
-            f"device is {name!r}, but PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; use cpu or auto"
-        )
-    return device
+
+def block_diagonal(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Join attention maps of several parts of a text into one map, which is zero outside the parts' blocks."""
+    if len(parts) == 1:
+        return parts[0]
+    rows, columns = sum(part.shape[-2] for part in parts), sum(part.shape[-1] for part in parts)
+    whole = np.zeros((*parts[0].shape[:-2], rows, columns), dtype=np.float32)
+    row = column = 0
+    for part in parts:
+        whole[..., row : row + part.shape[-2], column : column + part.shape[-1]] = part
+        row, column = row + part.shape[-2], column + part.shape[-1]
+    return whole
 
 
 def reweight_by_site(reweight: Reweight | ReweightBySite | None, kind: str) -> ReweightBySite | None:
@@ -192,3 +167,39 @@ def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[i
             bars.advance(task, count)
 
         yield advance
+
+
+def force_rows(
+    model: Seq2Seq,
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    *,
+    batch_tokens: int,
+    progress: bool,
+    **options: Any,
+) -> list[Hypothesis]:
+    """Score given targets in batches of similar length, and return them as hypotheses in the same order.
+
+    Args:
+        model: The model.
+        sources: Ids of each source, with the end symbol.
+        targets: Ids of each target, with the start symbol and the end symbol.
+        batch_tokens: Maximum number of tokens in a batch, including padding.
+        progress: Whether to show a bar on standard error.
+        options: Options of `regard.decoding.force`.
+
+    Raises:
+        RequestError: If a probability is NaN.
+    """
+    device = next(model.parameters()).device
+    lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
+    found: dict[int, Hypothesis] = {}
+    with counting_bar("scoring", len(sources), shown=progress) as advance:
+        for numbers in length_batches(np.array(lengths, dtype=np.int64), batch_tokens):
+            source, source_mask = pad([sources[number] for number in numbers], device)
+            target_in, _ = pad([targets[number][:-1] for number in numbers], device)
+            target_out, _ = pad([targets[number][1:] for number in numbers], device)
+            batch = force(model, source, source_mask, target_in, target_out, **options)
+            found |= zip(numbers.tolist(), batch, strict=True)
+            advance(len(numbers))
+    return [found[number] for number in range(len(sources))]

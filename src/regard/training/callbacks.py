@@ -96,12 +96,12 @@ class Validation(Callback):
 
         try:
             with self._reporter.validating(validator.num_batches) as advance:
-                scores = validator.validate(run.model, after_batch=after_batch)
+                scores = validator.validate(after_batch=after_batch)
         except ValidationStopped:
             return None
         except RequestError as error:  # raised by validators only if scores are not finite
             raise not_finite(run, "output on dev") from error
-        if not math.isfinite(scores.loss):
+        if not math.isfinite(scores.nll):
             raise not_finite(run, "loss on dev")
         figures, lines = scores.describe(first=not run.progress.validations)
         return scores.monitored(run.config.training.monitor), scores.to_dict(), scores.to_row(), "\n".join([figures, *lines])

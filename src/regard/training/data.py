@@ -1,13 +1,12 @@
 """Updates of the weights, each from one or more batches of indices; iteration can start at any batch of any epoch."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import gcd
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import torch
 
 from regard.training.run import Run
 
@@ -25,19 +24,6 @@ class Update:
     """Number of the sampler's batches in this update, for all processes together."""
     last: bool
     """Whether this is the last update of its epoch."""
-
-
-Batch = TypeVar("Batch")
-
-
-def to_device(batch: Batch, device: torch.device) -> Batch:
-    """Move the tensors of a batch to a device."""
-    if device.type == "cpu":
-        return batch
-    moved = {
-        name: value.to(device, non_blocking=True) for name, value in vars(batch).items() if isinstance(value, torch.Tensor)
-    }
-    return replace(batch, **moved)  # type: ignore[type-var]
 
 
 def load_updates(run: Run) -> Iterator[Update]:

@@ -5,14 +5,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.fields import Role, names_with
 from regard.config.loading import Layer, dump_config, flatten, lay_over, load_config, override_layer, settings_with
 from regard.errors import ConfigError
-from regard.task import Custom
 
 RATE_PART = 0.25
 """Learning rate of fine-tuning, as a fraction of the rate that the model was trained with."""
@@ -127,29 +124,3 @@ def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) ->
             f"fit was given start_from '{start_from}', but its configuration has '{config.start_from}'; give only one of them"
         )
     return replace(config, start_from=str(start_from) or config.start_from)
-
-
-def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
-    """Check that a model was not trained with another vocabulary than the run's, and store the run's vocabulary in it.
-
-    Args:
-        model: A `Seq2Seq` or a `TextClassifier`.
-        vocabulary: Hash of the run's vocabulary, from `fingerprint_vocabulary`.
-        given: Whether the model is the user's own object; only then is it checked.
-
-    Raises:
-        ConfigError: If the model was trained with another vocabulary.
-    """
-    known = getattr(model, "vocabulary", "")
-    if given and known and known != vocabulary:
-        raise ConfigError(
-            "the model given to fit was trained with another vocabulary, or other labels, than these data have, so its ids "
-            "mean other tokens or labels. To train it further, name its folder, whose vocabulary is then used: "
-            "regard.fit({'data.train': …}, start_from='runs/…'), or `regard train … --from runs/…`"
-        )
-    model.vocabulary = vocabulary  # type: ignore[assignment]
-
-
-def custom_part(model: object, attention: object) -> Custom:
-    """Return which part of a model is the user's own object: `model`, `attention`, or an empty string for none."""
-    return "model" if model is not None else "attention" if attention is not None else ""

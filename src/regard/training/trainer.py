@@ -258,7 +258,7 @@ def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) ->
 
 
 def _vocabulary(task: Trainable) -> str:
-    """Return the hash of the vocabulary that the task stored in its model (see `starting.check_vocabulary`)."""
+    """Return the hash of the vocabulary that the task stored in its model (see `Training.prepare`)."""
     return str(getattr(task.model, "vocabulary", ""))
 
 
@@ -339,7 +339,7 @@ def _finish(run: Run, validator: Any) -> dict[str, Any]:
         run.model.load_state_dict(weights[0])
     else:
         run.model.load_state_dict(mean_weights(weights))
-        scores = run.team.by_first(lambda: validator.validate(run.model).to_dict() if validator is not None else {})
+        scores = run.team.by_first(lambda: validator.validate().to_dict() if validator is not None else {})
     run.model.eval()
     write_bundle(run, scores)
     return scores

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import TrainingError, out_of_memory
-from regard.machine import seed_step, strictly_deterministic
+from regard.machine import seed_step, strictly_deterministic, to_device
 from regard.plurals import counted
-from regard.training.data import Update, to_device
+from regard.training.data import Update
 from regard.training.recorded import RecordedGradients, can_record, scale_loss
 from regard.training.run import Run
 

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regard.config import DataSettings, ModelSettings, RunConfig
 from regard.config.fields import Dropout, Width
-from regard.errors import BundleError, DataError
+from regard.errors import DataError
+from regard.evaluation.tables import Result
 from regard.task import (
     AttentionOperation,
     Bundle,
-    BundleFiles,
     BundleFormat,
     Card,
     Counts,
+    Examples,
     FileOperation,
     Files,
     Inventory,
-    LikelihoodScores,
-    Look,
     Task,
     TaskWords,
     Text,
     TextOperation,
     Trainable,
     Training,
-    Validator,
 )
 from regard.tasks.arguments import split_files
 from regard.tasks.predictor import Predictor
 
-LEXICON = "lexicon.json"
 PAD, UNKNOWN = 0, 1
 
 
@@ -86,236 +81,95 @@ class Lexicon:
     words: tuple[str, ...]
     tags: tuple[str, ...]
 
-    @cached_property
-    def ids(self) -> dict[str, int]:
-        """Numbers of the words."""
-        return {word: number for number, word in enumerate(self.words, 2)}
-
     def encode(self, words: Sequence[str]) -> np.ndarray:
         """Turn words into numbers."""
-        return np.array([self.ids.get(word, UNKNOWN) for word in words])
+        ids = {word: number for number, word in enumerate(self.words, 2)}
+        return np.array([ids.get(word, UNKNOWN) for word in words])
+
+    def encode_all(self, pairs: Sequence[tuple[list[str], list[str]]]) -> Examples:
+        """Turn sentences and their tags into numbers."""
+        rows = [
+            {"words": self.encode(words), "tags": np.array([self.tags.index(tag) for tag in tags])} for words, tags in pairs
+        ]
+        return Examples(rows, padding={"words": PAD, "tags": -1})
 
 
-@dataclass(frozen=True)
-class TaggedBatch:
-    """Sentences as tensors."""
-
-    words: Any  # (B,T)
-    tags: Any  # (B,T), -1 where there is no word
-
-
-@dataclass(frozen=True)
-class TaggedSentences:
-    """Sentences with their tags, as numbers."""
-
-    rows: list[tuple[np.ndarray, np.ndarray]]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of words in each sentence."""
-        return np.array([len(words) for words, _ in self.rows])
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def batch(self, indices: Any) -> TaggedBatch:
-        """Return sentences as padded tensors."""
-        import torch
-        from torch.nn.utils.rnn import pad_sequence
-
-        words, tags = zip(*(self.rows[index] for index in indices), strict=True)
-        return TaggedBatch(
-            pad_sequence([torch.from_numpy(row) for row in words], batch_first=True, padding_value=PAD),
-            pad_sequence([torch.from_numpy(row) for row in tags], batch_first=True, padding_value=-1),
-        )
-
-
-@dataclass(frozen=True)
-class TaggingData:
-    """Prepared sentences."""
-
-    train: TaggedSentences
-    dev: TaggedSentences
-    lexicon: Lexicon
-    fingerprint: str
-    report: Counts
-
-
-def read_sentences(path: str) -> list[tuple[list[str], list[str]]]:
+def read_sentences(paths: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     """Read tagged sentences."""
     found = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
-        pairs = [token.rpartition("/") for token in line.split()]
-        if not pairs or not all(word and tag for word, _, tag in pairs):
-            raise DataError(f"{path}, line {number}: expected words with their tags, such as `the/DET cat/NOUN`")
-        found.append(([word for word, _, _ in pairs], [tag for _, _, tag in pairs]))
+    for path in paths:
+        for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+            pairs = [token.rpartition("/") for token in line.split()]
+            if not pairs or not all(word and tag for word, _, tag in pairs):
+                raise DataError(f"{path}, line {number}: expected words with their tags, such as `the/DET cat/NOUN`")
+            found.append(([word for word, _, _ in pairs], [tag for _, _, tag in pairs]))
     return found
 
 
-def prepare(config: TaggingDataConfig, learned: Lexicon | None) -> TaggingData:
-    """Read the files; the words and tags are those of `learned` if it is given."""
-    files = (*config.train, *config.dev)
-    train, dev = ([pair for name in names for pair in read_sentences(name)] for names in (config.train, config.dev))
-    lexicon = learned or Lexicon(
-        tuple(sorted({word for words, _ in train for word in words})), tuple(sorted({tag for _, tags in train for tag in tags}))
-    )
-    numbers = {tag: number for number, tag in enumerate(lexicon.tags)}
-    encode = lambda pairs: TaggedSentences(  # noqa: E731
-        [(lexicon.encode(words), np.array([numbers[tag] for tag in tags])) for words, tags in pairs]
-    )
-    digest = hashlib.sha256(b"".join(Path(name).read_bytes() for name in files)).hexdigest()
-    return TaggingData(
-        encode(train), encode(dev), lexicon, digest, Counts({"tagged sentences": len(train), "held out": len(dev)})
-    )
-
-
-def build(config: TaggingModelConfig, lexicon: Lexicon) -> Any:
-    """Build the model."""
-    from torch import nn
-
-    from regard.attention import MultiHead
-
-    class TaggingModel(nn.Module):
-        """Embeddings, self-attention, and a linear layer for each word."""
-
-        sites = ("cross",)
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding = nn.Embedding(len(lexicon.words) + 2, config.hidden_size, padding_idx=PAD)
-            self.attention = MultiHead(config.hidden_size, config.num_heads)
-            self.dropout = nn.Dropout(config.layer_dropout)
-            self.output = nn.Linear(config.hidden_size, len(lexicon.tags))
-
-        def forward(self, words: Any, need_weights: bool = False) -> tuple[Any, Any]:
-            states = self.embedding(words)
-            context, weights = self.attention(states, key_mask=words != PAD, need_weights=need_weights)
-            return self.output(states + self.dropout(context)), weights
-
-    return TaggingModel()
-
-
-@dataclass(frozen=True)
-class TaggingScores(LikelihoodScores):
-    """Loss and accuracy of the words."""
-
-    accuracy: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {"loss": self.nll, "accuracy": self.accuracy}
-
-    def to_row(self) -> dict[str, float]:
-        """Return the scores by the names of their log columns."""
-        return {"dev_nll": self.nll, "accuracy": self.accuracy}
-
-    def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return one line of text."""
-        return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}", []
-
-
-def tag_loss(logits: Any, tags: Any) -> Any:
-    """Sum −log p(tag) over the words."""
-    from torch.nn import functional
-
-    return functional.cross_entropy(logits.flatten(0, 1).float(), tags.flatten(), ignore_index=-1, reduction="sum")
-
-
-class TaggingValidator(Validator[Any]):
-    """Scores a model on all sentences at once."""
-
-    num_batches = 1
-
-    def __init__(self, dev: TaggedSentences, machine: Any) -> None:
-        self._batch, self._machine = dev.batch(range(len(dev))), machine
-
-    def validate(self, model: Any, *, after_batch: Callable[[], None] = lambda: None) -> TaggingScores:
-        """Score a model."""
-        from regard.training.contexts import evaluating
-        from regard.training.data import to_device
-
-        batch = to_device(self._batch, self._machine.device)
-        with evaluating(model), self._machine.autocast():
-            logits, _ = model(batch.words)
-        after_batch()
-        real = batch.tags >= 0
-        right = (logits.argmax(-1) == batch.tags)[real]
-        return TaggingScores(float(tag_loss(logits, batch.tags)) / int(real.sum()), float(right.float().mean()))
-
-
-class TrainableTagger(Trainable[TaggingConfig, Any, TaggedBatch, Bundle]):
-    """A tagger and its data, for training."""
+class TrainableTagger(Trainable):
+    """A tagger and its data. The loss is −log p(tag), summed over the words."""
 
     unit: ClassVar[str] = "words"
-    columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy")
-    data: TaggingData
 
-    def sampler(self) -> Any:
-        """Return the sampler of the batches."""
-        from regard.text.batching import BucketBatchSampler
-
-        return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
-
-    def count(self, indices: np.ndarray) -> int:
-        """Return the number of words in a batch."""
-        return int(self.data.train.lengths[indices].sum())
-
-    def loss(self, batch: TaggedBatch, step: int, total_steps: int) -> tuple[Any, Any]:
+    def loss(self, batch: Any, step: int, total_steps: int) -> tuple[Any, Any]:
         """Return the summed loss twice: to differentiate, and to report."""
-        loss = tag_loss(self.model(batch.words)[0], batch.tags)
+        from torch.nn import functional
+
+        logits = self.model(batch.words)[0].flatten(0, 1).float()
+        loss = functional.cross_entropy(logits, batch.tags.flatten(), ignore_index=-1, reduction="sum")
         return loss, loss.detach()
 
-    def validator(self, machine: Any) -> TaggingValidator | None:
-        """Return the validator; None without dev sentences."""
-        return TaggingValidator(self.data.dev, machine) if len(self.data.dev) else None
 
-    def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Return one line of text."""
-        return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}"
+class TaggingTraining(Training):
+    """Reads the sentences."""
 
-    def bundle(self, signature: dict[str, Any]) -> Bundle:
-        """Return the model with its words and tags."""
-        facts = {"signature": signature, "report": self.data.report.to_dict(), "custom": self.custom}
-        return Bundle(config=self.config, model=self.model, parts=self.data.lexicon, **facts)
+    trainable = TrainableTagger
 
+    def read(self, config: TaggingConfig, learned: Lexicon | None, *, progress: bool) -> tuple[Any, Any, Lexicon]:
+        """Read the sentences; the words and tags are those of `learned` if it is given."""
+        from regard.text.cache import fingerprint_of, hash_files
 
-class TaggingTraining(Training[TaggingConfig, Lexicon, Bundle]):
-    """Builds the model for the words and tags of the data."""
-
-    def prepare(self, config: TaggingConfig, *, model: Any, attention: Any, start: Any, progress: bool) -> TrainableTagger:
-        """Read the sentences and build the model."""
-        from regard.machine import seed_step
-
-        data = prepare(config.data, start.parts if start else None)
-        seed_step(config.seed, 0)
-        built = build(config.model, data.lexicon)
-        if start:
-            start.load_into(built)
-        return TrainableTagger(config, data, built, "")
+        train, dev = read_sentences(config.data.train), read_sentences(config.data.dev)
+        words, tags = ({item for pair in train for item in pair[side]} for side in (0, 1))
+        lexicon = learned or Lexicon(tuple(sorted(words)), tuple(sorted(tags)))
+        data = SimpleNamespace(
+            train=lexicon.encode_all(train),
+            dev=lexicon.encode_all(dev),
+            fingerprint=fingerprint_of(hash_files([*config.data.train, *config.data.dev])),
+            report=Counts({"tagged sentences": len(train), "held out": len(dev)}),
+        )
+        return config, data, lexicon
 
 
-class TaggingFormat(BundleFormat[TaggingConfig, Lexicon, Bundle]):
-    """The lexicon as JSON."""
+class TaggingFormat(BundleFormat):
+    """The words and tags as JSON."""
 
-    def write_parts(self, bundle: Bundle, folder: Path) -> None:
-        """Write the lexicon."""
-        (folder / LEXICON).write_text(json.dumps(vars(bundle.parts)), encoding="utf-8")
-
-    def read_parts(self, files: BundleFiles) -> Lexicon:
-        """Read the lexicon."""
-        try:
-            plain = json.loads(files.content[LEXICON])
-            return Lexicon(tuple(plain["words"]), tuple(plain["tags"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise BundleError(f"{files.path(LEXICON)} is damaged: it holds no words and tags") from error
+    file = "lexicon.json"
+    parts_class = Lexicon
 
     def build_model(self, config: TaggingConfig, parts: Lexicon, attention: Any = None) -> Any:
-        """Build the model."""
-        return build(config.model, parts)
+        """Build the model: embeddings, self-attention, and a linear layer for each word."""
+        from torch import nn
 
-    def vocabulary(self, parts: Lexicon) -> str:
-        """Hash words and tags."""
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+        from regard.attention import MultiHead
+
+        class TaggingModel(nn.Module):
+            sites = ("cross",)
+
+            def __init__(self) -> None:
+                super().__init__()
+                size = config.model.hidden_size
+                self.embedding = nn.Embedding(len(parts.words) + 2, size, padding_idx=PAD)
+                self.attention = MultiHead(size, config.model.num_heads)
+                self.dropout = nn.Dropout(config.model.layer_dropout)
+                self.output = nn.Linear(size, len(parts.tags))
+
+            def forward(self, words: Any, need_weights: bool = False) -> tuple[Any, Any]:
+                states = self.embedding(words)
+                context, weights = self.attention(states, key_mask=words != PAD, need_weights=need_weights)
+                return self.output(states + self.dropout(context)), weights
+
+        return TaggingModel()
 
     def inventory(self, parts: Lexicon) -> Inventory:
         """Return the tags as labels."""
@@ -323,14 +177,9 @@ class TaggingFormat(BundleFormat[TaggingConfig, Lexicon, Bundle]):
 
     def card(self, bundle: Bundle) -> Card:
         """Describe the tagger."""
-        tags = ", ".join(bundle.parts.tags)
-        return Card(
-            "Tags of words",
-            "A tagger with self-attention",
-            "token-classification",
-            model_rows=[("tags", tags)],
-            examples="sentences",
-        )
+        tags = [("tags", ", ".join(bundle.parts.tags))]
+        summary = "A tagger with self-attention"
+        return Card("Tags of words", summary, "token-classification", model_rows=tags, examples="sentences")
 
 
 @dataclass(frozen=True)
@@ -342,7 +191,7 @@ class Tagged:
     attention: Any
 
 
-class Tagger(Predictor[Bundle]):
+class Tagger(Predictor):
     """Tags sentences."""
 
     def tag(self, sentences: Sequence[str]) -> list[Tagged]:
@@ -384,17 +233,8 @@ class Tag(TextOperation):
         return " ".join(map("/".join, zip(*self.plain(result).values(), strict=True)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookAtTags(AttentionOperation):
-    """Return the attention of tagged sentences."""
-
-    def run(self, predictor: Tagger, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Look]:
-        """Tag sentences, with attention."""
-        return [Look(Tag().render(one, 1), one.attention) for one in predictor.tag([text.text for text in texts])]
-
-
 @dataclass(frozen=True)
-class TaggingEvaluation:
+class TaggingEvaluation(Result):
     """Accuracy of the words."""
 
     accuracy: float
@@ -402,10 +242,6 @@ class TaggingEvaluation:
     def render(self) -> str:
         """Return one line of text."""
         return f"accuracy {self.accuracy:.1%}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return vars(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -416,15 +252,13 @@ class EvaluateTagger(FileOperation):
 
     def run(self, predictor: Tagger, files: Files) -> TaggingEvaluation:
         """Compare tags with those of files."""
-        pairs = [pair for name in split_files(files.names) for pair in read_sentences(name)]
+        pairs = read_sentences(split_files(files.names))
         found = predictor.tag([" ".join(words) for words, _ in pairs])
-        right = [
-            mine == gold for one, (_, tags) in zip(found, pairs, strict=True) for mine, gold in zip(one.tags, tags, strict=True)
-        ]
-        return TaggingEvaluation(sum(right) / len(right))
+        gold, own = np.concatenate([tags for _, tags in pairs]), np.concatenate([one.tags for one in found])
+        return TaggingEvaluation(float(np.mean(gold == own)))
 
 
-class TaggingTask(Task[TaggingConfig, Lexicon, Bundle, Any]):
+class TaggingTask(Task):
     """Tagging, as a task."""
 
     name = "tagging"
@@ -438,14 +272,11 @@ class TaggingTask(Task[TaggingConfig, Lexicon, Bundle, Any]):
         use=('regard look DIR "a sentence"',),
         short={"width": "model.hidden_size"},
     )
-    files = (frozenset({LEXICON}),)
+    files = (frozenset({"lexicon.json"}),)
     training = TaggingTraining()
     bundle_format = TaggingFormat()
-    operations = (Tag, LookAtTags, EvaluateTagger)
-
-    def predictor(self, bundle: Bundle) -> Any:
-        """Return a tagger."""
-        return Tagger(bundle)
+    predictor = Tagger
+    operations = (Tag, AttentionOperation, EvaluateTagger)
 
 
 TASK = TaggingTask()

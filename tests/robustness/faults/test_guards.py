@@ -15,7 +15,7 @@ from lives import live
 
 from regard.disk import locked
 from regard.errors import ConfigError, DataError, TrainingError
-from regard.tasks.translation.training import TrainableTranslator, TranslationTraining
+from regard.tasks.translation.train import TrainableTranslator, TranslationTraining
 from regard.text import cache
 from regard.text import preparation as preparing
 from regard.training import fit, resume

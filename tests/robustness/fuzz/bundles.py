@@ -22,10 +22,10 @@ from regard.bundle.bundle import CONFIG, SIGNATURE
 from regard.bundle.signature import checksum_of
 from regard.config.loading import load_config
 from regard.models.build import build_classifier, build_language_model, build_translator
-from regard.tasks.classification.bundle import ClassificationBundle
+from regard.task import Bundle
+from regard.tasks.classification.data import ClassifierParts
 from regard.tasks.files import TOKENIZER
-from regard.tasks.language.bundle import LanguageBundle
-from regard.tasks.translation.bundle import TranslationBundle
+from regard.tasks.translation.data import Tokenizers
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
@@ -44,19 +44,17 @@ def bundles(folder: Path) -> dict[str, Path]:
     language = load_config({"task": "language", "model": tiny})
     model = build_language_model(language.model, vocabulary_size=source.size)  # type: ignore[arg-type]
     made: dict[str, Any] = {
-        "translation": TranslationBundle(
+        "translation": Bundle(
             config=translation,
             model=translator,
-            source_tokenizer=source,
-            target_tokenizer=source,  # type: ignore[arg-type]
+            parts=Tokenizers(source, source),  # type: ignore[arg-type]
         ),
-        "classification": ClassificationBundle(
+        "classification": Bundle(
             config=classification,
             model=classifier,
-            tokenizer=source,
-            labels=Labels(("a", "b"), False, (1, 2)),  # type: ignore[arg-type]
+            parts=ClassifierParts(source, Labels(("a", "b"), False, (1, 2))),  # type: ignore[arg-type]
         ),
-        "language": LanguageBundle(config=language, model=model, tokenizer=source),  # type: ignore[arg-type]
+        "language": Bundle(config=language, model=model, parts=source),  # type: ignore[arg-type]
     }
     brief = {"translation": {"model": small, "tokenizers": {"joint": True}}}
     brief |= {"classification": {"task": "classification", "model": bag}, "language": {"task": "language", "model": tiny}}

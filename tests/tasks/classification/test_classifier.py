@@ -10,9 +10,10 @@ from regard.config import LabelledDataConfig, RecurrentClassifierConfig, WordsCo
 from regard.errors import DataError, RequestError
 from regard.models.build import build_classifier
 from regard.reweight import at_step, attend_to, flatten, sharpen
-from regard.tasks.classification.bundle import ClassificationBundle
+from regard.task import Bundle
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.classification.predictor import Classifier
+from regard.tasks.classification.data import ClassifierParts
+from regard.tasks.classification.predict import Classifier
 from regard.tasks.loading import load
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer
@@ -31,9 +32,7 @@ def make(*, multiple: bool = False, names: tuple[str, ...] = ("bad", "good"), te
     tokenizer = build_tokenizer([WORDS], WordsConfig(), progress=False)
     model = build_classifier(config.model, vocabulary_size=tokenizer.size, num_labels=len(names))
     labels = Labels(names, multiple, tuple(range(1, len(names) + 1)))
-    return Classifier(
-        ClassificationBundle(config=config, model=model, tokenizer=tokenizer, labels=labels, temperature=temperature)
-    )
+    return Classifier(Bundle(config=config, model=model, parts=ClassifierParts(tokenizer, labels, temperature)))
 
 
 def test_batches_are_as_one_by_one_in_order():
@@ -45,7 +44,6 @@ def test_batches_are_as_one_by_one_in_order():
         assert alone.label == one.label
         assert alone.probabilities == pytest.approx(one.probabilities, abs=1e-6)
         assert alone.attention.word_weights() == pytest.approx(one.attention.word_weights(), abs=1e-6)
-    assert [one.label for one in classifier.classify_stream(f"{text}\r\n" for text in TEXTS)] == [one.label for one in together]
 
 
 def test_probabilities_are_those_of_the_scores_at_the_temperature():
@@ -91,7 +89,8 @@ def test_of_a_long_text_it_is_said_how_much_was_read():
 
 
 def test_what_was_found_about_faithfulness_is_in_the_record():
-    classifier = Classifier(replace(make().bundle, faithfulness="Not much."))
+    bundle = make().bundle
+    classifier = Classifier(replace(bundle, parts=replace(bundle.parts, faithfulness="Not much.")))
     assert classifier.classify(["one"])[0].attention.note == "Not much."
 
 

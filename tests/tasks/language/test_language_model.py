@@ -20,9 +20,9 @@ from regard.config import (
 from regard.errors import BundleError, RequestError
 from regard.models.build import build_language_model
 from regard.reweight import at_step, attend_to, flatten
-from regard.tasks.language.bundle import LanguageBundle
+from regard.task import Bundle
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.language.predictor import LanguageModel
+from regard.tasks.language.predict import LanguageModel
 from regard.tasks.loading import load
 from regard.text.symbols import END, START
 from regard.text.tokenizers.tokenizer import build_tokenizer
@@ -31,7 +31,7 @@ TEXTS = ["the cat sees the tree", "a dog hears a bird", "the bird likes the old 
 MODEL = LanguageModelConfig(hidden_size=20, num_layers=2, num_heads=2, feed_forward_size=23)
 
 
-def make(tokenizer: object = None, *, longest: int = 50, seed: int = 0) -> LanguageBundle:
+def make(tokenizer: object = None, *, longest: int = 50, seed: int = 0) -> Bundle:
     learned = build_tokenizer([TEXTS], tokenizer or WordsConfig(), progress=False)
     config = LanguageConfig(
         data=TextDataConfig(max_tokens=longest),
@@ -43,7 +43,7 @@ def make(tokenizer: object = None, *, longest: int = 50, seed: int = 0) -> Langu
     built = build_language_model(MODEL, vocabulary_size=learned.size)
     with torch.no_grad():
         built.embedding.weight.mul_(3)  # sharper than at the start of training
-    return LanguageBundle(config=config, model=built, tokenizer=learned, signature={"seed": 1, "scores": {"loss": 2.0}})
+    return Bundle(config=config, model=built, parts=learned, signature={"seed": 1, "scores": {"loss": 2.0}})
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_file_in_parts_is_drawn_as_the_whole_and_as_no_other_seed(model):
     prompts = ["the cat"] * 4
     how = {"samples": 8, "temperature": 9.0}
     whole = texts_of(model.generate(prompts, **how))
-    assert texts_of(model.generate(prompts[2:], first=2, **how)) == whole[2:]
+    assert texts_of(model.generate(prompts[2:], numbers=range(2, len(prompts)), **how)) == whole[2:]
     assert texts_of(model.generate(prompts[:2], seed=2, **how)) != whole[2:]
 
 
@@ -214,7 +214,7 @@ def test_a_bundle_comes_back(tmp_path):
         path.name for path in (tmp_path / "one").iterdir()
     }
     again = load_bundle(tmp_path / "one")
-    assert isinstance(again, LanguageBundle)
+    assert isinstance(again, Bundle)
     assert again.config == bundle.config
     saved, loaded = bundle.model.state_dict(), again.model.state_dict()
     assert all(torch.equal(saved[name], loaded[name]) for name in saved)
@@ -283,7 +283,7 @@ def test_other_attention(model):
 def test_generated_texts_go_on_after_the_white_space_of_their_prompts():
     code = ["if x:␊␠␠y␊␉z", "x = y␊z"]
     learned = build_tokenizer([code], CharactersConfig(), progress=False)
-    bundle = replace(make(), tokenizer=learned, model=build_language_model(MODEL, vocabulary_size=learned.size))
+    bundle = replace(make(), parts=learned, model=build_language_model(MODEL, vocabulary_size=learned.size))
     for prompt in ("if x:\n  ", "\tz\n", "z\n\n"):
         [[generation]] = LanguageModel(bundle).generate([prompt], temperature=0)
         assert generation.text.startswith(prompt)

@@ -130,10 +130,10 @@ def test_score_is_force_without_attention(echo):
     translator = echo()
     sources, targets = ["one two .", "one two .", ""], ["one two .", "two one .", ""]
     for one, other in zip(translator.score(sources, targets), translator.force(sources, targets), strict=True):
-        assert (one.source, one.target) == (other.source, other.text)
+        assert (one.source, one.text) == (other.source, other.text)
         assert one.log_probability == pytest.approx(other.log_probability)
         assert one.score == pytest.approx(other.score)
-        assert one.num_tokens == len(one.target.split()) + 1
+        assert one.num_tokens == len(one.text.split()) + 1
         assert one.token_log_probabilities.sum() == pytest.approx(one.log_probability)
     assert translator.model.recorded[0] == []
 

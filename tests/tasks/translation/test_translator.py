@@ -174,7 +174,7 @@ def test_long_lines_are_translated_in_pieces(echo):
 def _pieces(translator, text):
     from regard.tasks.translation.sources import encode_sources
 
-    return encode_sources([text], translator.bundle.source_tokenizer, translator.config.data.max_tokens)[0].pieces
+    return encode_sources([text], translator.bundle.parts.source, translator.config.data.max_tokens)[0].pieces
 
 
 def test_a_long_word_is_cut_anywhere(echo):
@@ -243,7 +243,7 @@ def test_evaluate_searches_as_it_is_told(echo):
 def test_loss_is_a_mean_over_target_tokens(echo):
     """Of "ten ." and its end, one of three is wrong; each costs what the softmax says."""
     translator = echo()
-    size, wrong = translator.bundle.target_tokenizer.size, 20.0
+    size, wrong = translator.bundle.parts.target.size, 20.0
     scores = translator.evaluate(["one ."], ["ten ."])
     assert scores.loss == pytest.approx(wrong / 3 + math.log1p((size - 1) * math.exp(-20)), rel=1e-4)
 
@@ -278,11 +278,11 @@ def test_the_same_twice(echo):
         (lambda t: t.translate("one two"), r"translate: got one text, expected a list of texts: write \['one two'\]"),
         (lambda t: t.translate(["one", None]), "translate: text 2 is a NoneType, expected a str"),
         (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected "),
-        (lambda t: t.translate(["one"], beam_size="3"), "^beam_size is '3', expected a whole number"),
+        (lambda t: t.translate(["one"], beam_size="three"), "^beam_size is 'three', expected a whole number"),
         (lambda t: t.translate(["one"], n_best=2.0), "^n_best is 2.0, expected a whole number"),
         (lambda t: t.translate(["one"], max_length=True), "^max_length is True, expected a whole number"),
-        (lambda t: t.translate(["one"], length_penalty="1"), "^length_penalty is '1', expected a number"),
-        (lambda t: t.translate(["one"], suppress_unknown="yes"), "^suppress_unknown is 'yes', expected True or False"),
+        (lambda t: t.translate(["one"], length_penalty="x"), "^length_penalty is 'x', expected a finite number"),
+        (lambda t: t.translate(["one"], suppress_unknown="yes"), "^suppress_unknown is 'yes', expected true or false"),
         (lambda t: t.translate(["one"], sampling=2), r"sampling is 2, expected settings, such as Sampling\(count=8\)"),
         (
             lambda t: t.translate(["one"], constraints=["a phrase"]),

@@ -71,7 +71,7 @@ def _describe_classifier(classifier: Any) -> dict[str, Any]:
         "multiple": classifier.labels.multiple,
         "temperature": classifier.temperature,
         "sites": list(classifier.model.sites),
-        "faithfulness": classifier.bundle.faithfulness,
+        "faithfulness": classifier.parts.faithfulness,
     }
 
 
@@ -90,8 +90,8 @@ def _describe_decoder(predictor: Any) -> dict[str, Any]:
         }
     return shared | {
         "languages": ["" if name in ("source", "target") else name for name in (config.data.source, config.data.target)],
-        "source": describe_tokenizer(bundle.source_tokenizer, read="source"),
-        "target": describe_tokenizer(bundle.target_tokenizer, read=""),
+        "source": describe_tokenizer(bundle.parts.source, read="source"),
+        "target": describe_tokenizer(bundle.parts.target, read=""),
         "alignment": [model.alignment_layer, model.alignment_head] if layers else None,
         "decoding": dump_config(config.decoding),
         "diverse": config.decoding.groups > 1,

@@ -41,11 +41,11 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
     Args:
         predictors: Translators, language models or classifiers.
     """
-    first = predictors[0].bundle
+    first = predictors[0].bundle.parts
     if hasattr(first, "labels"):
         corpus = ReviewCorpus()
         return _known(predictors, [*REVIEWS, *(corpus[number].text for number in range(_MOST))])[:_MOST]
-    if not hasattr(first, "source_tokenizer"):
+    if not hasattr(first, "source"):
         return _known(predictors, BEGINNINGS)
     if not all(_reads_english(predictor.config.data) for predictor in predictors):
         return []
@@ -60,8 +60,8 @@ def _reads_english(data: Any) -> bool:
 
 def _known(predictors: Sequence[Any], texts: Sequence[str]) -> list[str]:
     """Return the texts without unknown words, each in the first spelling that all models know."""
-    bundles = [predictor.bundle for predictor in predictors]
-    tokenizers = [getattr(bundle, "source_tokenizer", None) or bundle.tokenizer for bundle in bundles]
+    parts = [predictor.bundle.parts for predictor in predictors]
+    tokenizers = [getattr(one, "source", None) or getattr(one, "tokenizer", one) for one in parts]
     known = []
     for text in texts:
         joined = text.replace(" .", ".").replace(" ,", ",")

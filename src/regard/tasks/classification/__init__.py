@@ -1,17 +1,8 @@
 """Text classification: training and prediction."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from regard.task import Task, TaskWords, part
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.classification.names import FAITHFULNESS, LABELS
-from regard.tasks.files import TOKENIZER
-
-if TYPE_CHECKING:
-    from regard.tasks.classification.bundle import ClassificationBundle, ClassifierParts  # noqa: F401
-    from regard.tasks.classification.predictor import Classifier
+from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER
 
 _WORDS = TaskWords(
     predictor="a classifier",
@@ -39,7 +30,7 @@ _WORDS = TaskWords(
 )
 
 
-class ClassificationTask(Task[ClassificationConfig, "ClassifierParts", "ClassificationBundle", "Classifier"]):
+class ClassificationTask(Task):
     """Classification of texts, as a task."""
 
     name = "classification"
@@ -48,15 +39,10 @@ class ClassificationTask(Task[ClassificationConfig, "ClassifierParts", "Classifi
     files = (frozenset({TOKENIZER, LABELS}),)
     unsigned_files = (FAITHFULNESS,)
     settings_table = part("regard.tasks.classification.choice:ClassificationTable")
-    training = part("regard.tasks.classification.training:ClassificationTraining")
-    bundle_format = part("regard.tasks.classification.bundle:ClassificationFormat")
-    operations = part("regard.tasks.classification.operations:OPERATIONS")
-
-    def predictor(self, bundle: ClassificationBundle) -> Classifier:
-        """Return a `Classifier`."""
-        from regard.tasks.classification.predictor import Classifier
-
-        return Classifier(bundle)
+    training = part("regard.tasks.classification.train:ClassificationTraining")
+    bundle_format = part("regard.tasks.classification.data:ClassificationFormat")
+    operations = part("regard.tasks.classification.commands:OPERATIONS")
+    predictor = part("regard.tasks.classification.predict:Classifier", call=False)
 
 
 TASK = ClassificationTask()

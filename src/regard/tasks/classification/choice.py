@@ -67,16 +67,12 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
     return Choice(_PRESETS.get(kind, kind), settings, (found,))
 
 
-class ClassificationTable(SettingsTable[ClassificationConfig, LabelledDataConfig]):
+class ClassificationTable(SettingsTable):
     """The `SettingsTable` of classifiers."""
 
-    def draft(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
-        """Choose settings without reading the data, for an early check of the user's settings."""
-        return choose_for_labelled(LabelledSurvey(1000, STAND_IN, 2), data, given)
-
-    def choose(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
-        """Choose the settings of a classifier from `data.train` and from the settings that the user set."""
-        return choose_for_labelled(survey_labelled(data), data, given)
+    def choose(self, data: LabelledDataConfig, given: UserSettings, *, read: bool = True) -> Choice:
+        """Choose the settings of a classifier; see `SettingsTable.choose`."""
+        return choose_for_labelled(survey_labelled(data) if read else LabelledSurvey(1000, STAND_IN, 2), data, given)
 
     def describe(self, config: ClassificationConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

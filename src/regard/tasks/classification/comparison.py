@@ -11,7 +11,7 @@ from regard.evaluation import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_
 from regard.evaluation.comparison import CERTAIN, describe_p
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
-from regard.tasks.classification.predictor import Classifier
+from regard.tasks.classification.predict import Classifier
 
 
 @dataclass(frozen=True)

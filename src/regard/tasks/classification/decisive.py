@@ -8,7 +8,7 @@ import numpy as np
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.classification.predict import Classifier
 
 
 def decisive_share(

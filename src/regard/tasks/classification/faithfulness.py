@@ -11,7 +11,7 @@ from jaxtyping import Float
 from regard.errors import RequestError, ShapeError
 from regard.plurals import counted
 from regard.reweight import flatten
-from regard.tasks.classification.predictor import Classifier
+from regard.tasks.classification.predict import Classifier
 from regard.tasks.classification.probe import Probe, WordedText, erase, leave_one_out, permuted_distance, rank
 from regard.tasks.faithfulness import CERTAIN, SHARES, VISIBLE, Removal, Report, Spread, kendall_tau, removal, spread
 from regard.viz.numbers import fixed, percent

@@ -11,8 +11,7 @@ from torch import Tensor
 from regard.errors import ShapeError
 from regard.models.text_classifier import Reweight, TextClassifier
 from regard.tasks.faithfulness import SHARES
-from regard.tasks.requests import counting_bar
-from regard.tasks.translation.sources import pad
+from regard.tasks.requests import counting_bar, pad
 from regard.text.batching import length_batches
 from regard.text.symbols import UNKNOWN
 

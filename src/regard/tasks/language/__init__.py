@@ -1,17 +1,8 @@
 """Language modelling: training and generation."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from regard.task import Task, TaskWords, part
 from regard.tasks.files import TOKENIZER
 from regard.tasks.language.config import LanguageConfig
-
-if TYPE_CHECKING:
-    from regard.tasks.language.bundle import LanguageBundle
-    from regard.tasks.language.predictor import LanguageModel
-    from regard.text.tokenizers.tokenizer import Tokenizer  # noqa: F401
 
 _WORDS = TaskWords(
     predictor="a language model",
@@ -29,7 +20,7 @@ _WORDS = TaskWords(
 )
 
 
-class LanguageTask(Task[LanguageConfig, "Tokenizer", "LanguageBundle", "LanguageModel"]):
+class LanguageTask(Task):
     """Language modelling, as a task."""
 
     name = "language"
@@ -37,15 +28,10 @@ class LanguageTask(Task[LanguageConfig, "Tokenizer", "LanguageBundle", "Language
     words = _WORDS
     files = (frozenset({TOKENIZER}),)
     settings_table = part("regard.tasks.language.choice:LanguageTable")
-    training = part("regard.tasks.language.training:LanguageTraining")
-    bundle_format = part("regard.tasks.language.bundle:LanguageFormat")
-    operations = part("regard.tasks.language.operations:OPERATIONS")
-
-    def predictor(self, bundle: LanguageBundle) -> LanguageModel:
-        """Return a `LanguageModel`."""
-        from regard.tasks.language.predictor import LanguageModel
-
-        return LanguageModel(bundle)
+    training = part("regard.tasks.language.train:LanguageTraining")
+    bundle_format = part("regard.tasks.language.data:LanguageFormat")
+    operations = part("regard.tasks.language.commands:OPERATIONS")
+    predictor = part("regard.tasks.language.predict:LanguageModel", call=False)
 
 
 TASK = LanguageTask()

@@ -59,16 +59,12 @@ def choose_for_texts(survey: PlainSurvey, given: UserSettings) -> Choice:
     return Choice("language-tiny", settings, (found,))
 
 
-class LanguageTable(SettingsTable[LanguageConfig, TextDataConfig]):
+class LanguageTable(SettingsTable):
     """The `SettingsTable` of language models."""
 
-    def draft(self, data: TextDataConfig, given: UserSettings) -> Choice:
-        """Choose settings without reading the data, for an early check of the user's settings."""
-        return choose_for_texts(PlainSurvey(1000, 100_000, STAND_IN), given)
-
-    def choose(self, data: TextDataConfig, given: UserSettings) -> Choice:
-        """Choose the settings of a language model from `data.train` and from the settings that the user set."""
-        return choose_for_texts(survey_plain(data), given)
+    def choose(self, data: TextDataConfig, given: UserSettings, *, read: bool = True) -> Choice:
+        """Choose the settings of a language model; see `SettingsTable.choose`."""
+        return choose_for_texts(survey_plain(data) if read else PlainSurvey(1000, 100_000, STAND_IN), given)
 
     def describe(self, config: LanguageConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

@@ -1,19 +1,18 @@
-"""Results of a language model: generated texts, scores of given texts, and their attention."""
+"""One text that a language model wrote or scored: text, scores and attention."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from regard.records import AttentionRecord
-from regard.tasks.notebook import shortened, table
+from regard.tasks.results import Prediction, shortened, table
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)
-class Generation:
-    """One continuation of a prompt."""
+class Generation(Prediction):
+    """One continuation of a prompt, or a given text with its scores, whose prompt is empty."""
 
     prompt: str
     """The original prompt."""
@@ -23,16 +22,20 @@ class Generation:
     """log p(added text | prompt), natural logarithm, including the end symbol if `finished`. It comes from the model's own
     probabilities, before temperature and other settings of sampling change them.
     """
-    num_tokens: int
-    """Number of tokens that were added to the prompt, without the end symbol."""
-    finished: bool
+    token_log_probabilities: np.ndarray = field(repr=False, compare=False)
+    """Log probabilities of the tokens that were added to the prompt, and of the end symbol if `finished`, in float32."""
+    finished: bool = True
     """Whether the model ended the text; False if the length limit cut it off."""
-    _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
-    @cached_property
-    def attention(self) -> AttentionRecord | None:
-        """Record of the attention, built at the first access; None if no attention was recorded."""
-        return None if self._origin is None else self._origin.record(self.prompt, self.text, self.log_probability)
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens that were added to the prompt, without the end symbol."""
+        return len(self.token_log_probabilities) - self.finished
+
+    @property
+    def perplexity(self) -> float:
+        """Perplexity per token: exp(−log p / n), where n counts the added tokens and the end symbol."""
+        return float(np.exp(min(-self.log_probability / max(len(self.token_log_probabilities), 1), 700.0)))
 
     def __repr__(self) -> str:
         cut = "" if self.finished else ", unfinished"
@@ -44,62 +47,44 @@ class Generation:
         return table("", rows, "" if self.finished else "The length limit cut the text off.")
 
 
-@dataclass(frozen=True)
-class ScoredText:
-    """Scores of a given text."""
+def build_record(
+    tokenizer: Tokenizer,
+    read: Sequence[int],
+    attention: Mapping[str, np.ndarray],
+    prompt: str,
+    text: str,
+    log_probability: float,
+    reference: str | None = None,
+) -> AttentionRecord:
+    """Build the attention record of the tokens that the model read. Special symbols belong to no word.
 
-    text: str
-    log_probability: float
-    """log p(text), natural logarithm, including the end symbol."""
-    token_log_probabilities: np.ndarray
-    """Log probabilities of the T tokens of the text and of the end symbol, (T + 1), in float32."""
-    _origin: "Origin | None" = field(default=None, repr=False, compare=False)
-
-    @property
-    def perplexity(self) -> float:
-        """Perplexity per token: exp(−log p / (T + 1)) for T tokens and the end symbol."""
-        return float(np.exp(min(-self.log_probability / len(self.token_log_probabilities), 700.0)))
-
-    @cached_property
-    def attention(self) -> AttentionRecord | None:
-        """Record of the attention, built at the first access; None if no attention was recorded."""
-        return None if self._origin is None else self._origin.record(self.text, self.text, self.log_probability)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Data from which the attention record of a text is built."""
-
-    tokenizer: Tokenizer
-    fed: Sequence[int]
-    """Tokens that the model read: the start symbol and the tokens of the text, except the last one if the length limit cut
-    the text off.
+    Args:
+        tokenizer: Tokenizer of the text.
+        read: Tokens that the model read: the start symbol and the tokens of the text, except the last one if the length limit
+            cut the text off.
+        attention: Attention weights by site, with a row and a column for each token of `read`.
+        prompt: The prompt.
+        text: The whole text.
+        log_probability: Log probability of the added text.
+        reference: The text if the caller gave it; None if it was generated. The record shows the original words of this text,
+            even if the model does not know them.
     """
-    attention: Mapping[str, np.ndarray]
-    """Attention weights by site, with a row and a column for each token of `fed`."""
-    given: str | None = None
-    """The text if the caller gave it; None if it was generated. The record shows the original words of this text, even if the
-    model does not know them.
-    """
-
-    def record(self, before: str, text: str, log_probability: float) -> AttentionRecord:
-        """Build the attention record of the tokens that the model read. Special symbols belong to no word."""
-        read = self.tokenizer.describe(self.fed)
-        words, word_of = read.words, read.word_of
-        if self.given is not None:
-            encoding = self.tokenizer.encode(self.given)
-            words, word_of = encoding.words, [-1, *encoding.word_of]
-        return AttentionRecord(
-            source_tokens=(),
-            source_words=(),
-            source_word_of=(),
-            target_tokens=tuple(read.tokens),
-            target_words=tuple(words),
-            target_word_of=tuple(word_of),
-            target_scheme=self.tokenizer.record_scheme,
-            weights=dict(self.attention),
-            source_text=before,
-            target_text=text,
-            log_probability=min(log_probability, 0.0),
-            target_is_read=True,
-        )
+    shown = tokenizer.describe(read)
+    words, word_of = shown.words, shown.word_of
+    if reference is not None:
+        encoding = tokenizer.encode(reference)
+        words, word_of = encoding.words, [-1, *encoding.word_of]
+    return AttentionRecord(
+        source_tokens=(),
+        source_words=(),
+        source_word_of=(),
+        target_tokens=tuple(shown.tokens),
+        target_words=tuple(words),
+        target_word_of=tuple(word_of),
+        target_scheme=tokenizer.record_scheme,
+        weights=dict(attention),
+        source_text=prompt,
+        target_text=text,
+        log_probability=min(log_probability, 0.0),
+        target_is_read=True,
+    )

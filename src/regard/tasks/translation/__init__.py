@@ -1,17 +1,8 @@
 """Translation: training and prediction."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from regard.task import Task, TaskWords, part
 from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER
 from regard.tasks.translation.config import TranslationConfig
-
-if TYPE_CHECKING:
-    from regard.tasks.translation.bundle import Tokenizers, TranslationBundle  # noqa: F401
-    from regard.tasks.translation.predictor import Translator
 
 _WORDS = TaskWords(
     predictor="a translator",
@@ -30,7 +21,7 @@ _WORDS = TaskWords(
 )
 
 
-class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle", "Translator"]):
+class TranslationTask(Task):
     """Translation, as a task."""
 
     name = "translation"
@@ -38,21 +29,11 @@ class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle",
     words = _WORDS
     files = (frozenset({TOKENIZER}), frozenset({SOURCE_TOKENIZER, TARGET_TOKENIZER}))
     settings_table = part("regard.tasks.translation.choice:TranslationTable")
-    training = part("regard.tasks.translation.training:TranslationTraining")
-    bundle_format = part("regard.tasks.translation.bundle:TranslationFormat")
-    operations = part("regard.tasks.translation.operations:OPERATIONS")
-
-    def predictor(self, bundle: TranslationBundle) -> Translator:
-        """Return a `Translator`."""
-        from regard.tasks.translation.predictor import Translator
-
-        return Translator(bundle)
-
-    def ensemble(self, predictors: Sequence[Translator]) -> Translator:
-        """Return a translator that averages the word probabilities of several translators."""
-        from regard.tasks.translation.predictor import ensemble
-
-        return ensemble(predictors)
+    training = part("regard.tasks.translation.train:TranslationTraining")
+    bundle_format = part("regard.tasks.translation.data:TranslationFormat")
+    operations = part("regard.tasks.translation.commands:OPERATIONS")
+    predictor = part("regard.tasks.translation.predict:Translator", call=False)
+    ensemble = part("regard.tasks.translation.predict:ensemble")
 
 
 TASK = TranslationTask()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from regard.errors import DataError, RequestError
 from regard.records import Link, alignment_error_rate
 from regard.records.data import Step
-from regard.tasks.translation.predictor import Translator
+from regard.tasks.translation.predict import Translator
 
 _AT_ONCE = 1024
 """Number of pairs whose attention records are in memory at the same time."""

@@ -165,16 +165,12 @@ def _size(pieces: int, *texts: TextSurvey) -> int:
     return max(pieces, 500 + max(text.num_characters for text in texts))
 
 
-class TranslationTable(SettingsTable[TranslationConfig, DataConfig]):
+class TranslationTable(SettingsTable):
     """The `SettingsTable` of translators."""
 
-    def draft(self, data: DataConfig, given: UserSettings) -> Choice:
-        """Choose settings without reading the data, for an early check of the user's settings."""
-        return choose_for_pairs(PairSurvey(1000, STAND_IN, STAND_IN), given)
-
-    def choose(self, data: DataConfig, given: UserSettings) -> Choice:
-        """Choose the settings of a translator from `data.train` and from the settings that the user set."""
-        return choose_for_pairs(survey_pairs(data), given)
+    def choose(self, data: DataConfig, given: UserSettings, *, read: bool = True) -> Choice:
+        """Choose the settings of a translator; see `SettingsTable.choose`."""
+        return choose_for_pairs(survey_pairs(data) if read else PairSurvey(1000, STAND_IN, STAND_IN), given)
 
     def describe(self, config: TranslationConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

@@ -9,7 +9,7 @@ from regard.evaluation.comparison import CERTAIN, describe_p
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 from regard.tasks.translation.metrics import suitable_metrics
-from regard.tasks.translation.predictor import Translator
+from regard.tasks.translation.predict import Translator
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def compare_translators(
     found = [
         [one.text for one in each.translate(sources, record=(), progress=progress, **settings)] for each in (first, second)
     ]
-    tokenizers = [each.bundle.target_tokenizer for each in (first, second)]
+    tokenizers = [each.tokenizers.target for each in (first, second)]
     bleu, chrf = suitable_metrics(tokenizers[tokenizers[1].lowercase and not tokenizers[0].lowercase], targets)
     test = PairedTest(
         [("first", found[0]), ("second", found[1])], {"BLEU": bleu, "chrF": chrf}, [list(targets)], "bs", n_samples=resamples

@@ -14,7 +14,7 @@ from regard.errors import RequestError
 from regard.reweight import Reweight, flatten, rescaled
 from regard.tasks.faithfulness import CERTAIN, VISIBLE, Removal, Report, Spread, kendall_tau, removal, spread
 from regard.tasks.requests import check_texts, counting_bar
-from regard.tasks.translation.predictor import Translator
+from regard.tasks.translation.predict import Translator
 from regard.text.symbols import END, START
 
 
@@ -109,7 +109,7 @@ def measure_translation_faithfulness(
         raise RequestError("faithfulness: this model has no site 'cross', so it does not attend to its source")
     sources = check_texts("faithfulness", sources)
     chosen = np.random.default_rng(seed).permutation(len(sources))[:max_texts].tolist()
-    encode, limit = translator.bundle.source_tokenizer.encode, translator.config.data.max_tokens
+    encode, limit = translator.tokenizers.source.encode, translator.config.data.max_tokens
     texts = [encode(sources[number]).ids[:limit] for number in chosen]
     texts = [ids for ids in texts if len(ids) > 1]
     if not texts:

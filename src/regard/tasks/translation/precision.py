@@ -1,17 +1,16 @@
 """Number formats of the matrix products in a search for translations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import torch
 
 from regard.config.training import SearchPrecision
-from regard.errors import RequestError
 from regard.inference import pack
 from regard.models.seq2seq import Seq2Seq
-from regard.text.tokenizers.tokenizer import Tokenizer
+from regard.tasks.translation.data import Tokenizers
 
 if TYPE_CHECKING:
     from regard.decoding.engine import CTranslate2Engine
@@ -30,7 +29,7 @@ class SearchModel:
         """A copy of the model in bfloat16; None until it is first needed."""
         self._engines: dict[str, CTranslate2Engine] = {}
 
-    def engine(self, precision: SearchPrecision, tokenizers: Sequence[Tokenizer]) -> "CTranslate2Engine":
+    def engine(self, precision: SearchPrecision, tokenizers: Tokenizers) -> "CTranslate2Engine":
         """Return the model as converted to CTranslate2, which is done once for each number format.
 
         Raises:
@@ -39,7 +38,7 @@ class SearchModel:
         from regard.decoding.engine import CTranslate2Engine
 
         if precision not in self._engines:
-            source, target = (tokenizer.symbols.tokens for tokenizer in tokenizers)
+            source, target = tokenizers.source.symbols.tokens, tokenizers.target.symbols.tokens
             self._engines[precision] = CTranslate2Engine(self._model, source, target, precision)
         return self._engines[precision]
 
@@ -53,19 +52,3 @@ class SearchModel:
             with torch.inference_mode():
                 packed = pack(model, sentences, int8=precision == "int8")
             yield packed
-
-
-def check_precision(precision: str, device: torch.device) -> None:
-    """Check that a number format exists, and that the device supports it.
-
-    Raises:
-        RequestError: If the name is unknown, or the format needs a CPU and the model is on another device.
-    """
-    *others, last = get_args(SearchPrecision)
-    if precision not in (*others, last):
-        raise RequestError(f"precision is {precision!r}, expected {', '.join(others)} or {last}")
-    if precision == "int8" and device.type != "cpu":
-        raise RequestError(
-            f"precision int8 works on a CPU only, but the model is on {device}; choose bfloat16, or the device cpu "
-            "(--device cpu)"
-        )

@@ -6,18 +6,16 @@ attention of each part is a block of the joined record.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
 
 from regard.decoding import Hypothesis, score_of
 from regard.records.views import sides
-from regard.text.symbols import END, END_TOKEN, PAD
+from regard.tasks.requests import block_diagonal
+from regard.text.symbols import END, END_TOKEN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 _SENTENCE_ENDS = frozenset(".!?…;。！？；")
@@ -25,7 +23,7 @@ _SENTENCE_ENDS = frozenset(".!?…;。！？；")
 
 @dataclass(frozen=True)
 class Source:
-    """A text and its ids, in one part. A very long text has several parts; an empty one has none, except from `guided`."""
+    """A text and its ids, in one part. A very long text has several parts; an empty one has none, unless it is guided."""
 
     text: str
     pieces: tuple[np.ndarray, ...]
@@ -43,30 +41,28 @@ class Source:
         return tokens, encoding.words, word_of
 
 
-def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> list[Source]:
-    """Encode texts, and split texts of more than `longest` tokens into parts."""
+def encode_sources(
+    texts: Sequence[str], tokenizer: Tokenizer, longest: int, is_guided: Callable[[int], bool] = lambda number: False
+) -> list[Source]:
+    """Encode texts, and split texts of more than `longest` tokens into parts.
+
+    Args:
+        texts: The texts.
+        tokenizer: Tokenizer of the sources.
+        longest: Maximum number of tokens of a part, without the end symbol.
+        is_guided: Function that returns whether the text with this number gets a translation even if it is empty, because the
+            translation has a prefix or constraints.
+    """
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
     for number, text in enumerate(texts):
         own = ids[offsets[number] : offsets[number + 1]]
         cuts = [0, *_cuts(tokenizer.encode(text), longest), len(own)] if len(own) > longest else [0, len(own)]
         pieces = [np.append(own[start:stop], END) for start, stop in pairwise(cuts) if stop > start]
+        if not pieces and is_guided(number):
+            pieces = [np.array([END])]
         sources.append(Source(text, tuple(pieces)))
     return sources
-
-
-def guided(source: Source) -> Source:
-    """Return a source with at least one part: with a prefix or constraints, even an empty text is translated."""
-    return source if source.pieces else Source(source.text, (np.array([END]),))
-
-
-def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Return the rows of ids as one tensor, and a mask that is False at padding."""
-    lengths = np.array([len(row) for row in rows])
-    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
-    ids = np.full(mask.shape, PAD, dtype=np.int64)
-    ids[mask] = np.concatenate(rows)
-    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
 def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
@@ -88,7 +84,7 @@ def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: flo
         score=score_of(total, float(len(each)), length_penalty, length_reward),
         finished=all(piece.finished for piece in pieces),
         token_log_probabilities=each,
-        attention={site: _blocks(_parts(pieces, site)) for site in pieces[0].attention},
+        attention={site: block_diagonal(_parts(pieces, site)) for site in pieces[0].attention},
     )
 
 
@@ -120,16 +116,6 @@ def _cuts(encoding: Encoding, longest: int) -> list[int]:
         at = next((cut for cut in reach if at < cut <= at + longest), at + longest)
         cuts.append(at)
     return cuts
-
-
-def _blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
-    rows, columns = sum(part.shape[-2] for part in parts), sum(part.shape[-1] for part in parts)
-    whole = np.zeros((*parts[0].shape[:-2], rows, columns), dtype=np.float32)
-    row = column = 0
-    for part in parts:
-        whole[..., row : row + part.shape[-2], column : column + part.shape[-1]] = part
-        row, column = row + part.shape[-2], column + part.shape[-1]
-    return whole
 
 
 def empty_hypothesis(sites: Collection[str]) -> Hypothesis:

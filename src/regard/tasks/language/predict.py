@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,20 +11,25 @@ import torch
 from torch import Tensor
 
 from regard.config import GenerationConfig
-from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
+from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, greedy, sample
 from regard.decoding.search import MOST_STEPS
 from regard.errors import RequestError
 from regard.evaluation.words import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
-from regard.tasks.language.bundle import LanguageBundle
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.language.results import Generation, Origin, ScoredText
-from regard.tasks.notebook import count_parameters, table
+from regard.tasks.language.results import Generation, build_record
 from regard.tasks.predictor import Predictor
-from regard.tasks.requests import check_texts, counting_bar, override, reweight_by_site, with_settings
-from regard.text.batching import length_batches
-from regard.text.corpora import as_batch, cut_blocks
+from regard.tasks.requests import (
+    block_diagonal,
+    check_texts,
+    counting_bar,
+    force_rows,
+    override,
+    reweight_by_site,
+    with_settings,
+)
+from regard.text.corpora import cut_blocks
 from regard.text.symbols import END, START, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -33,40 +38,25 @@ _TEXTS_AT_ONCE = 64
 """Maximum number of texts that are generated together, counting each sample. A prompt with more samples is continued alone."""
 
 
-class LanguageModel(Predictor[LanguageBundle]):
+class LanguageModel(Predictor):
     """A trained model that continues texts and computes the probability of given texts.
 
     Args:
         bundle: The model and its tokenizer. The model is put into evaluation mode and stays on its device.
     """
 
-    def __init__(self, bundle: LanguageBundle) -> None:
-        super().__init__(bundle)
-        self.model: Seq2Seq
-
-    def __repr__(self) -> str:
-        return (
-            f"LanguageModel({type(self.model).__name__}, vocabulary {self.tokenizer.size:,}, {count_parameters(self.model)}, "
-            f"on {self.device})"
-        )
-
-    def _repr_html_(self) -> str:
-        rows = [
-            ("model", f"{type(self.model).__name__}, {count_parameters(self.model)}, on {self.device}"),
-            ("vocabulary", f"{self.tokenizer.size:,} symbols"),
-            ("attention", ", ".join(self.model.sites)),
-        ]
-        return table("Language model", rows, "model.generate([prompt]) continues a text")
-
-    @property
-    def config(self) -> LanguageConfig:
-        """Settings of the run."""
-        return self.bundle.config
+    usage = "model.generate([prompt]) continues a text"
+    config: LanguageConfig
+    model: Seq2Seq
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Tokenizer of the texts."""
-        return self.bundle.tokenizer
+        return self.bundle.parts
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values that describe the model, for notebooks."""
+        return [*super().rows(), ("vocabulary", f"{self.tokenizer.size:,} symbols")]
 
     @with_settings(GenerationConfig)
     def generate(
@@ -75,7 +65,6 @@ class LanguageModel(Predictor[LanguageBundle]):
         *,
         samples: int = 1,
         seed: int = 0,
-        first: int = 0,
         numbers: Sequence[int] | None = None,
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
@@ -89,9 +78,8 @@ class LanguageModel(Predictor[LanguageBundle]):
             prompts: Beginnings of texts; an empty prompt for a text without a given beginning.
             samples: Number of texts to generate for each prompt.
             seed: Seed of the random draws. It is combined with the number of each prompt.
-            first: Number of the first prompt. For a part of a file, give the number of prompts before this part; then the
-                samples are the same as if the whole file were processed at once.
-            numbers: Numbers of the prompts, to which `first` is added; None for 0, 1, …
+            numbers: Numbers of the prompts; None for 0, 1, … For a part of a file, begin with the number of prompts before this
+                part; then the samples are the same as if the whole file were processed at once.
             reweight: Function that computes new attention weights in all layers, or functions by site; see `regard.reweight`.
                 It also changes the attention at the steps that read the prompt.
             record: Attention sites to record, such as `decoder.0`.
@@ -116,16 +104,6 @@ class LanguageModel(Predictor[LanguageBundle]):
                 f"generate: at temperature 0 all {samples} samples would be the same; set samples to 1, or raise the "
                 "temperature"
             )
-        sampling = None
-        if generation.temperature:
-            sampling = Sampling(
-                count=samples,
-                temperature=generation.temperature,
-                top_k=generation.top_k,
-                top_p=generation.top_p,
-                seed=seed,
-                first=first,
-            )
         named = list(range(len(prompts)) if numbers is None else numbers)
         if len(named) != len(prompts):
             raise RequestError(
@@ -134,13 +112,29 @@ class LanguageModel(Predictor[LanguageBundle]):
         ids, offsets = self.tokenizer.encode_batch(prompts)
         rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
         found: list[list[Generation]] = [[]] * len(prompts)
-        changes = reweight_by_site(reweight, "decoder")
+        drawing = {name: getattr(generation, name) for name in ("temperature", "top_k", "top_p")}
+        common: dict[str, Any] = {"record": sites, "reweight": reweight_by_site(reweight, "decoder")}
+        common["restrictions"] = Restrictions(
+            no_repeat_ngrams=generation.no_repeat_ngrams, repetition_penalty=generation.repetition_penalty
+        )
         with counting_bar("generating", len(prompts), shown=progress) as advance:
             for places in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
-                own, request = [rows[place] for place in places], _Request(generation, sampling, sites, changes)
-                if follow is not None:
-                    request.follow = self._follower(places, prompts, rows, follow)
-                drawn = self._draw(own, [named[place] for place in places], request)
+                # Continuations are targets that must begin with the prompts. The source is empty.
+                length, own = len(rows[places[0]]), [rows[place].tolist() for place in places]
+                source = torch.full((len(places), 1), END, device=self.device)
+                limit = generation.max_length or min(self.config.data.max_tokens, MOST_STEPS - length)
+                options: dict[str, Any] = {
+                    **common,
+                    "max_length": length + limit,
+                    "guidance": Guidance(prefixes=own, phrases=[()] * len(own)) if length else None,
+                    "follow": None if follow is None else self._follower(places, prompts, rows, follow),
+                }
+                mask = torch.ones_like(source, dtype=torch.bool)
+                if generation.temperature:
+                    sampling = Sampling(count=samples, seed=seed, **drawing)
+                    drawn = sample(self.model, source, mask, sampling, numbers=[named[place] for place in places], **options)
+                else:
+                    drawn = [[hypothesis] for hypothesis in greedy(self.model, source, mask, **options)]
                 for place, hypotheses in zip(places, drawn, strict=True):
                     found[place] = [self._generation(prompts[place], rows[place], one) for one in hypotheses]
                 advance(len(places))
@@ -153,7 +147,7 @@ class LanguageModel(Predictor[LanguageBundle]):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
         progress: bool = False,
-    ) -> list[ScoredText]:
+    ) -> list[Generation]:
         """Compute the log probability of each token of given texts, and record the attention at the given sites.
 
         Args:
@@ -170,24 +164,19 @@ class LanguageModel(Predictor[LanguageBundle]):
         texts, sites = check_texts("score", texts), self.check_sites(record)
         ids, offsets = self.tokenizer.encode_batch(texts)
         (flat, starts), owner = cut_blocks(ids, offsets, self.config.data.max_tokens)
-        lengths = np.diff(starts) - 1
-        found: list[Hypothesis | None] = [None] * len(lengths)
-        with counting_bar("scoring", len(lengths), shown=progress) as advance:
-            for numbers in length_batches(lengths, _BATCH_TOKENS):
-                batch = as_batch(flat, starts[numbers], lengths[numbers], numbers)
-                given = (batch.source, batch.source_mask, batch.target_in, batch.target_out)
-                hypotheses = force(
-                    self.model,
-                    *(tensor.to(self.device) for tensor in given),
-                    record=sites,
-                    reweight=reweight_by_site(reweight, "decoder"),
-                )
-                for number, hypothesis in zip(numbers.tolist(), hypotheses, strict=True):
-                    found[number] = hypothesis
-                advance(len(numbers))
+        rows = np.split(flat, starts[1:-1])
+        changes = reweight_by_site(reweight, "decoder")
+        found = force_rows(
+            self.model,
+            [np.array([END])] * len(rows),
+            rows,
+            batch_tokens=_BATCH_TOKENS,
+            progress=progress,
+            record=sites,
+            reweight=changes,
+        )
         blocks: list[list[Hypothesis]] = [[] for _ in texts]
         for place, one in zip(owner.tolist(), found, strict=True):
-            assert one is not None
             blocks[place].append(one)
         bounds = offsets.tolist()
         return [
@@ -205,7 +194,8 @@ class LanguageModel(Predictor[LanguageBundle]):
         Raises:
             RequestError: If there are no texts, or a probability is NaN.
         """
-        texts = check_texts("evaluate", texts)
+        if not texts:
+            raise RequestError("evaluate: there are no texts, expected at least one")
         scored = self.score(texts, progress=progress)
         return evaluate_language(
             texts,
@@ -233,30 +223,14 @@ class LanguageModel(Predictor[LanguageBundle]):
 
         return step
 
-    def _draw(self, rows: list[np.ndarray], numbers: list[int], request: "_Request") -> list[list[Hypothesis]]:
-        """Continue prompts of equal length: generate targets that must begin with the prompts."""
-        source = torch.full((len(rows), 1), END, device=self.device)
-        mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
-        settings = request.settings
-        limit = length + (settings.max_length or min(self.config.data.max_tokens, MOST_STEPS - length))
-        guidance = Guidance(prefixes=[row.tolist() for row in rows], phrases=[()] * len(rows)) if length else None
-        restrictions = Restrictions(no_repeat_ngrams=settings.no_repeat_ngrams, repetition_penalty=settings.repetition_penalty)
-        options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "restrictions": restrictions}
-        options |= {"record": request.sites, "reweight": request.reweight, "follow": request.follow}
-        if request.sampling is None:
-            return [[hypothesis] for hypothesis in greedy(self.model, source, mask, **options)]
-        return sample(self.model, source, mask, request.sampling, numbers=numbers, **options)
-
     def _generation(self, prompt: str, row: np.ndarray, hypothesis: Hypothesis) -> Generation:
         tokens, length = hypothesis.tokens, len(row)
-        fed = [START, *tokens][: len(hypothesis.token_log_probabilities)]
+        read = [START, *tokens][: len(hypothesis.token_log_probabilities)]
+        added, text = hypothesis.token_log_probabilities[length:], self._joined(prompt, row, tokens)
+        log_probability = float(added.sum(dtype=np.float64))
+        build = partial(build_record, self.tokenizer, read, hypothesis.attention, prompt, text, log_probability)
         return Generation(
-            prompt=prompt,
-            text=self._joined(prompt, row, tokens),
-            log_probability=float(hypothesis.token_log_probabilities[length:].sum(dtype=np.float64)),
-            num_tokens=len(tokens) - length,
-            finished=hypothesis.finished,
-            _origin=Origin(self.tokenizer, fed, hypothesis.attention) if hypothesis.attention else None,
+            prompt, text, log_probability, added, hypothesis.finished, _build=build if hypothesis.attention else None
         )
 
     def _joined(self, prompt: str, row: np.ndarray, tokens: Sequence[int]) -> str:
@@ -270,26 +244,12 @@ class LanguageModel(Predictor[LanguageBundle]):
             return whole
         return prompt.rstrip() + whole[len(known) :] if whole.startswith(known) else whole
 
-    def _scored(self, text: str, row: np.ndarray, blocks: list[Hypothesis]) -> ScoredText:
+    def _scored(self, text: str, row: np.ndarray, blocks: list[Hypothesis]) -> Generation:
         each = np.concatenate([block.token_log_probabilities for block in blocks])
-        attention = {site: _in_blocks([block.attention[site] for block in blocks]) for site in blocks[0].attention}
-        return ScoredText(
-            text=text,
-            log_probability=sum(block.log_probability for block in blocks),
-            token_log_probabilities=each,
-            _origin=Origin(self.tokenizer, [START, *row.tolist()], attention, text) if attention else None,
-        )
-
-
-@dataclass
-class _Request:
-    """Settings of one generation."""
-
-    settings: GenerationConfig
-    sampling: Sampling | None
-    sites: list[str]
-    reweight: ReweightBySite | None
-    follow: Callable[[Tensor, Tensor], None] | None = None
+        attention = {site: block_diagonal([block.attention[site] for block in blocks]) for site in blocks[0].attention}
+        total = sum(block.log_probability for block in blocks)
+        build = partial(build_record, self.tokenizer, [START, *row.tolist()], attention, text, text, total, text)
+        return Generation("", text, total, each, _build=build if attention else None)
 
 
 def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
@@ -303,15 +263,3 @@ def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
     for places in by_length.values():
         for start in range(0, len(places), most):
             yield places[start : start + most]
-
-
-def _in_blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Join square attention maps (…,T,T), whose T may differ, to one block-diagonal map."""
-    if len(parts) == 1:
-        return parts[0]
-    size = sum(part.shape[-1] for part in parts)
-    whole, at = np.zeros((*parts[0].shape[:-2], size, size), dtype=np.float32), 0
-    for part in parts:
-        whole[..., at : at + part.shape[-2], at : at + part.shape[-1]] = part
-        at += part.shape[-1]
-    return whole

@@ -1,6 +1,5 @@
-"""A trained translator on disk: model, tokenizers, and the text of its card."""
+"""The files of a trained translator besides its weights: its tokenizers, and the text of its card."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,35 +15,39 @@ from regard.text.data_report import PairReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, kw_only=True)
-class TranslationBundle(Bundle):
-    """A trained translator."""
-
-    config: TranslationConfig
-    model: Seq2Seq
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    """The same object as `source_tokenizer` if the vocabulary is joint."""
-
-
 @dataclass(frozen=True)
 class Tokenizers:
     """The tokenizers of both sides."""
 
     source: Tokenizer
     target: Tokenizer
+    """The same object as `source` if the vocabulary is joint."""
+
+    def check_same(self, other: "Tokenizers", number: int) -> None:
+        """Check that model `number` of an ensemble has the vocabularies of the first model.
+
+        Raises:
+            RequestError: If vocabularies differ.
+        """
+        for side in ("source", "target"):
+            expected, got = getattr(self, side), getattr(other, side)
+            if (expected.kind, expected.lowercase, expected.symbols) != (got.kind, got.lowercase, got.symbols):
+                raise RequestError(
+                    f"ensemble: the {side} vocabulary of model {number} ({got}) differs from that of model 1 ({expected}): "
+                    "members must share their vocabularies, so train them on the same data with the same tokenizers"
+                )
 
 
-class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationBundle]):
+class TranslationFormat(BundleFormat):
     """The `BundleFormat` of translators."""
 
-    def write_parts(self, bundle: TranslationBundle, folder: Path) -> None:
+    def write_parts(self, parts: Tokenizers, folder: Path) -> None:
         """Write one tokenizer if the vocabulary is joint, otherwise one for each side."""
-        if bundle.source_tokenizer is bundle.target_tokenizer:
-            bundle.source_tokenizer.save(folder / TOKENIZER)
+        if parts.source is parts.target:
+            parts.source.save(folder / TOKENIZER)
         else:
-            bundle.source_tokenizer.save(folder / SOURCE_TOKENIZER)
-            bundle.target_tokenizer.save(folder / TARGET_TOKENIZER)
+            parts.source.save(folder / SOURCE_TOKENIZER)
+            parts.target.save(folder / TARGET_TOKENIZER)
 
     def read_parts(self, files: BundleFiles) -> Tokenizers:
         """Read the tokenizers."""
@@ -62,14 +65,6 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
         """Return a hash of both vocabularies."""
         return fingerprint_vocabulary((parts.source, parts.target))
 
-    def bundle(
-        self, config: TranslationConfig, model: Any, parts: Tokenizers, files: BundleFiles, facts: Mapping[str, Any]
-    ) -> TranslationBundle:
-        """Build the bundle of a translator."""
-        return TranslationBundle(
-            config=config, model=model, source_tokenizer=parts.source, target_tokenizer=parts.target, **facts
-        )
-
     def inventory(self, parts: Tokenizers) -> Inventory:
         """Return both tokenizers."""
         return Inventory({"source": parts.source, "target": parts.target})
@@ -78,11 +73,10 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
         """Render the report on the pairs."""
         return PairReport.from_dict(report).render()
 
-    def card(self, bundle: TranslationBundle) -> Card:
+    def card(self, bundle: Bundle) -> Card:
         """Describe the translator."""
         config = bundle.config
-        data = config.data
-        sides = (("source", bundle.source_tokenizer), ("target", bundle.target_tokenizer))
+        data, sides = config.data, {"source": bundle.parts.source, "target": bundle.parts.target}
         return Card(
             title=f"Translation from {data.source} to {data.target}",
             summary="A sequence-to-sequence model with attention",
@@ -97,7 +91,7 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
             model_rows=[
                 *(
                     (f"{side} vocabulary", f"{tokenizer.size:,} symbols, `{getattr(config.tokenizers, side).kind}`")
-                    for side, tokenizer in sides
+                    for side, tokenizer in sides.items()
                 ),
                 ("decoding", config.decoding.describe()),
             ],
@@ -110,20 +104,3 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
                 "Its training data may contain private or biased text; regard does not filter it.",
             ],
         )
-
-
-def check_same_vocabularies(bundles: Sequence[TranslationBundle]) -> None:
-    """Check that models can be members of one ensemble.
-
-    Raises:
-        RequestError: If vocabularies differ.
-    """
-    for number, other in enumerate(bundles[1:], 2):
-        for side in ("source", "target"):
-            wanted, got = (getattr(bundle, f"{side}_tokenizer") for bundle in (bundles[0], other))
-            same = (wanted.kind, wanted.lowercase, wanted.symbols) == (got.kind, got.lowercase, got.symbols)
-            if not same:
-                raise RequestError(
-                    f"ensemble: the {side} vocabulary of model {number} ({got}) differs from that of model 1 ({wanted}): "
-                    "members must share their vocabularies, so train them on the same data with the same tokenizers"
-                )

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
-from regard.config.fields import Count, Natural, Positive
+from regard.config.fields import Count, facts_of
+from regard.config.language import SamplingSettings
 from regard.config.training import DecodingConfig
 from regard.errors import RequestError
-from regard.rendering import PICTURES
-from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
-from regard.tasks.translation.reading import PAIR_LAYOUT, read_all_pairs
+from regard.evaluation.tables import finite
+from regard.plurals import counted
+from regard.rendering import PICTURES, Units
+from regard.task.operation import AttentionOperation, FileOperation, Files, LineOperation, Lines, Look, Text, TextOperation
+from regard.tasks.reading import find_layout
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.decoding import Sampling
     from regard.evaluation.words import Evaluation
     from regard.tasks.translation.comparison import TranslatorComparison
     from regard.tasks.translation.faithfulness import TranslationFaithfulness
-    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.predict import Translator
     from regard.tasks.translation.results import Translation
+    from regard.text.clean import Chunk
+    from regard.text.report import ReadingReport
 
-_BEAM = {"beam_size": "--beam"}
+PAIR_LAYOUT = ("format", "columns", "header", "encoding", "allow_skipped")
+"""Settings under `data` that are options of the commands that read pairs."""
+
+
+class _Search:
+    """Settings of the search as options of an operation."""
+
+    part: ClassVar[str] = "decoding"
+    part_class: ClassVar[type | None] = DecodingConfig
+    flags: ClassVar[Mapping[str, str]] = {"beam_size": "--beam"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +62,7 @@ class TranslationAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate(TextOperation):
+class Translate(_Search, SamplingSettings, TextOperation):
     """Translate texts. Settings that are left out are those of the model."""
 
     n_best: Annotated[int, Ge(1), Le(1000)] = 1
@@ -56,14 +74,6 @@ class Translate(TextOperation):
     """Word or phrase that every translation contains; may be given several times (works best with a large beam)."""
     sample: Annotated[int, Ge(0), Le(1000)] = 0
     """Number of samples of each text, which are drawn instead of searching for the best translation; 0 to search."""
-    temperature: Positive = 1.0
-    """Temperature of the sampling; below 1 favours probable words."""
-    top_k: Natural = 0
-    """Sample from the K most probable words only; 0 for all."""
-    top_p: Annotated[float, Gt(0), Le(1)] = 1.0
-    """Sample from the most probable words that together have this probability; 1 for all."""
-    seed: Annotated[int, Ge(0), Le(2**32 - 1)] = 0
-    """Seed of the sampling."""
     minimum_risk: Literal["", "chrf", "bleu"] = ""
     """Of the translations of `sample` or `n_best`, return the one that is most similar to all others by this measure."""
     engine: Literal["", "ctranslate2"] = ""
@@ -73,10 +83,8 @@ class Translate(TextOperation):
     """Whether to return the words and their alignment in Pharaoh format too."""
 
     name: ClassVar = "translate"
-    part: ClassVar = "decoding"
-    part_class: ClassVar = DecodingConfig
     chosen: ClassVar = tuple(name for name in DecodingConfig.__dataclass_fields__ if name != "batch_tokens")
-    flags: ClassVar = _BEAM | {"constraints": "--constraint"}
+    flags: ClassVar = {**_Search.flags, "constraints": "--constraint"}
     help: ClassVar = """\
 Translate the given sentences, the lines of --input FILE, or the lines of standard input.
 For each sentence, one line is printed, in order."""
@@ -100,7 +108,7 @@ For each sentence, one line is printed, in order."""
     }
     kept: ClassVar = 2048  # translating a line of more than 65,536 characters as a whole would take minutes
     command_only: ClassVar = frozenset(
-        {"precision", "constraints", "sample", "temperature", "top_k", "top_p", "seed", "minimum_risk", "engine"}
+        {"precision", "constraints", "sample", *facts_of(SamplingSettings), "minimum_risk", "engine"}
     )
     service_only: ClassVar = frozenset({"alignment"})
     picture: ClassVar = "the attention"
@@ -111,8 +119,8 @@ For each sentence, one line is printed, in order."""
             raise RequestError("translate: sample replaces the beam search; leave out beam_size and n_best")
         if self.minimum_risk and not self.sample and self.n_best == 1:
             raise RequestError("translate: minimum_risk chooses among several translations; set sample to 32, or n_best to 8")
-        for name in ("temperature", "top_k", "top_p", "seed"):
-            if not self.sample and getattr(self, name) != type(self).options()[name].default:
+        for name, facts in facts_of(SamplingSettings).items():
+            if not self.sample and getattr(self, name) != facts.default:
                 raise RequestError(f"translate: {name} is for sampling; set sample to the number of samples")
 
     def run(
@@ -140,7 +148,7 @@ For each sentence, one line is printed, in order."""
             return None
         from regard.decoding import Sampling
 
-        options: dict[str, Any] = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, "seed": self.seed}
+        options: dict[str, Any] = {name: getattr(self, name) for name in facts_of(SamplingSettings)}
         return Sampling(count=self.sample, first=texts[0].number if texts else 0, **options)
 
     def sought(self, predictor: Any, name: str) -> Any:
@@ -159,12 +167,7 @@ For each sentence, one line is printed, in order."""
 
     def plain(self, result: Translation) -> dict[str, Any]:
         """Return a translation as data for JSON."""
-        plain: dict[str, Any] = {
-            "text": result.text,
-            "score": _finite(result.score),
-            "log_probability": _finite(result.log_probability),
-        }
-        plain |= {"finished": result.finished}
+        plain: dict[str, Any] = finite({"text": result.text, **_scores(result)})
         if self._lists:
             plain["alternatives"] = [replace(self, n_best=1, sample=0).plain(other) for other in result.alternatives]
         if self.alignment and result.attention is not None:
@@ -195,22 +198,14 @@ def _scores(result: Translation) -> dict[str, Any]:
     return {"score": result.score, "log_probability": result.log_probability, "finished": result.finished}
 
 
-def _finite(value: float) -> float | None:
-    """Return a number, or None if it is not finite, because JSON has no such numbers."""
-    return value if math.isfinite(value) else None
-
-
 @dataclass(frozen=True, kw_only=True)
-class LookAtTranslation(AttentionOperation):
+class LookAtTranslation(_Search, AttentionOperation):
     """Return the attention of translations, or of given translations."""
 
     target: str | None = None
     """Translation whose attention is shown, instead of the model's own."""
 
-    part: ClassVar = "decoding"
-    part_class: ClassVar = DecodingConfig
     chosen: ClassVar = ("beam_size", "max_length")
-    flags: ClassVar = _BEAM
     example: ClassVar = "she kissed him ."
     per_text: ClassVar = {"target": "targets"}
     caps: ClassVar = {"beam_size": "beam", "max_length": "tokens"}
@@ -235,15 +230,45 @@ class LookAtTranslation(AttentionOperation):
         return self.setting(predictor, "beam_size") * limits["tokens"] * (text.size + limits["tokens"])
 
 
+def read_given_pairs(files: Files, config: Any) -> tuple[Iterator[Chunk], ReadingReport]:
+    """Read pairs; see `find_layout`.
+
+    Args:
+        files: The files.
+        config: The run's configuration.
+
+    Returns:
+        An iterator of the pairs, and the report, which is complete once all pairs have been read.
+    """
+    from regard.text.pairs.readers import read_pairs
+    from regard.text.report import ReadingReport
+
+    report = ReadingReport()
+    paths, data = find_layout(files, config, ("columns", "header"))
+    return read_pairs(paths, data, report), report
+
+
+def read_all_pairs(files: Files, config: Any) -> tuple[list[str], list[str]]:
+    """Read all pairs into memory as `read_given_pairs` does, and write the report to standard error.
+
+    Returns:
+        Sources and targets.
+    """
+    chunks, report = read_given_pairs(files, config)
+    sources, targets = [], []
+    for chunk in chunks:
+        sources += chunk.source
+        targets += chunk.target
+    show(report.render(), file=sys.stderr)
+    return sources, targets
+
+
 @dataclass(frozen=True, kw_only=True)
-class EvaluateTranslator(FileOperation):
+class EvaluateTranslator(_Search, FileOperation):
     """Score a translator on sentence pairs."""
 
     name: ClassVar = "evaluate"
-    part: ClassVar = "decoding"
-    part_class: ClassVar = DecodingConfig
     chosen: ClassVar = ("beam_size", "length_penalty", "length_reward", "precision")
-    flags: ClassVar = _BEAM
     layout: ClassVar = PAIR_LAYOUT
     ensembles: ClassVar = True
 
@@ -254,17 +279,14 @@ class EvaluateTranslator(FileOperation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareTranslators(FileOperation):
+class CompareTranslators(_Search, FileOperation):
     """Compare two translators on the same pairs."""
 
     resamples: Count = 1000
     """Number of bootstrap samples (default: 10,000; for translators 1,000)."""
 
     name: ClassVar = "compare"
-    part: ClassVar = "decoding"
-    part_class: ClassVar = DecodingConfig
     chosen: ClassVar = ("beam_size",)
-    flags: ClassVar = _BEAM
     layout: ClassVar = PAIR_LAYOUT
 
     def compare(self, models: tuple[Translator, Translator], names: tuple[str, str], files: Files) -> TranslatorComparison:
@@ -305,4 +327,100 @@ class MeasureTranslator(FileOperation):
             result.draw(self.picture, caption=caption)
 
 
-OPERATIONS = (Translate, LookAtTranslation, EvaluateTranslator, CompareTranslators, MeasureTranslator)
+@dataclass(frozen=True, kw_only=True)
+class ScoreTranslations(LineOperation):
+    """Score given translations with a trained translator.
+
+    For each line of the file, one line is printed: log p (natural logarithm) and number of tokens, separated by a tab;
+    an empty line if the file's line contains no pair. The perplexity of all pairs, and the formula of the score that
+    ranks translations (in --json), are printed on standard error.
+    """
+
+    json: bool = False
+    """Whether to print one JSON object per pair: line, texts, score, log p (also of tokens)."""
+
+    name: ClassVar = "score"
+    examples: ClassVar = """\
+  regard score runs/mine test.tsv
+  regard score runs/mine test.en,test.de --json > scores.jsonl
+  regard score runs/mine test.tsv --ensemble runs/other"""
+    layout: ClassVar = PAIR_LAYOUT
+    ensembles: ClassVar = True
+
+    def run(self, predictor: Translator, files: Files) -> Lines:
+        """Score the pairs of files."""
+        chunks, report = read_given_pairs(files, predictor.config)
+        decoding, counts, totals = predictor.config.decoding, Counter[str](), []
+
+        def rows() -> Iterator[tuple[int, str]]:
+            for chunk in chunks:
+                for line, one in zip(chunk.line, predictor.score(chunk.source, chunk.target), strict=True):
+                    counts.update(pairs=1, tokens=one.num_tokens)
+                    totals.append(one.log_probability)
+                    plain = f"{one.log_probability:.6f}\t{one.num_tokens}"
+                    yield line, json.dumps(_with_tokens(line, one), ensure_ascii=False) if self.json else plain
+
+        def remark() -> str:
+            total = math.fsum(totals)
+            perplexity = math.exp(min(-total / max(counts["tokens"], 1), 700.0))
+            sizes = f"{counted(counts['pairs'], 'pair')}, {counted(counts['tokens'], 'token')}"
+            formula = f"(log p + {decoding.length_reward:g} · tokens) / ((5 + tokens) / 6)^{decoding.length_penalty:g}"
+            return f"{sizes}: log p {total:.4f}, perplexity {perplexity:.4f}\nscore in --json: {formula}"
+
+        return Lines(rows(), report, padded=not self.json, remark=remark)
+
+
+def _with_tokens(line: int, one: Translation) -> dict[str, Any]:
+    tokens = [round(float(each), 6) for each in one.token_log_probabilities]
+    plain = {"line": line, "source": one.source, "target": one.text, "score": one.score}
+    return {**plain, "log_probability": one.log_probability, "tokens": one.num_tokens, "token_log_probabilities": tokens}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignTranslations(LineOperation):
+    """Align the words of sentence pairs by the attention of a trained model.
+
+    For each line of the file, one line of links is printed, such as `0-0 1-2` (source word-target word, from 0).
+    On a side whose tokens are characters, the numbers count characters and spaces, unless --units words is given.
+    The line is empty if the file's line contains no pair.
+    """
+
+    site: str = ""
+    """Attention site to use, such as cross.2 or norm.2 (default: cross)."""
+    head: Annotated[int, Ge(-1)] = -1
+    """Head of that site, from 0; −1 for the mean of all heads."""
+    step: Literal["", "produce", "consume"] = ""
+    """Use the attention of the step that produces a word, or of the next step, which consumes it (default: the model's choice,
+    produce for every model of regard; choose consume if it aligns pairs with known links better)."""
+    units: Units = "auto"
+    """Count tokens, characters (if the model's tokens are characters) or words; auto counts characters on a side whose tokens
+    are characters, and words on other sides (default: auto)."""
+
+    name: ClassVar = "align"
+    examples: ClassVar = """\
+  regard align runs/mine pairs.tsv > pairs.align
+  regard align runs/mine test.en,test.de
+  regard align runs/mine pairs.tsv --site norm.1 --step consume"""
+    layout: ClassVar = PAIR_LAYOUT
+
+    def run(self, predictor: Translator, files: Files) -> Lines:
+        """Align the pairs of files."""
+        chunks, report = read_given_pairs(files, predictor.config)
+        step = self.step or predictor.model.alignment_step
+        site, head = self.site or None, None if self.head < 0 else self.head
+
+        def rows() -> Iterator[tuple[int, str]]:
+            for chunk in chunks:
+                found = predictor.force(chunk.source, chunk.target, record=None if site is None else (site,))
+                for line, one in zip(chunk.line, found, strict=True):
+                    if one.attention is None:
+                        raise RequestError("align: this model has no attention over the source, so there is nothing to show")
+                    yield line, one.attention.pharaoh(site, head, step=step, units=self.units)
+
+        return Lines(rows(), report)
+
+
+OPERATIONS = (
+    *(Translate, LookAtTranslation, EvaluateTranslator, CompareTranslators),
+    *(MeasureTranslator, ScoreTranslations, AlignTranslations),
+)

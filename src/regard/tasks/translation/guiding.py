@@ -1,33 +1,15 @@
-"""Requests for translations: texts that they must begin with or contain, and the settings of search or sampling."""
+"""Texts that translations must begin with or contain."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
 
 import torch
-from torch import Tensor
 
-from regard.config import DecodingConfig
-from regard.decoding import Guidance, Hypothesis, Sampling, restrictions_of, sample, search
+from regard.decoding import Guidance
 from regard.errors import RequestError
-from regard.models.seq2seq import Seq2Seq
-from regard.reweight import ReweightBySite
 from regard.tasks.requests import check_texts
 from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
-
-
-def _phrases(given: Sequence[str]) -> list[str]:
-    """Return the phrases that one translation must contain.
-
-    Raises:
-        RequestError: If they are not a list of texts.
-    """
-    if isinstance(given, str):
-        raise RequestError(
-            f"constraints: got {given[:40]!r}, expected a list of phrases for each text: constraints=[['a phrase', …], …]"
-        )
-    return check_texts("constraints", given)
 
 
 class TargetConstraints:
@@ -53,7 +35,12 @@ class TargetConstraints:
         constraints: Sequence[Sequence[str]] | None = None,
     ) -> None:
         prefixes = [prefix or ""] * count if prefix is None or isinstance(prefix, str) else check_texts("prefix", prefix)
-        demands = [[]] * count if constraints is None else [_phrases(each) for each in constraints]
+        self._is_empty = not any(prefixes) and constraints is None
+        for each in constraints or ():
+            if isinstance(each, str):
+                expected = "a list of phrases for each text: constraints=[['a phrase', …], …]"
+                raise RequestError(f"constraints: got {each[:40]!r}, expected {expected}")
+        demands = [[]] * count if constraints is None else [check_texts("constraints", each) for each in constraints]
         for name, given in (("prefix", prefixes), ("constraints", demands)):
             if len(given) != count:
                 raise RequestError(
@@ -63,20 +50,34 @@ class TargetConstraints:
             if not all(text.strip() for text in texts):
                 raise RequestError(f"translate: a constraint of text {number} is empty; leave it out")
         self._tokenizer = tokenizer
-        self._prefixes = [tokenizer.encode(text) for text in prefixes]
+        encoded = {text: tokenizer.encode(text) for text in prefixes}
+        self._prefixes = [encoded[text] for text in prefixes]
         self._phrases = [[tokenizer.encode(text) for text in texts] for texts in demands]
-        self._continues = _continuing(tokenizer)
 
     def holds(self, number: int) -> bool:
         """Return whether the translation with this number has a prefix or constraints."""
         return bool(self._prefixes[number].ids or self._phrases[number])
 
-    def take(self, numbers: Iterable[int | None]) -> Guidance:
+    def take(self, numbers: Iterable[int | None]) -> Guidance | None:
         """Return the prefixes and constraints of the translations with these numbers; None means a translation without any."""
+        if self._is_empty:
+            return None
         chosen = list(numbers)
         prefixes = [[] if number is None else self._prefixes[number].ids for number in chosen]
         phrases = [[] if number is None else [each.ids for each in self._phrases[number]] for number in chosen]
-        return Guidance(prefixes, phrases, self._continues)
+        return Guidance(prefixes, phrases, self._continuing)
+
+    @cached_property
+    def _continuing(self) -> torch.Tensor | None:
+        """Tensor that is True for symbols that continue a word: they begin with a letter or digit, not with a space mark.
+
+        It is None if the tokenizer does not mark the space before every word.
+        """
+        scheme = self._tokenizer.scheme
+        if not scheme.leading_space:
+            return None
+        symbols = self._tokenizer.vocabulary()
+        return torch.tensor([not token.startswith(scheme.space) and token[:1].isalnum() for token in symbols])
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
         """Return the required words that contain unknown symbols, by the position of their symbols in a translation.
@@ -114,59 +115,3 @@ def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[in
         first, *others = [at for at, (owner, token) in symbols if owner == word and not (space and token == space)]
         replaced |= {first: encoding.words[word]} | dict.fromkeys(others, "")
     return replaced
-
-
-def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
-    """Return a tensor that is True for symbols that continue a word: they begin with a letter or digit, not with a space mark.
-
-    Return None if the tokenizer does not mark the space before every word.
-    """
-    if not tokenizer.scheme.leading_space:
-        return None
-    mark = tokenizer.scheme.space
-    return torch.tensor([not token.startswith(mark) and token[:1].isalnum() for token in tokenizer.vocabulary()])
-
-
-@dataclass(frozen=True)
-class SearchRequest:
-    """Settings of one search for translations, or of one sampling."""
-
-    decoding: DecodingConfig
-    n_best: int
-    sites: list[str]
-    guide: TargetConstraints | None
-    sampling: Sampling | None
-    reweight: ReweightBySite | None
-
-    @property
-    def width(self) -> int:
-        """Number of hypotheses per sentence: samples, or the beam size."""
-        return max(1, self.sampling.count if self.sampling else self.decoding.beam_size)
-
-    def run(self, model: Seq2Seq, ids: Tensor, mask: Tensor, places: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-        """Search for translations, or sample them.
-
-        Args:
-            model: The model.
-            ids: Ids of parts of texts, a row for each part.
-            mask: True at the ids, False at padding.
-            places: For each part, the number of its text and the number of the part within this text, from 0.
-        """
-        guidance = None
-        if self.guide is not None:  # prefix and constraints of a long text apply to its first part
-            guidance = self.guide.take(None if later else number for number, later in places)
-        common: dict[str, Any] = {"guidance": guidance, "record": self.sites, "reweight": self.reweight}
-        if self.sampling is None:
-            return search(model, ids, mask, self.decoding, n_best=self.n_best, **common)
-        return sample(
-            model,
-            ids,
-            mask,
-            self.sampling,
-            numbers=[number + (later << 40) for number, later in places],  # separate random numbers for each part
-            length_penalty=self.decoding.length_penalty,
-            length_reward=self.decoding.length_reward,
-            max_length=self.decoding.max_length,
-            restrictions=restrictions_of(replace(self.decoding, beam_size=1)),  # sampling has no groups
-            **common,
-        )

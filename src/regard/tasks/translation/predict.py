@@ -1,7 +1,7 @@
 """A trained translator, which translates texts."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -10,73 +10,69 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from torch import Tensor
 
 from regard.config import DecodingConfig
-from regard.decoding import Hypothesis, Sampling, force
+from regard.decoding import Hypothesis, Sampling, restrictions_of, sample, search
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
-from regard.tasks.notebook import count_parameters, table
+from regard.task import Bundle
 from regard.tasks.predictor import Predictor
 from regard.tasks.requests import (
     check_texts,
     counting_bar,
+    force_rows,
     override,
+    pad,
     reweight_by_site,
     text_blocks,
     with_settings,
 )
-from regard.tasks.translation.bundle import TranslationBundle, check_same_vocabularies
 from regard.tasks.translation.config import TranslationConfig
+from regard.tasks.translation.data import Tokenizers
+from regard.tasks.translation.guiding import TargetConstraints
 from regard.tasks.translation.metrics import suitable_metrics
-from regard.tasks.translation.precision import SearchModel, check_precision
-from regard.tasks.translation.request import SearchRequest, TargetConstraints
-from regard.tasks.translation.results import ScoredPair, Translation, translation_of
-from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, guided, join, pad
+from regard.tasks.translation.precision import SearchModel
+from regard.tasks.translation.results import Translation, build_record, replace_unknown
+from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
 from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
 _BLOCK = 2048
 """Maximum number of lines of a stream that are translated together."""
+Search = Callable[[Seq2Seq, Tensor, Tensor, list[tuple[int, int]]], list[list[Hypothesis]]]
+"""Function that translates parts of texts: model, ids and mask of the parts, and for each part the number of its text and the
+number of the part within this text, from 0."""
 
 
-class Translator(Predictor[TranslationBundle]):
+class Translator(Predictor):
     """A trained model that translates texts.
 
     Args:
         bundle: The model and its tokenizers. The model is put into evaluation mode and stays on its device.
     """
 
-    def __init__(self, bundle: TranslationBundle) -> None:
+    usage = "translator.translate([text]) translates a text"
+    config: TranslationConfig
+    model: Seq2Seq
+
+    def __init__(self, bundle: Bundle) -> None:
         super().__init__(bundle)
-        self.model: Seq2Seq
-        self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
         self._search_model = SearchModel(self.model)
         self._engine: str | None = None
 
-    def __repr__(self) -> str:
-        data, sizes = self.config.data, " → ".join(f"{tokenizer.size:,}" for tokenizer in self._tokenizers)
-        return (
-            f"Translator({data.source} → {data.target}, {type(self.model).__name__}, vocabularies {sizes}, "
-            f"{count_parameters(self.model)}, on {self.device})"
-        )
-
-    def _repr_html_(self) -> str:
-        data, sizes = self.config.data, " → ".join(f"{tokenizer.size:,} symbols" for tokenizer in self._tokenizers)
-        rows = [
-            ("model", f"{type(self.model).__name__}, {count_parameters(self.model)}, on {self.device}"),
-            ("vocabularies", sizes),
-            ("attention", ", ".join(self.model.sites)),
-            ("search", self.config.decoding.describe()),
-        ]
-        return table(f"Translator, {data.source} → {data.target}", rows, "translator.translate([text]) translates a text")
-
     @property
-    def config(self) -> TranslationConfig:
-        """Settings of the run."""
-        return self.bundle.config
+    def tokenizers(self) -> Tokenizers:
+        """The tokenizers of both sides."""
+        return self.bundle.parts
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values that describe the model, for notebooks."""
+        data, sizes = self.config.data, f"{self.tokenizers.source.size:,} → {self.tokenizers.target.size:,} symbols"
+        return [("languages", f"{data.source} → {data.target}"), *super().rows(), ("vocabularies", sizes)]
 
     def facts(self) -> dict[str, Any]:
         """Return the languages."""
@@ -130,7 +126,7 @@ class Translator(Predictor[TranslationBundle]):
         texts = check_texts("translate", texts)
         if minimum_risk not in (None, "chrf", "bleu"):
             raise RequestError(f"translate: minimum_risk is {minimum_risk!r}, expected chrf or bleu")
-        if isinstance(n_best, bool) or not isinstance(n_best, int):
+        if not isinstance(n_best, int):
             raise RequestError(f"n_best is {n_best!r:.40}, expected a whole number")
         if sampling is not None and not isinstance(sampling, Sampling):
             raise RequestError(f"translate: sampling is {sampling!r:.40}, expected settings, such as Sampling(count=8)")
@@ -141,32 +137,57 @@ class Translator(Predictor[TranslationBundle]):
                 "translate: minimum_risk chooses among several translations: draw samples with "
                 "sampling=Sampling(count=32), or set n_best to 2 or more"
             )
-        guide = None
-        if prefix not in (None, "") or constraints is not None:
-            guide = TargetConstraints(len(texts), self._tokenizers[1], prefix=prefix, constraints=constraints)
-        decoding = self.decoding(**settings)
-        sites = self._sites(record)
+        guide = TargetConstraints(len(texts), self.tokenizers.target, prefix=prefix, constraints=constraints)
+        decoding, changes, sites = self.decoding(**settings), reweight_by_site(reweight, "cross"), self._sites(record)
         site = self._replacing_site() if decoding.replace_unknown else None
-        sources = encode_sources(texts, self._tokenizers[0], self.config.data.max_tokens)
-        if guide is not None:
-            sources = [guided(source) if guide.holds(number) else source for number, source in enumerate(sources)]
-        changes = reweight_by_site(reweight, "cross")
-        request = SearchRequest(decoding, n_best, sorted({*sites, site} if site else sites), guide, sampling, changes)
-        used = engine or self._engine
-        if used:
-            self._check_engine(used, prefix=prefix, constraints=constraints, sampling=sampling, reweight=reweight)
-        found = self._search(sources, request, used, progress=progress)
-        made = [
-            translation_of(
-                source,
-                hypotheses,
-                self._tokenizers,
-                replace_unknown=site,
-                held=None if guide is None else partial(guide.unknown, number),
-            )
-            for number, (source, hypotheses) in enumerate(zip(sources, found, strict=True))
-        ]
-        return made if minimum_risk is None else [self._least_risky(one, minimum_risk) for one in made]
+        recorded = sorted({*sites, site} if site else sites)
+        engine = engine or self._engine  # type: ignore[assignment]
+        if engine:
+            self._check_engine(engine, prefix=prefix, constraints=constraints, sampling=sampling, reweight=reweight)
+            engines = self._search_model.engine(decoding.precision, self.tokenizers)
+
+        def run(model: Seq2Seq, ids: Tensor, mask: Tensor, places: list[tuple[int, int]]) -> list[list[Hypothesis]]:
+            if engine:
+                return engines.search(ids, mask, decoding, n_best=n_best, record=recorded)
+            # Prefix and constraints of a long text apply to its first part.
+            guidance = guide.take(None if later else number for number, later in places)
+            common: dict[str, Any] = {"guidance": guidance, "record": recorded, "reweight": changes}
+            if sampling is None:
+                return search(model, ids, mask, decoding, n_best=n_best, **common)
+            numbers = [number + (later << 40) for number, later in places]  # separate random numbers for each part
+            limits = {name: getattr(decoding, name) for name in ("length_penalty", "length_reward", "max_length")}
+            restrictions = restrictions_of(replace(decoding, beam_size=1))  # sampling has no groups
+            return sample(model, ids, mask, sampling, numbers=numbers, restrictions=restrictions, **limits, **common)
+
+        sources = encode_sources(texts, self.tokenizers.source, self.config.data.max_tokens, guide.holds)
+        width = max(1, sampling.count if sampling else decoding.beam_size)
+        found = self._search(sources, run, decoding, width, plain=bool(engine), progress=progress)
+        results = []
+        for number, (source, hypotheses) in enumerate(zip(sources, found, strict=True)):
+            each = []
+            for hypothesis in hypotheses or [empty_hypothesis(recorded)]:
+                replaced = replace_unknown(hypothesis, source, self.tokenizers.source, site) if site else {}
+                replaced |= guide.unknown(number, hypothesis.tokens)
+                each.append(self._translation(source, hypothesis, replaced))
+            each[0].alternatives.extend(each[1:])
+            results.append(each[0])
+        return results if minimum_risk is None else [self._least_risky(one, minimum_risk) for one in results]
+
+    def _translation(
+        self, source: Source, hypothesis: Hypothesis, replaced: dict[int, str], reference: str | None = None
+    ) -> Translation:
+        """Build a translation; see `build_record` for the arguments."""
+        text = self.tokenizers.target.decode(hypothesis.tokens, replace=replaced) if reference is None else reference
+        build = partial(build_record, hypothesis, source, self.tokenizers, replaced, text, reference)
+        return Translation(
+            source=source.text,
+            text=text,
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            finished=hypothesis.finished,
+            token_log_probabilities=hypothesis.token_log_probabilities,
+            _build=build if hypothesis.attention else None,
+        )
 
     def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:
         """Translate lines of an iterable in order, with at most a few thousand of them in memory.
@@ -208,30 +229,32 @@ class Translator(Predictor[TranslationBundle]):
             RequestError: If the numbers of sources and targets differ, the model lacks a site, or a probability is NaN.
         """
         sources, targets = check_texts("force", sources), check_texts("force", targets)
-        changes = reweight_by_site(reweight, "cross")
-        found = self._force("force", sources, targets, self._sites(record), changes, progress=progress)
+        if len(sources) != len(targets):
+            raise RequestError(
+                f"force: got {len(sources)} sources and {len(targets)} targets, expected the same number of each"
+            )
+        rows, decoding = [], self.config.decoding
+        for texts, tokenizer, begin in ((sources, self.tokenizers.source, []), (targets, self.tokenizers.target, [START])):
+            ids, offsets = tokenizer.encode_batch(texts)
+            rows.append([np.concatenate([begin, ids[start:stop], [END]]) for start, stop in pairwise(offsets)])
+        found = force_rows(
+            self.model,
+            *rows,
+            batch_tokens=decoding.batch_tokens,
+            progress=progress,
+            length_penalty=decoding.length_penalty,
+            length_reward=decoding.length_reward,
+            record=self._sites(record),
+            reweight=reweight_by_site(reweight, "cross"),
+        )
         return [
-            translation_of(Source(text, (own,)), [hypothesis], self._tokenizers, replace_unknown=None, text=target)
-            for text, target, (own, hypothesis) in zip(sources, targets, found, strict=True)
+            self._translation(Source(text, (row,)), one, {}, target)
+            for text, row, one, target in zip(sources, rows[0], found, targets, strict=True)
         ]
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, progress: bool = False) -> list[ScoredPair]:
-        """Score given translations without attention, which is faster than `force`.
-
-        Args:
-            sources: The sources.
-            targets: The target of each source.
-            progress: Whether to show a bar on standard error.
-
-        Raises:
-            RequestError: If the numbers of sources and targets differ, or a probability is NaN.
-        """
-        sources, targets = check_texts("score", sources), check_texts("score", targets)
-        found = self._force("score", sources, targets, [], None, progress=progress)
-        return [
-            ScoredPair(text, target, one.score, one.log_probability, one.token_log_probabilities)
-            for text, target, (_, one) in zip(sources, targets, found, strict=True)
-        ]
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, progress: bool = False) -> list[Translation]:
+        """Score given translations without attention, which is faster; otherwise as `force`."""
+        return self.force(sources, targets, record=(), progress=progress)
 
     @with_settings(DecodingConfig, without=["batch_tokens"])
     def evaluate(
@@ -258,13 +281,12 @@ class Translator(Predictor[TranslationBundle]):
         decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)
         found = self.translate(sources, record=(), progress=progress, **settings)
-        tokenizer = self.bundle.target_tokenizer
         return evaluate_translations(
             [one.text for one in found],
             targets,
             log_probability=math.fsum(one.log_probability for one in forced),
-            num_tokens=int(tokenizer.encode_batch(list(targets))[1][-1]) + len(sources),
-            metrics=suitable_metrics(tokenizer, targets),
+            num_tokens=sum(one.num_tokens for one in forced),
+            metrics=suitable_metrics(self.tokenizers.target, targets),
             decoding=decoding,
         )
 
@@ -276,7 +298,11 @@ class Translator(Predictor[TranslationBundle]):
                 another device.
         """
         decoding = override(self.config.decoding, settings, "translate")
-        check_precision(decoding.precision, self.device)
+        if decoding.precision == "int8" and self.device.type != "cpu":
+            raise RequestError(
+                f"precision int8 works on a CPU only, but the model is on {self.device}; choose bfloat16, or the device cpu "
+                "(--device cpu)"
+            )
         return decoding
 
     def save(self, folder: str | Path) -> None:
@@ -290,48 +316,6 @@ class Translator(Predictor[TranslationBundle]):
             raise RequestError("save: this is an ensemble of saved models; load their folders together again instead")
         super().save(folder)
 
-    def _force(
-        self,
-        caller: str,
-        sources: list[str],
-        targets: list[str],
-        sites: list[str],
-        reweight: ReweightBySite | None,
-        *,
-        progress: bool,
-    ) -> list[tuple[np.ndarray, Hypothesis]]:
-        """Score the given targets, and return for each source its ids and the scored target as a hypothesis."""
-        if len(sources) != len(targets):
-            raise RequestError(
-                f"{caller}: got {len(sources)} sources and {len(targets)} targets, expected the same number of each"
-            )
-        ids = [
-            _with_end(*tokenizer.encode_batch(texts))
-            for tokenizer, texts in zip(self._tokenizers, (sources, targets), strict=True)
-        ]
-        longest = [max(len(source), len(target)) for source, target in zip(*ids, strict=True)]
-        found: dict[int, Hypothesis] = {}
-        decoding = self.config.decoding
-        with counting_bar("scoring", len(sources), shown=progress) as advance:
-            for numbers in length_batches(np.array(longest, dtype=np.int64), decoding.batch_tokens):
-                source, source_mask = pad([ids[0][number] for number in numbers], self.device)
-                target_out, _ = pad([ids[1][number] for number in numbers], self.device)
-                target_in, _ = pad([np.append(START, ids[1][number][:-1]) for number in numbers], self.device)
-                batch = force(
-                    self.model,
-                    source,
-                    source_mask,
-                    target_in,
-                    target_out,
-                    length_penalty=decoding.length_penalty,
-                    length_reward=decoding.length_reward,
-                    record=sites,
-                    reweight=reweight,
-                )
-                found |= zip(numbers.tolist(), batch, strict=True)
-                advance(len(numbers))
-        return [(own, found[number]) for number, own in enumerate(ids[0])]
-
     def use_engine(self, name: str) -> None:
         """Search with this engine from now on, if a call names none; convert the model at once.
 
@@ -339,7 +323,7 @@ class Translator(Predictor[TranslationBundle]):
             RequestError: If there is no such engine, or it does not support the model.
         """
         self._check_engine(name)
-        self._search_model.engine(self.config.decoding.precision, self._tokenizers)
+        self._search_model.engine(self.config.decoding.precision, self.tokenizers)
         self._engine = name
 
     def _check_engine(self, name: str, **arguments: Any) -> None:
@@ -350,33 +334,38 @@ class Translator(Predictor[TranslationBundle]):
                 raise RequestError(f"engine {name} does not support {argument}; leave it out, or search without the engine")
 
     def _search(
-        self, sources: list[Source], request: SearchRequest, engine: str | None, *, progress: bool
+        self, sources: list[Source], run: Search, decoding: DecodingConfig, width: int, *, plain: bool, progress: bool
     ) -> list[list[Hypothesis]]:
-        """Translate the parts of all sources in batches of similar length, and join the results for each source."""
-        pieces = [piece for source in sources for piece in source.pieces]
+        """Translate the parts of all sources in batches of similar length, and join the results for each source.
+
+        Args:
+            sources: The sources.
+            run: Function that translates a batch.
+            decoding: Settings of the search.
+            width: Number of hypotheses of each part.
+            plain: Whether the batches need no model that is packed for a search.
+            progress: Whether to show a bar on standard error.
+
+        Returns:
+            The hypotheses of each source, the best first; none for a source without parts.
+        """
+        parts = [part for source in sources for part in source.pieces]
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
-        found: list[list[Hypothesis]] = [[]] * len(pieces)
-        decoding = request.decoding
-        budget = max(1, decoding.batch_tokens // request.width)
-        other = self._search_model.engine(decoding.precision, self._tokenizers) if engine else None
-        running = nullcontext(self.model) if other else self._search_model.running(decoding.precision, self.device, len(pieces))
-        with counting_bar("translating", len(pieces), shown=progress) as advance, running as model:
-            for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
-                ids, mask = pad([pieces[number] for number in numbers], self.device)
-                if other is None:
-                    batch = request.run(model, ids, mask, [places[number] for number in numbers])
-                else:
-                    batch = other.search(ids, mask, decoding, n_best=request.n_best, record=request.sites)
+        found: list[list[Hypothesis]] = [[]] * len(parts)
+        budget, lengths = max(1, decoding.batch_tokens // width), np.array([len(part) for part in parts], dtype=np.int64)
+        running = nullcontext(self.model) if plain else self._search_model.running(decoding.precision, self.device, len(parts))
+        with counting_bar("translating", len(parts), shown=progress) as advance, running as model:
+            for numbers in length_batches(lengths, budget):
+                ids, mask = pad([parts[number] for number in numbers], self.device)
+                batch = run(model, ids, mask, [places[number] for number in numbers])
                 for number, hypotheses in zip(numbers, batch, strict=True):
                     found[number] = hypotheses
                 advance(len(numbers))
         remaining = iter(found)
         joined = []
         for source in sources:
-            own = list(islice(remaining, len(source.pieces)))
-            ranks = zip(*own, strict=False)  # join the best of each part, then the second best of each
-            whole = [join(rank, decoding.length_penalty, decoding.length_reward) for rank in ranks]
-            joined.append(whole or [empty_hypothesis(request.sites)])
+            ranks = zip(*islice(remaining, len(source.pieces)), strict=False)  # the best of each part, then the second best
+            joined.append([join(rank, decoding.length_penalty, decoding.length_reward) for rank in ranks])
         return joined
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
@@ -385,7 +374,7 @@ class Translator(Predictor[TranslationBundle]):
 
         candidates = [translation, *translation.alternatives]
         texts = [one.text for one in candidates]
-        bleu, _ = suitable_metrics(self._tokenizers[1], texts)
+        bleu, _ = suitable_metrics(self.tokenizers.target, texts)
         gains = expected_utilities(texts, utility, tokenize=bleu.tokenizer)
         order = [candidates[place] for place in np.argsort(-gains, kind="stable")]
         return replace(order[0], alternatives=[replace(one, alternatives=[]) for one in order[1:]])
@@ -418,11 +407,7 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
     """
     if not translators:
         raise RequestError("ensemble: got no translators, expected one or more")
-    bundles = [translator.bundle for translator in translators]
-    check_same_vocabularies(bundles)
+    for number, other in enumerate(translators[1:], 2):
+        translators[0].tokenizers.check_same(other.tokenizers, number)
     members = Ensemble([translator.model for translator in translators])
-    return Translator(replace(bundles[0], model=members.to(translators[0].device)))
-
-
-def _with_end(ids: np.ndarray, offsets: np.ndarray) -> list[np.ndarray]:
-    return [np.append(ids[start:stop], END) for start, stop in pairwise(offsets)]
+    return Translator(replace(translators[0].bundle, model=members.to(translators[0].device)))

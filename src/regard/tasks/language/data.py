@@ -1,7 +1,5 @@
-"""A trained language model on disk: the model, its tokenizer, and the text of its model card."""
+"""The files of a trained language model besides its weights: its tokenizer, and the text of its card."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +13,12 @@ from regard.text.data_report import TextReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, kw_only=True)
-class LanguageBundle(Bundle):
-    """A trained language model."""
-
-    config: LanguageConfig
-    model: Seq2Seq
-    """A model whose output does not depend on its source."""
-    tokenizer: Tokenizer
-
-
-class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
+class LanguageFormat(BundleFormat):
     """The `BundleFormat` of language models."""
 
-    def write_parts(self, bundle: LanguageBundle, folder: Path) -> None:
+    def write_parts(self, parts: Tokenizer, folder: Path) -> None:
         """Write the tokenizer."""
-        bundle.tokenizer.save(folder / TOKENIZER)
+        parts.save(folder / TOKENIZER)
 
     def read_parts(self, files: BundleFiles) -> Tokenizer:
         """Read the tokenizer."""
@@ -44,12 +32,6 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
         """Return a hash of the vocabulary."""
         return fingerprint_vocabulary((parts,))
 
-    def bundle(
-        self, config: LanguageConfig, model: Any, parts: Tokenizer, files: BundleFiles, facts: Mapping[str, Any]
-    ) -> LanguageBundle:
-        """Build the bundle of a language model."""
-        return LanguageBundle(config=config, model=model, tokenizer=parts, **facts)
-
     def inventory(self, parts: Tokenizer) -> Inventory:
         """Return the tokenizer under the name `text`."""
         return Inventory({"text": parts})
@@ -58,7 +40,7 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
         """Render the report on the texts."""
         return TextReport.from_dict(report).render()
 
-    def card(self, bundle: LanguageBundle) -> Card:
+    def card(self, bundle: Bundle) -> Card:
         """Describe the language model."""
         data = bundle.config.data
         return Card(
@@ -72,7 +54,7 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
                 '[[result]] = model.generate(["the beginning"])',
                 "result.text, result.log_probability",
             ],
-            model_rows=[("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`")],
+            model_rows=[("vocabulary", f"{bundle.parts.size:,} symbols, `{bundle.config.tokenizer.kind}`")],
             data_rows=[],
             examples="texts",
             limits=[

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from annotated_types import Ge, Le
-
-from regard.config.fields import Count
+from regard.config.fields import Count, Seed
 from regard.config.language import GenerationConfig
+from regard.evaluation.tables import finite
 from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
-from regard.tasks.arguments import lay_out, split_files, trained_encoding
 from regard.tasks.language.config import LanguageConfig
+from regard.tasks.reading import find_layout
 from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.evaluation.words import LanguageEvaluation
-    from regard.tasks.language.predictor import LanguageModel
+    from regard.tasks.language.predict import LanguageModel
     from regard.tasks.language.results import Generation
     from regard.text.report import ReadingReport
 
@@ -44,7 +42,7 @@ class Generate(TextOperation):
 
     samples: Count = 1
     """Number of texts for each prompt."""
-    seed: Annotated[int, Ge(0), Le(2**32 - 1)] = 0
+    seed: Seed = 0
     """Seed of the sampling."""
 
     name: ClassVar = "generate"
@@ -98,28 +96,13 @@ The same command gives the same texts; another --seed gives others."""
 
     def plain(self, result: list[Generation]) -> list[dict[str, Any]]:
         """Return the samples of a prompt as data for JSON."""
-        return [
-            {
-                "text": one.text,
-                "log_probability": one.log_probability if math.isfinite(one.log_probability) else None,
-                "num_tokens": one.num_tokens,
-                "finished": one.finished,
-            }
-            for one in result
-        ]
+        return [{name: finite(getattr(one, name)) for name in GenerationAnswer.__dataclass_fields__} for one in result]
 
     def to_json(self, result: list[Generation], units: Any) -> list[dict[str, Any]]:
         """Return the samples of a prompt, which are printed one per line."""
-        return [
-            {
-                "prompt": one.prompt,
-                "text": one.text,
-                "log_probability": one.log_probability,
-                "tokens": one.num_tokens,
-                "finished": one.finished,
-            }
-            for one in result
-        ]
+        names = {"prompt": "prompt", "text": "text", "log_probability": "log_probability", "tokens": "num_tokens"}
+        names |= {"finished": "finished"}
+        return [{name: getattr(one, attribute) for name, attribute in names.items()} for one in result]
 
     def render(self, result: list[Generation], number: int) -> str:
         """Return the texts, one per line; an empty line separates texts of several lines."""
@@ -161,7 +144,7 @@ class EvaluateLanguageModel(FileOperation):
 
 
 def read_plain_texts(files: Files, config: LanguageConfig) -> tuple[list[str], ReadingReport]:
-    """Read texts in the layout of the training data, unless the user's options define another.
+    """Read texts; see `find_layout`.
 
     Args:
         files: The files.
@@ -177,11 +160,8 @@ def read_plain_texts(files: Files, config: LanguageConfig) -> tuple[list[str], R
     from regard.text.report import ReadingReport
 
     report = ReadingReport()
-    paths = split_files(files.names)
-    data = replace(config.data, encoding=trained_encoding(paths, config.data.encoding))
-    data = lay_out(replace(config, data=data), files).data
-    texts = [text for chunk in read_texts(paths, data, report) for text in chunk.text]
-    return texts, report
+    paths, data = find_layout(files, config)
+    return [text for chunk in read_texts(paths, data, report) for text in chunk.text], report
 
 
 OPERATIONS = (Generate, LookAtText, EvaluateLanguageModel)

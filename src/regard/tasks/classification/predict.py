@@ -1,6 +1,8 @@
 """A trained classifier, which predicts the labels of texts."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,72 +16,61 @@ from regard.evaluation.calibration import sigmoid, softmax
 from regard.evaluation.labelled import LabelledEvaluation, evaluate_labels
 from regard.models.text_classifier import TextClassifier
 from regard.reweight import Reweight, ReweightBySite
-from regard.tasks.classification.bundle import ClassificationBundle
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.classification.results import Classification, Origin
-from regard.tasks.notebook import count_parameters, shortened, table
+from regard.tasks.classification.data import ClassifierParts
+from regard.tasks.classification.results import Classification, build_record
 from regard.tasks.predictor import Predictor
-from regard.tasks.requests import check_texts, counting_bar, text_blocks
-from regard.tasks.translation.sources import pad
+from regard.tasks.requests import check_texts, counting_bar, pad
+from regard.tasks.results import shortened
 from regard.text.batching import length_batches
 from regard.text.corpora import cut_rows
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer
 
-_BLOCK = 4096
-"""Maximum number of lines of a stream that are classified together."""
 _BATCH_TOKENS = 8192
 _SHOWN_LABELS = 6
 
 
-class Classifier(Predictor[ClassificationBundle]):
+class Classifier(Predictor):
     """A trained model that labels texts.
 
     Args:
         bundle: The model, its tokenizer and its labels. The model is put into evaluation mode and stays on its device.
     """
 
-    def __init__(self, bundle: ClassificationBundle) -> None:
-        super().__init__(bundle)
-        self.model: TextClassifier
-
-    def __repr__(self) -> str:
-        names = self.labels.names
-        shown = ", ".join(map(shortened, names[:_SHOWN_LABELS])) + ", …" * (len(names) > _SHOWN_LABELS)
-        return (
-            f"Classifier({len(names):,} labels: {shown}; {type(self.model).__name__}, vocabulary {self.tokenizer.size:,}, "
-            f"{count_parameters(self.model)}, on {self.device})"
-        )
-
-    def _repr_html_(self) -> str:
-        names = self.labels.names
-        rows = [
-            ("labels", ", ".join(names[:_SHOWN_LABELS]) + ", …" * (len(names) > _SHOWN_LABELS)),
-            ("model", f"{type(self.model).__name__}, {count_parameters(self.model)}, on {self.device}"),
-            ("vocabulary", f"{self.tokenizer.size:,} symbols"),
-            ("attention", ", ".join(self.model.sites)),
-        ]
-        return table(f"Classifier, {len(names):,} labels", rows, "classifier.classify([text]) labels a text")
+    usage = "classifier.classify([text]) labels a text"
+    config: ClassificationConfig
+    model: TextClassifier
 
     @property
-    def config(self) -> ClassificationConfig:
-        """Settings of the run."""
-        return self.bundle.config
+    def parts(self) -> ClassifierParts:
+        """Tokenizer, labels, temperature, and the sentence on the trust in the attention."""
+        return self.bundle.parts
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Tokenizer of the texts."""
-        return self.bundle.tokenizer
+        return self.parts.tokenizer
 
     @property
     def labels(self) -> Labels:
         """Labels of the classifier."""
-        return self.bundle.labels
+        return self.parts.labels
 
     @property
     def temperature(self) -> float:
         """Number by which scores are divided before they become probabilities."""
-        return self.bundle.temperature
+        return self.parts.temperature
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values that describe the model, for notebooks."""
+        names = self.labels.names
+        shown = ", ".join(map(shortened, names[:_SHOWN_LABELS])) + ", …" * (len(names) > _SHOWN_LABELS)
+        return [
+            (f"{len(names):,} labels", shown),
+            *super().rows(),
+            ("vocabulary", f"{self.tokenizer.size:,} symbols"),
+        ]
 
     def facts(self) -> dict[str, Any]:
         """Return the labels, and whether a text can have several."""
@@ -110,29 +101,17 @@ class Classifier(Predictor[ClassificationBundle]):
         ids, cut = self._encode(texts)
         logits, attention = self._run(ids, sites, reweight=reweight, progress=progress)
         probabilities = self.probabilities(logits)
-        note = self.bundle.faithfulness
-        names, several = self.labels.names, self.labels.multiple
-        best = probabilities.argmax(-1).tolist()
-        found = []
-        for number, (text, place) in enumerate(zip(texts, best, strict=True)):
-            row = probabilities[number]
-            chosen = (names[place],)
-            if several:
-                chosen = tuple(names[one] for one in np.argsort(-row, kind="stable").tolist() if row[one] > 0.5)
-            origin = Origin(self.tokenizer, len(ids[number]), attention[number], note) if sites else None
-            cut_at = len(ids[number]) if cut[number] else None
-            found.append(Classification(text, names[place], float(row[place]), chosen, names, row, origin, cut_at, several))
+        names, several, found = self.labels.names, self.labels.multiple, []
+        for number, (text, row) in enumerate(zip(texts, probabilities, strict=True)):
+            ranked = {names[place]: float(row[place]) for place in np.argsort(-row, kind="stable").tolist()}
+            best, length = next(iter(ranked)), len(ids[number])
+            chosen = tuple(name for name, value in ranked.items() if value > 0.5) if several else (best,)
+            one = Classification(text, best, ranked[best], chosen, ranked, length if cut[number] else None, several)
+            if sites:
+                build = partial(build_record, self.tokenizer, length, attention[number], self.parts.faithfulness, one)
+                one = replace(one, _build=build)
+            found.append(one)
         return found
-
-    def classify_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Classification]:
-        """Label lines of an iterable in order, with at most a few thousand of them in memory.
-
-        Args:
-            lines: Iterable of lines, such as an open file; their line ends are removed.
-            options: As for `classify`.
-        """
-        for block in text_blocks(lines, _BLOCK):
-            yield from self.classify(block, **options)
 
     def evaluate(
         self, texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False

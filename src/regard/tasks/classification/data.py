@@ -1,7 +1,6 @@
-"""A trained classifier on disk: model, tokenizer, labels, temperature, and the text of its model card."""
+"""The files of a trained classifier besides its weights: tokenizer, labels, temperature, and the text of its card."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from regard.models.build import build_classifier
 from regard.models.text_classifier import TextClassifier
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.classification.names import FAITHFULNESS, LABELS
-from regard.tasks.files import TOKENIZER, read_tokenizer
+from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER, read_tokenizer
 from regard.text.data_report import LabelledReport
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
@@ -26,12 +24,10 @@ _LONGEST_SENTENCE = 2000
 _SHOWN_LABELS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClassificationBundle(Bundle):
-    """A trained classifier."""
+@dataclass(frozen=True)
+class ClassifierParts:
+    """Parts of a classifier besides its weights."""
 
-    config: ClassificationConfig
-    model: TextClassifier
     tokenizer: Tokenizer
     labels: Labels
     temperature: float = 1.0
@@ -40,32 +36,33 @@ class ClassificationBundle(Bundle):
     """Sentence on how well the attention can be trusted; empty if it was not measured."""
 
     def __post_init__(self) -> None:
-        if wrong := _wrong_temperature(self.temperature):  # the temperature may come from the scores in a forged checkpoint
-            raise BundleError(wrong)
+        known = isinstance(self.temperature, int | float)
+        if not known or not 0.001 <= self.temperature <= 1000:  # fitted temperatures are between 0.05 and 20
+            raise BundleError(f"temperature is {self.temperature!r:.60}, expected a number from 0.001 to 1,000")
 
 
-@dataclass(frozen=True)
-class ClassifierParts:
-    """Parts of a classifier besides its weights."""
-
-    tokenizer: Tokenizer
-    labels: Labels
-    temperature: float = 1.0
-
-
-class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, ClassificationBundle]):
+class ClassificationFormat(BundleFormat):
     """The `BundleFormat` of classifiers."""
 
-    def write_parts(self, bundle: ClassificationBundle, folder: Path) -> None:
+    def write_parts(self, parts: ClassifierParts, folder: Path) -> None:
         """Write the tokenizer, and the labels with the temperature."""
-        bundle.tokenizer.save(folder / TOKENIZER)
-        labels = {"labels": bundle.labels.to_dict(), "temperature": bundle.temperature}
+        parts.tokenizer.save(folder / TOKENIZER)
+        labels = {"labels": parts.labels.to_dict(), "temperature": parts.temperature}
         disk.save(folder / LABELS, render_json(labels))
 
     def read_parts(self, files: BundleFiles) -> ClassifierParts:
-        """Read the tokenizer, the labels and the temperature."""
-        tokenizer = read_tokenizer(files, TOKENIZER)
-        return ClassifierParts(tokenizer, *_read_labels(files.content[LABELS], files.path(LABELS)))
+        """Read the tokenizer, the labels, the temperature, and the sentence of a measurement of the attention."""
+        tokenizer, path = read_tokenizer(files, TOKENIZER), files.path(LABELS)
+        try:
+            plain = json.loads(files.content[LABELS])
+            labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
+            message = f"it does not hold labels ({first_line(error)}); copy the model again"
+            raise BundleError(f"{path} is damaged: {message}") from error
+        try:
+            return ClassifierParts(tokenizer, labels, temperature, _read_faithfulness(files))
+        except BundleError as error:
+            raise BundleError(f"{path} is damaged: {error}") from error
 
     def build_model(self, config: ClassificationConfig, parts: ClassifierParts, attention: Any = None) -> TextClassifier:
         """Build the configured classifier. If `attention` is given, it replaces the configured pooling."""
@@ -82,20 +79,6 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
         """Return a hash of the vocabulary and the labels."""
         return fingerprint_vocabulary((parts.tokenizer,), parts.labels.names, multiple=parts.labels.multiple)
 
-    def bundle(
-        self, config: ClassificationConfig, model: Any, parts: ClassifierParts, files: BundleFiles, facts: Mapping[str, Any]
-    ) -> ClassificationBundle:
-        """Build the bundle of a classifier."""
-        return ClassificationBundle(
-            config=config,
-            model=model,
-            tokenizer=parts.tokenizer,
-            labels=parts.labels,
-            temperature=parts.temperature,
-            faithfulness=_read_faithfulness(files),
-            **facts,
-        )
-
     def inventory(self, parts: ClassifierParts) -> Inventory:
         """Return the tokenizer and the labels."""
         return Inventory({"text": parts.tokenizer}, parts.labels.names)
@@ -104,11 +87,12 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
         """Render the report on the texts."""
         return LabelledReport.from_dict(report).render()
 
-    def card(self, bundle: ClassificationBundle) -> Card:
+    def card(self, bundle: Bundle) -> Card:
         """Describe the classifier."""
-        names, data = bundle.labels.names, bundle.config.data
+        parts, data = bundle.parts, bundle.config.data
+        names = parts.labels.names
         more = f" and {len(names) - _SHOWN_LABELS} more" if len(names) > _SHOWN_LABELS else ""
-        found = bundle.faithfulness or "`regard faithfulness DIR FILE` measures whether it can be trusted for this model"
+        found = parts.faithfulness or "`regard faithfulness DIR FILE` measures whether it can be trusted for this model"
         return Card(
             title=f"Classification of texts as {', '.join(names[:_SHOWN_LABELS])}{more}",
             summary="A text classifier with attention",
@@ -121,9 +105,9 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
                 "result.label, result.probability, result.attention",
             ],
             model_rows=[
-                ("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`"),
-                ("labels", f"{len(names):,}{', several for a text' if bundle.labels.multiple else ''}"),
-                ("temperature of the probabilities", f"{bundle.temperature:.3f}"),
+                ("vocabulary", f"{parts.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`"),
+                ("labels", f"{len(names):,}{', several for a text' if parts.labels.multiple else ''}"),
+                ("temperature of the probabilities", f"{parts.temperature:.3f}"),
             ],
             data_rows=[],
             examples="texts",
@@ -150,23 +134,6 @@ def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str
         BundleError: If there is no model, its weights differ, or the file cannot be written. Nothing has changed then.
     """
     add_file(folder, FAITHFULNESS, found, weights=weights)
-
-
-def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
-    try:
-        plain = json.loads(data)
-        labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
-        raise BundleError(f"{path} is damaged: it does not hold labels ({first_line(error)}); copy the model again") from error
-    if wrong := _wrong_temperature(temperature):
-        raise BundleError(f"{path} is damaged: {wrong}")
-    return labels, temperature
-
-
-def _wrong_temperature(value: Any) -> str:
-    if isinstance(value, int | float) and 0.001 <= value <= 1000:  # fitted temperatures are between 0.05 and 20
-        return ""
-    return f"temperature is {value!r:.60}, expected a number from 0.001 to 1,000"
 
 
 def _read_faithfulness(files: BundleFiles) -> str:

@@ -12,15 +12,19 @@ from regard.errors import RequestError
 from regard.plurals import counted
 from regard.rendering import PICTURES
 from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
-from regard.tasks.classification.reading import TEXT_LAYOUT, read_given_texts
+from regard.tasks.reading import find_layout
 from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.evaluation.labelled import LabelledEvaluation
     from regard.tasks.classification.comparison import ClassifierComparison
     from regard.tasks.classification.faithfulness import Faithfulness
-    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.classification.predict import Classifier
     from regard.tasks.classification.results import Classification
+    from regard.text.report import ReadingReport
+
+TEXT_LAYOUT = ("format", "text", "label", "label_separator", "header", "encoding", "allow_skipped")
+"""Settings under `data` that are options of the commands that read labelled texts."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,9 @@ labels, the line lists all labels with a probability above one half (film 0.9800
 
     def plain(self, result: Classification) -> dict[str, Any]:
         """Return the labels and probabilities as data for JSON."""
-        return {
-            "label": result.label,
-            "probability": result.probability,
-            "labels": result.labels,
-            "probabilities": dict(list(result.probabilities.items())[: self.top_k or None]),
-            "cut_at": result.cut_at,
+        probabilities = dict(list(result.probabilities.items())[: self.top_k or None])
+        return {name: getattr(result, name) for name in ClassificationAnswer.__dataclass_fields__} | {
+            "probabilities": probabilities
         }
 
     def to_json(self, result: Classification, units: Any) -> dict[str, Any]:
@@ -120,6 +121,48 @@ class LookAtClassification(AttentionOperation):
         """Classify texts, with attention; the probabilities are in the records."""
         results = predictor.classify([one.text for one in texts], record=self.sites or None)
         return [Look(one.text, one.attention) for one in results]
+
+
+def read_given_texts(files: Files, classifier: Classifier) -> tuple[list[str], list[tuple[str, ...]], ReadingReport]:
+    """Read labelled texts; see `find_layout`.
+
+    Args:
+        files: A file, a folder, or one text file per label.
+        classifier: The model.
+
+    Returns:
+        The texts, a tuple of labels for each text, and the report on the files.
+
+    Raises:
+        DataError: If the texts cannot be read, or a label is unknown to the model.
+    """
+    from regard.text.columns import MissingColumnError
+
+    try:
+        return _read_texts(files, classifier, like_training=True)
+    except MissingColumnError:
+        if {"text", "label"} & files.layout.keys():
+            raise
+        return _read_texts(files, classifier, like_training=False)
+
+
+def _read_texts(
+    files: Files, classifier: Classifier, *, like_training: bool
+) -> tuple[list[str], list[tuple[str, ...]], ReadingReport]:
+    from regard.text.labelled.readers import read_labelled
+    from regard.text.report import ReadingReport
+
+    report = ReadingReport()
+    texts: list[str] = []
+    labels: list[tuple[str, ...]] = []
+    paths, data = find_layout(files, classifier.config, ("text", "label", "header"), like_training=like_training)
+    for chunk in read_labelled(paths, data, report):
+        for own, line in zip(chunk.labels, chunk.line, strict=True):
+            for label in own:
+                classifier.labels.number(label, f"{files.names}, line {line}")
+        texts += chunk.text
+        labels += chunk.labels
+    return texts, labels, report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +252,7 @@ class MeasureClassifier(FileOperation):
     def keep(self, folder: str, predictor: Classifier, result: Faithfulness) -> None:
         """Save the result in the model's folder, for the captions of heatmaps."""
         from regard.bundle.bundle import WEIGHTS
-        from regard.tasks.classification.bundle import save_faithfulness
+        from regard.tasks.classification.data import save_faithfulness
 
         save_faithfulness(folder, result.to_dict(), weights=predictor.bundle.signature["files"][WEIGHTS])
 
@@ -217,10 +260,8 @@ class MeasureClassifier(FileOperation):
 def _draw_confusion(classifier: Classifier, found: LabelledEvaluation, path: str, *, caption: bool) -> None:
     import numpy as np
 
-    from regard.evaluation.classification import Scores
     from regard.viz.confusion import draw
 
-    assert isinstance(found.scores, Scores)
     draw(np.array(found.scores.confusion), classifier.labels.names, path, caption=caption)
 
 

@@ -1,0 +1,391 @@
+"""Training of classifiers, and their validation on texts that they are not trained on."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.bundle import StartFiles
+from regard.errors import ConfigError, RequestError
+from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
+from regard.evaluation.calibration import fit_temperature
+from regard.evaluation.labelled import evaluate_labels
+from regard.machine import Machine, evaluating
+from regard.models.build import check_pooling
+from regard.models.text_classifier import Example, TextClassifier
+from regard.task import Bundle, FoldScore, Scores, Trainable, Validator
+from regard.tasks.building import OwnModelTraining
+from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.classification.data import ClassificationFormat, ClassifierParts
+from regard.text.corpora import LabelledBatch, LabelledCorpus
+from regard.text.labelled.labels import Labels, show_names
+from regard.text.labelled.prepare import LabelledData, prepare_labelled
+from regard.text.labelled.vectors import Vectors, read_vectors
+from regard.text.symbols import PAD, SPECIAL_TOKENS
+
+_PRIMING = 512  # number of texts per batch when the model reads all training texts before training
+
+
+def label_loss(
+    logits: Float[Tensor, "B C"], label: Tensor, *, weight: Tensor | None = None, label_smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """Return Σ −log p(label): from a softmax if each text has one label, or from a sigmoid per label if texts have several.
+
+    Args:
+        logits: Scores of the labels.
+        label: Number of each text's label (B,), or if texts have several labels, ones and zeros (B,C).
+        weight: Weight (C,) of each label's loss; None for equal weights.
+        label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/C; for several labels, (1 − ε)·gold + ε/2.
+    """
+    if label.ndim == 1:
+        return functional.cross_entropy(logits, label, weight=weight, label_smoothing=label_smoothing, reduction="sum")
+    target = label * (1 - label_smoothing) + label_smoothing / 2
+    return functional.binary_cross_entropy_with_logits(logits, target, weight=weight, reduction="sum")
+
+
+@dataclass(frozen=True)
+class ClassificationScores(Scores):
+    """Scores of one validation; `nll` is the mean loss per text, at temperature 1."""
+
+    accuracy: float
+    """Accuracy from 0 to 1; if texts have several labels, the share of texts whose labels are all predicted correctly."""
+    macro_f1: float
+    """Mean F1 over the labels, from 0 to 1."""
+    majority_label: str
+    """The most frequent label, or set of labels, of the dev texts."""
+    majority_share: float
+    """Share of the dev texts with this label: the accuracy of always predicting it."""
+    second_share: float
+    """Share of the dev texts with the second most frequent label."""
+    predicted_label: str
+    """The label, or set of labels, that the model predicts most often."""
+    predicted_share: float
+    """Its share of the predictions."""
+    texts: int
+    temperature: float
+    """Temperature that was fitted on the dev texts (`fit_temperature`); 1 if none was fitted."""
+    calibration_error: float
+    """Expected calibration error of the probabilities at this temperature, over 15 bins."""
+
+    def to_row(self) -> dict[str, float]:
+        """Return the columns of the logs."""
+        return {"dev_nll": self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
+
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """Return a line with the scores, and no further lines."""
+        return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}, macro F1 {self.macro_f1:.3f}", []
+
+
+class ClassificationValidator(Validator):
+    """Validation of models on the dev texts."""
+
+    def validate(self, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
+        """Score the model on all dev texts; see `Validator.validate`."""
+        self._logits: list[Tensor] = []
+        self._labels: list[Tensor] = []
+        return super().validate(after_batch=after_batch)
+
+    def nll(self, batch: LabelledBatch) -> float:
+        """Return the sum of the losses of a batch, and keep the model's scores."""
+        logits = self.task.model(batch.tokens, batch.mask).logits.float().cpu()
+        self._logits.append(logits)
+        self._labels.append(batch.label.cpu())
+        return label_loss(logits.double(), self._labels[-1]).item()
+
+    def score(self, nll: float, after_batch: Callable[[], None]) -> ClassificationScores:
+        """Return the scores, with the temperature that minimises the loss if the run calibrates.
+
+        Raises:
+            RequestError: If the loss is not finite.
+        """
+        if not np.isfinite(nll):
+            raise RequestError("the scores of a dev text are not finite")
+        logits, gold = torch.cat(self._logits).numpy(), torch.cat(self._labels).numpy()
+        temperature = fit_temperature(logits, gold) if self.task.config.training.calibrate else 1.0
+        found = evaluate_labels(logits, gold, (), self.task.parts.labels.names, temperature=temperature)
+        return ClassificationScores(
+            nll=nll,
+            accuracy=found.accuracy,
+            macro_f1=found.macro_f1,
+            majority_label=found.majority.label,
+            majority_share=found.majority.share,
+            second_share=found.majority.second,
+            predicted_label=found.answer.label,
+            predicted_share=found.answer.share,
+            texts=len(gold),
+            temperature=temperature,
+            calibration_error=found.calibration.error,
+        )
+
+
+class TrainableClassifier(Trainable):
+    """A classifier and its data. The loss is −log p(label | text), summed over texts, and over labels if texts have several."""
+
+    unit: ClassVar[str] = "texts"
+    columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy", "macro_f1")
+    data: LabelledData
+    model: TextClassifier
+    parts: ClassifierParts
+
+    def sizes(self, corpus: Any) -> np.ndarray:
+        """Return 1 for each text."""
+        return np.ones(len(corpus), dtype=np.int64)
+
+    @cached_property
+    def label_weight(self) -> Tensor | None:
+        """Weight N / (C · n_c) of each label c in the loss; None if labels have equal weights.
+
+        n_c is the number of training texts with label c (at least 1), N is the sum of these numbers, and C is the number of
+        labels. So the mean weight over the labels of all training texts is 1.
+        """
+        if self.config.training.class_weights == "none":
+            return None
+        counts = torch.tensor(self.data.labels.counts, dtype=torch.float32).clamp(min=1)
+        return counts.sum() / (len(counts) * counts)
+
+    def loss(self, batch: LabelledBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Return the loss to differentiate, and the loss to report.
+
+        The first is the sum of the losses of the model's parts, with label smoothing and class weights. The second is the loss
+        of the mean of the parts' scores, without smoothing and weights.
+        """
+        parts = [logits.float() for logits in self.model.parts(batch.tokens, batch.mask)]
+        with torch.no_grad():
+            plain = label_loss(torch.stack(parts).mean(dim=0), batch.label)
+        weight = None if self.label_weight is None else self.label_weight.to(batch.tokens.device)
+        smoothing = self.config.training.label_smoothing
+        losses = [label_loss(logits, batch.label, weight=weight, label_smoothing=smoothing) for logits in parts]
+        return torch.stack(losses).sum(), plain
+
+    def validator(self, machine: Machine) -> ClassificationValidator | None:
+        """Return an object that computes the scores on all dev texts; None if there are no dev texts."""
+        return ClassificationValidator(self, machine) if len(self.data.dev) else None
+
+    def scoring_runs(self) -> Sequence[ClassificationConfig]:
+        """Return the runs of a cross-validation with `training.score_folds` folds.
+
+        The result is empty if this setting is 0, if texts are held out, if the run is itself a fold (`data.folds`), or if there
+        are fewer texts than folds.
+        """
+        folds, data = self.config.training.score_folds, self.config.data
+        if not folds or len(self.data.dev) or data.folds or len(self.data.train) < folds:
+            return ()
+        whole = replace(self.config, training=replace(self.config.training, score_folds=0))
+        return [replace(whole, data=replace(data, folds=folds, fold=fold)) for fold in range(1, folds + 1)]
+
+    def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Combine the scores of all folds, in which each text was held out once.
+
+        Loss and accuracy are means over texts, and macro F1 is the mean over folds. `accuracy_sd` is the standard deviation of
+        the folds' accuracy.
+        """
+        sizes = np.array([fold["texts"] for fold in scores])
+        answers: dict[str, float] = {}
+        for fold in scores:
+            share = fold["predicted_share"] * fold["texts"] / sizes.sum()
+            answers[fold["predicted_label"]] = answers.get(fold["predicted_label"], 0) + share
+        predicted = max(answers, key=answers.__getitem__)
+        majority = most_frequent(self.data.train.labels, self.data.labels.names)
+        return {
+            "loss": float(np.average([fold["loss"] for fold in scores], weights=sizes)),
+            "accuracy": float(np.average([fold["accuracy"] for fold in scores], weights=sizes)),
+            "accuracy_sd": float(np.std([fold["accuracy"] for fold in scores], ddof=1)),
+            "macro_f1": float(np.mean([fold["macro_f1"] for fold in scores])),
+            "majority_label": majority.label,
+            "majority_share": majority.share,
+            "second_share": majority.second,
+            "predicted_label": predicted,
+            "predicted_share": answers[predicted],
+            "texts": int(sizes.sum()),
+            "folds": len(scores),
+        }
+
+    def describe_scores(self, scores: dict[str, Any]) -> str:
+        """Describe loss, accuracy (and the accuracy of always answering the most frequent label), and macro F1."""
+        spread = f" ± {100 * scores['accuracy_sd']:.1f} points" if "folds" in scores else ""
+        shown = (
+            f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}{spread} (always answering "
+            f"'{scores['majority_label']:.60}' gives {scores['majority_share']:.1%}), macro F1 {scores['macro_f1']:.3f}"
+        )
+        if "folds" not in scores:
+            return shown
+        return f"estimate by cross-validation in {scores['folds']} folds (± standard deviation of the folds): {shown}"
+
+    def describe_start(self, start: StartFiles) -> list[str]:
+        """Describe which labels the trained model does not have, and which of its labels are missing in the new data."""
+        labels, old = self.data.labels, start.parts.labels.names
+        if labels.names == old:
+            return []
+        new, gone = [name for name in labels.names if name not in old], [name for name in old if name not in labels.names]
+        shown = [("new, with random weights in the output layer", new), ("removed", gone)]
+        parts = [f"{what}: {show_names(some)}" for what, some in shown if some]
+        return [f"labels: {len(labels) - len(new):,} kept (matched by name); {'; '.join(parts)}"]
+
+    def warn(self, scores: dict[str, Any]) -> str:
+        """Return a warning if the model gives (almost) all held-out texts the same label; else an empty text."""
+        return warn_of_one_answer(
+            Share(scores["predicted_label"], scores["predicted_share"]),
+            Share(scores["majority_label"], scores["majority_share"], scores["second_share"]),
+            texts=scores["texts"],
+            balanced=self.config.training.class_weights == "balanced",
+            name="held-out texts" if "folds" in scores else "dev texts",
+        )
+
+    def bundle(self, signature: dict[str, Any]) -> Bundle:
+        """Return the model as a bundle, with the temperature that was fitted at its validation."""
+        bundle, temperature = super().bundle(signature), signature["scores"].get("temperature", 1.0)
+        return replace(bundle, parts=replace(self.parts, temperature=temperature))
+
+
+class ClassificationTraining(OwnModelTraining):
+    """The `Training` of classifiers."""
+
+    trainable = TrainableClassifier
+    setting = "tokenizer"
+    model_class = TextClassifier
+    sizes_name = "the vocabulary's size and the number of labels"
+    fold_scores: ClassVar[tuple[FoldScore, ...]] = (
+        FoldScore("loss", "loss", ".4f"),
+        FoldScore("accuracy", "accuracy", ".2%"),
+        FoldScore("macro_f1", "macro F1", ".4f"),
+    )
+
+    def __init__(self) -> None:
+        self._vectors: Vectors | None = None
+
+    def check(self, config: ClassificationConfig, model: object, attention: object) -> None:
+        """Check settings and objects; see `Training.check`."""
+        if not config.data.train:
+            raise ConfigError("data.train is empty; name a file of labelled texts to learn from")
+        if config.data.vectors_size and not (config.data.vectors or config.start_from):
+            raise ConfigError(
+                f"data.vectors_size is {config.data.vectors_size}, but data.vectors names no word vectors; leave vectors_size "
+                "out, and set the width of the embedding with model.embedding_size"
+            )
+        if attention is not None:
+            check_pooling("attention", attention)
+
+    def num_folds(self, config: ClassificationConfig) -> int:
+        """Return `data.folds`."""
+        return config.data.folds
+
+    def with_fold(self, config: ClassificationConfig, fold: int) -> ClassificationConfig:
+        """Return the settings with `data.fold` set to `fold`."""
+        return replace(config, data=replace(config.data, fold=fold))
+
+    def read(
+        self, config: ClassificationConfig, learned: ClassifierParts | None, *, progress: bool
+    ) -> tuple[ClassificationConfig, LabelledData, ClassifierParts]:
+        """Read the texts, and the word vectors if there are any."""
+        known = (learned.tokenizer, learned.labels) if learned else None
+        data = prepare_labelled(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=known)
+        config = replace(config, tokenizer=data.tokenizer_config)
+        if config.data.vectors:
+            vectors = self._vectors = read_vectors(config.data.vectors, data.tokenizer.vocabulary())
+            config = replace(config, data=replace(config.data, vectors_size=vectors.matrix.shape[1]))
+            note = f"word vectors of {config.data.vectors}: {_describe(vectors)}"
+            data = replace(data, report=replace(data.report, notes=[*data.report.notes, note]))
+        return config, data, ClassifierParts(data.tokenizer, data.labels)
+
+    def sizes(self, parts: ClassifierParts) -> tuple[int, ...]:
+        """Return the size of the vocabulary and the number of labels."""
+        return parts.tokenizer.size, len(parts.labels.names)
+
+    def check_sizes(self, model: TextClassifier, sizes: tuple[int, ...]) -> str:
+        """Return a message if the model cannot read a token, or scores another number of labels; else an empty text."""
+        vocabulary_size, num_labels = sizes
+        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        last = torch.full((1, 1), vocabulary_size - 1, device=device)
+        try:
+            with evaluating(model), torch.random.fork_rng(devices=[]):
+                found = model(last, torch.ones_like(last, dtype=torch.bool)).logits.shape[-1]
+        except IndexError as error:
+            return f"model cannot read a vocabulary of {vocabulary_size:,} tokens ({error})"
+        return f"model gives scores to {found} labels, but the data has {num_labels}" if found != num_labels else ""
+
+    def begin(self, task: Trainable, start: StartFiles | None, *, progress: bool) -> None:
+        """Put in the word vectors and the weights of a trained model, and show the model the training texts."""
+        assert isinstance(task, TrainableClassifier)
+        if self._vectors is not None:
+            _put_in(self._vectors, task.model)
+        if start:
+            _load_start(start, task)
+        look = task.model.refine if start else task.model.prime  # most models do nothing here
+        look(_examples(task.data.train), label_weight=task.label_weight)
+
+
+def _load_start(start: StartFiles, task: TrainableClassifier) -> None:
+    """Load the weights of a trained classifier; weights that belong to a label only if both models have this label."""
+    old, labels, model = start.parts.labels.names, task.parts.labels, task.model
+    if old == labels.names:
+        start.load_into(model)
+        return
+    if start.custom:
+        raise ConfigError(
+            f"the labels here are {show_names(labels.names)}, but those of the model in '{start.folder}' are "
+            f"{show_names(old)}; a model of your own can only start from one with the same labels"
+        )
+    # To find the axes of labels, compare the model with one that has one more label: these axes are longer by one.
+    another = "_".join((*labels.names, "another"))
+    more = replace(task.parts, labels=Labels((*labels.names, another), labels.multiple, (*labels.counts, 0)))
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        wider = ClassificationFormat().build_model(task.config, more).state_dict()
+    weights = model.state_dict()
+    axes = {
+        name: axis
+        for name, tensor in weights.items()
+        for axis, size in enumerate(tensor.shape)
+        if wider[name].shape[axis] == size + 1  # an axis of another kind may become shorter with one more label
+    }
+    shared = [(number, old.index(name)) for number, name in enumerate(labels.names) if name in old]
+    here, there = (torch.tensor([pair[side] for pair in shared], dtype=torch.int64) for side in (0, 1))
+
+    def match(tensors: dict[str, Tensor]) -> None:
+        """Give the tensors the axes of the new labels; labels that the trained model does not have keep the new weights."""
+        for name, axis in axes.items():
+            if name in tensors:
+                known = tensors[name].index_select(axis, there).to(weights[name].dtype)
+                tensors[name] = weights[name].detach().cpu().clone().index_copy_(axis, here, known)
+
+    start.load_into(model, match)
+
+
+def _examples(corpus: LabelledCorpus) -> Iterator[Example]:
+    for start in range(0, len(corpus), _PRIMING):
+        batch = corpus.batch(np.arange(start, min(start + _PRIMING, len(corpus))))
+        yield batch.tokens, batch.mask, batch.label
+
+
+def _describe(vectors: Vectors) -> str:
+    found, words = int(vectors.found.sum()), len(vectors.found) - len(SPECIAL_TOKENS)
+    part = f"{found:,} of the {words:,} words of the vocabulary ({found / max(words, 1):.1%})"
+    few = "; if words are split into subwords, set tokenizer.kind to words" if found < words / 2 else ""
+    return f"for {part}, of width {vectors.matrix.shape[1]:,}{few}"
+
+
+def _put_in(vectors: Vectors, model: TextClassifier) -> None:
+    """Initialise the embeddings of words with word vectors.
+
+    Words without a vector keep their random values, rescaled to the standard deviation of the vectors.
+    """
+    width = vectors.matrix.shape[1]
+    words = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.padding_idx == PAD]
+    widths = sorted({embedding.embedding_dim for embedding in words})
+    if widths != [width]:
+        shown = ", ".join(map(str, widths)) or "no embedding"
+        raise ConfigError(f"data.vectors: expected all word embeddings of the model to have width {width}, found {shown}")
+    found = torch.from_numpy(vectors.found)
+    if not found.any():
+        raise ConfigError("data.vectors has no vector for any word of the vocabulary; is it for another language?")
+    known = torch.from_numpy(vectors.matrix)[found]
+    with torch.no_grad():
+        for embedding in words:
+            embedding.weight.mul_(known.std() / embedding.weight.std().clamp(min=1e-12))
+            embedding.weight[found] = known.to(embedding.weight.dtype)
+            embedding.weight[PAD] = 0

@@ -1,0 +1,48 @@
+"""The base class of results, and short views of models and results for notebooks. All text from files and users is escaped."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from regard.records import AttentionRecord
+from regard.viz.labels import escaped
+
+SHOWN = 60
+"""Maximum number of characters of a text in a `repr`."""
+_LONGEST = 2000
+_CELL = 'style="text-align:left;vertical-align:top;padding:.15em .8em .15em 0"'
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """A result of a model, perhaps with the attention of the model."""
+
+    _build: Callable[[], AttentionRecord] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    """Function that builds the record of the attention; None if no attention was recorded."""
+
+    @cached_property
+    def attention(self) -> AttentionRecord | None:
+        """Record of the attention, built at the first access; None if no attention was recorded."""
+        return None if self._build is None else self._build()
+
+
+def shortened(words: str) -> str:
+    """Return a text for a `repr`: quoted, escaped, and truncated if it is long."""
+    return repr(words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…")
+
+
+def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> str:
+    """Return an HTML table of names and values, in the colours of the notebook.
+
+    Args:
+        title: Text above the table; may be empty.
+        rows: Names and values as plain text; all of them are escaped.
+        note: Text below the table; may be empty.
+    """
+    lines = "".join(
+        f'<tr><th scope="row" {_CELL}>{escaped(name, 200)}</th><td dir="auto" {_CELL}>{escaped(value, _LONGEST)}</td></tr>'
+        for name, value in rows
+    )
+    head = f'<div dir="auto"><b>{escaped(title, 200)}</b></div>' if title else ""
+    foot = f"<div><small>{escaped(note, _LONGEST)}</small></div>" if note else ""
+    return f"<div>{head}<table><tbody>{lines}</tbody></table>{foot}</div>"

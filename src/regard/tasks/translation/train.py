@@ -1,0 +1,289 @@
+"""Training of translators, and their validation on pairs that they are not trained on."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from regard.attention.base import Attention
+from regard.config import RecurrentConfig
+from regard.decoding import search
+from regard.errors import ConfigError
+from regard.evaluation.words import quality, warn_of_zero
+from regard.machine import Machine, to_device
+from regard.models.seq2seq import Seq2Seq
+from regard.plurals import counted
+from regard.task import Scores, Validator
+from regard.tasks.objective import draw_gold
+from regard.tasks.translation.config import TranslationConfig
+from regard.tasks.translation.data import Tokenizers
+from regard.tasks.translation.metrics import suitable_metrics, suitable_monitor
+from regard.tasks.words import TrainableWords, WordTraining
+from regard.text.batching import Batch, BucketBatchSampler, length_batches
+from regard.text.pairs.gold import add_gold_alignments
+from regard.text.pairs.prepare import PreparedData, prepare
+from regard.training.schedule import gold_probability
+
+_SAMPLES = 3
+_DECODING = "greedy"
+"""Name of the search that translates the dev pairs, shown with BLEU and chrF."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One validation pair with the model's translation."""
+
+    source: str
+    prediction: str
+    reference: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationScores(Scores):
+    """Scores of one validation; `nll` is the mean of −log p per target token over all dev pairs."""
+
+    bleu: float
+    """BLEU of greedy translations, from 0 to 100."""
+    chrf: float
+    """chrF of greedy translations, from 0 to 100."""
+    exact_match: float
+    """Share of greedy translations that equal their references, from 0 to 1."""
+    bleu_signature: str
+    """sacrebleu's signature of `bleu`, which describes how the score was computed; empty if nothing was translated."""
+    chrf_signature: str
+    pairs: int
+    """Number of pairs over which `nll` was computed."""
+    translated_pairs: int
+    """Number of pairs that were translated for `bleu`, `chrf` and `exact_match`."""
+    samples: tuple[Sample, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for a bundle's signature."""
+        plain = super().to_dict()
+        del plain["samples"]
+        return {**plain, "perplexity": self.perplexity, "decoding": _DECODING}
+
+    def to_row(self) -> dict[str, float]:
+        """Return the columns of the logs."""
+        likelihood = {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
+        return likelihood | {"bleu": self.bleu, "chrf": self.chrf, "exact_match": self.exact_match}
+
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """Return a line with the scores, and lines with a few translations."""
+        head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
+        lines = []
+        if self.translated_pairs:
+            head += f", BLEU {self.bleu:.1f} ({_DECODING}), chrF {self.chrf:.1f} ({_DECODING}), exact {self.exact_match:.1%}"
+            if first:
+                how = f"BLEU {self.bleu_signature}, chrF {self.chrf_signature}"
+                lines.append(f"  signatures for {counted(self.translated_pairs, 'pair')}: {how}")
+        for sample in self.samples:
+            lines += ["", *(f"  {name:<10}  {text}" for name, text in vars(sample).items())]
+        return head, [*lines, ""] if self.samples else lines
+
+
+class TranslationValidator(Validator):
+    """Validation of models on the dev pairs: the loss on all pairs, and the quality of greedy translations of some.
+
+    The beam size, the length reward, the precision and `replace_unknown` of the run's search are ignored.
+    """
+
+    def __init__(self, task: "TrainableTranslator", machine: Machine) -> None:
+        super().__init__(task, machine)
+        corpus, decoding = task.data.dev, task.config.decoding
+        self._decoding = replace(decoding, beam_size=1, length_reward=0.0)
+        count = min(task.config.training.validation_pairs, len(corpus))
+        self._chosen = np.arange(count) * len(corpus) // max(count, 1)  # evenly over the corpus
+        groups = length_batches(corpus.source_lengths[self._chosen], decoding.batch_tokens)
+        self._translated = [self._chosen[places] for places in groups]
+        self._sources, self._references = corpus.texts(self._chosen)
+        self._metrics = suitable_metrics(task.parts.target, self._references)
+
+    @property
+    def num_batches(self) -> int:
+        """Number of batches of one validation, for progress bars."""
+        return super().num_batches + len(self._translated)
+
+    def score(self, nll: float, after_batch: Callable[[], None]) -> TranslationScores:
+        """Translate the chosen pairs, and return the scores; if the loss is not finite, nothing is translated.
+
+        Raises:
+            RequestError: If the model's scores for a next word are not finite.
+        """
+        predictions = self._translate(after_batch) if math.isfinite(nll) else []
+        count = len(predictions)
+        shown = [number * count // min(_SAMPLES, count) for number in range(min(_SAMPLES, count))]
+        measured = quality(predictions, self._references[:count], self._metrics)
+        del measured["length_ratio"]
+        return TranslationScores(
+            nll=nll,
+            pairs=len(self.corpus),
+            translated_pairs=count,
+            samples=tuple(Sample(self._sources[place], predictions[place], self._references[place]) for place in shown),
+            **measured,
+        )
+
+    def _translate(self, after_batch: Callable[[], None]) -> list[str]:
+        texts: dict[int, str] = {}
+        model: Any = self.task.model
+        for indices in self._translated:
+            batch = to_device(self.corpus.batch(indices), self.machine.device)
+            with self.machine.autocast():
+                found = search(model, batch.source, batch.source_mask, self._decoding)
+            for index, hypotheses in zip(indices, found, strict=True):
+                texts[int(index)] = self.task.parts.target.decode(hypotheses[0].tokens)
+            after_batch()
+        return [texts[int(index)] for index in self._chosen]
+
+
+class TrainableTranslator(TrainableWords):
+    """A translator and its data. The loss is −log p(target | source), summed over target tokens and end symbols."""
+
+    unit: ClassVar[str] = "target tokens"
+    columns: ClassVar[tuple[str, ...]] = (
+        "gold_probability",
+        "attention_loss",
+        "train_nll",
+        "train_perplexity",
+        "dev_nll",
+        "dev_perplexity",
+        "bleu",
+        "chrf",
+        "exact_match",
+    )
+    data: PreparedData
+    _attention_loss: tuple[Tensor | float, Tensor | float] | None = None
+    """Sum over words of the loss that the attention adds, and the number of these words, since the last row of the logs, in
+    this process; None if the attention added no loss.
+    """
+
+    def lengths(self, corpus: Any) -> np.ndarray:
+        """Return the length of the longer side of each pair."""
+        return np.maximum(corpus.source_lengths, corpus.target_lengths)
+
+    def sizes(self, corpus: Any) -> np.ndarray:
+        """Return the number of target tokens of each pair, including the end symbol."""
+        return corpus.target_lengths
+
+    def sampler(self) -> BucketBatchSampler:
+        """Return the sampler of batches of pairs, grouped by the length of the longer side."""
+        return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
+
+    def options(self, batch: Batch, step: int, total_steps: int) -> dict[str, Any]:
+        """Return the options of `objective` in training; the arguments are those of `loss`."""
+        training = self.config.training
+        probability = gold_probability(training.teacher_forcing, step, total_steps)
+        return super().options(batch, step, total_steps) | {
+            "use_gold": draw_gold(batch.target_in, probability, training.teacher_forcing.unit),
+            "alignment_weight": training.alignment_weight,
+            "attention_loss_weight": training.attention_loss_weight,
+            "report": self._add_attention_loss,
+        }
+
+    def is_repeatable(self) -> bool:
+        """Return True if the decoder is always fed gold words, and neither gold alignments nor the attention add a loss."""
+        forcing = self.config.training.teacher_forcing
+        plain = forcing.start >= 1 and forcing.end >= 1 and not self.config.data.alignments
+        return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
+
+    def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
+        """Add the attention loss and the number of words of a batch to the sums for the next row of the logs.
+
+        The sums stay on the device, so that the CPU does not wait for a GPU.
+        """
+        before = self._attention_loss or (0.0, 0.0)
+        self._attention_loss = before[0] + total, before[1] + count
+
+    def validator(self, machine: Machine) -> TranslationValidator | None:
+        """Return an object that computes the loss on all dev pairs, and BLEU and chrF on some; None without dev pairs."""
+        return TranslationValidator(self, machine) if len(self.data.dev) else None
+
+    def row(self, step: int, total_steps: int) -> dict[str, float]:
+        """Return the probability of feeding the gold word, and the mean loss of the attention since the last row, if any."""
+        row = {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
+        if self._attention_loss is not None:
+            total, count = self._attention_loss
+            row["attention_loss"] = float(total / count)
+            self._attention_loss = None
+        return row
+
+    def log_state(self) -> dict[str, float]:
+        """Return the sums of which the next row of the logs shows the means; see `Trainable.log_state`."""
+        if self._attention_loss is None:
+            return {}
+        total, count = map(float, self._attention_loss)
+        return {"attention_loss": total, "attention_loss_words": count}
+
+    def load_log_state(self, state: Mapping[str, float]) -> None:
+        """Restore the sums; see `Trainable.load_log_state`."""
+        self._attention_loss = (state["attention_loss"], state["attention_loss_words"]) if state else None
+
+    def describe_scores(self, scores: dict[str, Any]) -> str:
+        """Describe the loss, and BLEU, chrF and exact match if they were computed."""
+        how = scores["decoding"]
+        bleu = f", BLEU {scores['bleu']:.1f} ({how}), chrF {scores['chrf']:.1f} ({how})" if scores["translated_pairs"] else ""
+        exact = f", exact {scores['exact_match']:.1%}" if bleu and "exact_match" in scores else ""
+        return f"loss {scores['loss']:.3f}{bleu}{exact}"
+
+    def warn(self, scores: dict[str, Any]) -> str:
+        """Return a warning if BLEU can't compare models on these pairs; else an empty text."""
+        return warn_of_zero(scores["bleu"], scores["chrf"])
+
+
+class TranslationTraining(WordTraining):
+    """The `Training` of translators."""
+
+    trainable = TrainableTranslator
+    setting = "tokenizers"
+
+    def check(self, config: TranslationConfig, model: object, attention: object) -> None:
+        """Check settings and objects; see `Training.check`."""
+        training = config.training
+        if not config.data.train:
+            raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
+        if attention is not None and not isinstance(attention, Attention):
+            if not isinstance(config.model, RecurrentConfig):
+                raise ConfigError(
+                    f"an attention was given, but a model of kind '{config.model.kind}' takes no attention object; build a "
+                    "model with your own attention, and give it to fit as `model`"
+                )
+            sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
+            raise ConfigError(
+                f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the "
+                f"decoder's queries and the encoder's keys: {sizes}"
+            )
+        if training.monitor not in ("auto", "loss") and not training.validation_pairs:
+            raise ConfigError(
+                f"training.monitor is '{training.monitor}', but training.validation_pairs is 0, so no pair is scored; increase "
+                "training.validation_pairs, or set training.monitor to 'loss'"
+            )
+
+    def read_with(
+        self, config: TranslationConfig, learned: Tokenizers | None, *, progress: bool
+    ) -> tuple[TranslationConfig, PreparedData, Tokenizers]:
+        """Read the pairs with given vocabularies; see `Training.read`."""
+        both = (learned.source, learned.target) if learned else None
+        data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=both)
+        if config.data.alignments:
+            data = add_gold_alignments(data, config.data)
+        training = config.training
+        if training.monitor == "auto" and len(data.dev):
+            some = range(0, len(data.dev) if training.validation_pairs else 0, 1 + len(data.dev) // 1000)
+            references = data.dev.texts(some)[1]
+            training = replace(training, monitor=suitable_monitor(data.target_tokenizer, references))
+        tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)
+        return replace(config, tokenizers=data.tokenizers, training=training), data, tokenizers
+
+    def sizes(self, parts: Tokenizers) -> tuple[int, ...]:
+        """Return the sizes of both vocabularies."""
+        return parts.source.size, parts.target.size
+
+    def build(self, config: TranslationConfig, parts: Tokenizers, model: Any, attention: Any) -> Seq2Seq:
+        """Build the model; see `OwnModelTraining.build`."""
+        built = super().build(config, parts, model, attention)
+        if config.data.alignments and "cross" not in built.sites:
+            raise ConfigError("data.alignments trains attention, but this model has none over the source (no site `cross`)")
+        return built

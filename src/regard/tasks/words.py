@@ -1,0 +1,102 @@
+"""Training of models that predict words: translators and language models."""
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.bundle import StartFiles
+from regard.config import RunConfig
+from regard.config.loading import check_config
+from regard.errors import ConfigError
+from regard.models.seq2seq import Seq2Seq
+from regard.task import Bundle, Data, Trainable
+from regard.tasks.building import OwnModelTraining
+from regard.tasks.distillation import TaughtWords, describe_teachers, hash_teachers, load_teachers, read_with_teachers
+from regard.tasks.objective import objective
+from regard.text.batching import Batch
+from regard.text.cache import fingerprint_of
+
+
+class TrainableWords(Trainable):
+    """A model that predicts words, and its data. The loss is −log p(target | source), summed over target tokens."""
+
+    model: Seq2Seq
+    taught: TaughtWords | None = None
+    """The teachers' most probable words for each target token; None without teachers."""
+
+    def batch(self, indices: np.ndarray) -> Batch:
+        """Return a batch, with the teachers' words if there are teachers."""
+        batch = self.data.train.batch(indices)
+        return self.taught.add_to(batch) if self.taught else batch
+
+    def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Return the loss to differentiate, with label smoothing and teachers, and −log p of the gold words, to report."""
+        return objective(self.model, batch, **self.options(batch, step, total_steps))
+
+    def options(self, batch: Batch, step: int, total_steps: int) -> dict[str, Any]:
+        """Return the options of `objective` in training; the arguments are those of `loss`."""
+        soft = self.taught.targets(batch) if self.taught else None
+        return {"label_smoothing": self.config.training.label_smoothing, "soft": soft}
+
+    def nll(self, batch: Batch) -> Float[Tensor, ""]:
+        """Return −log p of the gold words, if the decoder is fed gold words."""
+        return objective(self.model, batch)[1]
+
+    def is_repeatable(self) -> bool:
+        """Return True, because the loss depends only on the batch and the model; see `Trainable.is_repeatable`."""
+        return True
+
+
+class WordTraining(OwnModelTraining):
+    """The `Training` of models that predict words, which can learn from teachers."""
+
+    model_class = Seq2Seq
+
+    def __init__(self) -> None:
+        self._teachers: list[Bundle] = []
+
+    def read(self, config: Any, learned: Any, *, progress: bool) -> tuple[RunConfig, Data, Any]:
+        """Read the data; the vocabulary is that of `learned`, or else that of the teachers if there are any."""
+        self._teachers = load_teachers(config)
+        if self._teachers:
+            first = self._teachers[0]
+            config = replace(config, **{self.setting: getattr(first.config, self.setting)})
+            check_config(config)
+            learned = learned or first.parts
+        return self.read_with(config, learned, progress=progress)
+
+    @abstractmethod
+    def read_with(self, config: Any, learned: Any, *, progress: bool) -> tuple[RunConfig, Data, Any]:
+        """Read the data with a given vocabulary; see `Training.read`."""
+
+    def check_sizes(self, model: Seq2Seq, sizes: tuple[int, ...]) -> str:
+        """Return a message if the model predicts another number of words than the last vocabulary has; else an empty text."""
+        words = model.output_weight()[0].shape[0]
+        return f"model predicts {words:,} words, but the vocabulary has {sizes[-1]:,}" if words != sizes[-1] else ""
+
+    def begin(self, task: Trainable, start: StartFiles | None, *, progress: bool) -> None:
+        """Copy the weights of a trained model, and let the teachers read the data.
+
+        Raises:
+            ConfigError: If the teachers have another vocabulary than the model.
+            DataError: If the cache of the teachers' words cannot be written or read back.
+        """
+        super().begin(task, start, progress=progress)
+        if not self._teachers:
+            return
+        assert isinstance(task, TrainableWords)
+        settings, data = task.config.distillation, task.data
+        if task.model.vocabulary != self._teachers[0].model.vocabulary:
+            raise ConfigError(
+                f"the teacher in '{settings.teachers[0]}' has another vocabulary than this run; a student must use the "
+                "vocabulary of its teachers, so it cannot start from a model with another vocabulary"
+            )
+        task.taught = read_with_teachers(self._teachers, data.train, task.sizes(data.train), task.config, progress=progress)
+        task.teachers, task.notes = settings.teachers, [describe_teachers(settings, task.taught)]
+        # The fingerprint includes the teachers, so that a resumed run reports an error if they have changed.
+        fingerprint = fingerprint_of([data.fingerprint, *hash_teachers(self._teachers)])
+        task.data = replace(data, fingerprint=fingerprint)  # type: ignore[type-var]
