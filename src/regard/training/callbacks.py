@@ -10,7 +10,7 @@ from regard import disk
 from regard.bundle import save_bundle
 from regard.errors import Interrupted, RequestError
 from regard.task import Validator
-from regard.training.folder import write_error
+from regard.training.folder import writing
 from regard.training.progress import Reporter
 from regard.training.run import Callback, Row, Run
 from regard.training.updater import not_finite
@@ -124,7 +124,7 @@ class Logging(Callback):
             return
         columns = (*_COLUMNS, *run.task.columns, "seconds", run.task.speed_column)
         path = run.folder.logs / "metrics.csv"
-        try:
+        with writing(path):
             run.folder.logs.mkdir(parents=True, exist_ok=True)
             kept = StringIO()
             before = csv.DictWriter(kept, columns)
@@ -139,8 +139,6 @@ class Logging(Callback):
                 # Rows that an interrupted run wrote after its last checkpoint are removed.
                 first = int(run.history[-1]["step"]) + 1 if run.history else 0
                 self._board = SummaryWriter(str(run.folder.logs), purge_step=first)
-        except OSError as error:
-            raise write_error(path, error) from error
 
     def close(self) -> None:
         """Close the files."""
@@ -167,7 +165,7 @@ class Logging(Callback):
         run.progress.recent_loss, run.progress.recent_count = 0.0, 0
         if self._file is None:
             return
-        try:
+        with writing(run.folder.logs / "metrics.csv"):
             self._rows.writerow(row)
             self._file.flush()
             if self._board is not None:
@@ -175,8 +173,6 @@ class Logging(Callback):
                     if name != "step":
                         self._board.add_scalar(name, value, row["step"])
                 self._board.flush()
-        except OSError as error:
-            raise write_error(run.folder.logs / "metrics.csv", error) from error
 
 
 class EarlyStopping(Callback):

@@ -149,11 +149,9 @@ class RunFolder:
         made = [path for path in (whole / "logs", whole / "checkpoints", whole, *whole.parents) if not path.exists()]
         try:
             with ExitStack() as stack:
-                try:
+                with writing(self.path):
                     self.checkpoints.mkdir(parents=True, exist_ok=True)
                     holder = stack.enter_context(locked(self.checkpoints / _LOCK))
-                except OSError as error:
-                    raise write_error(self.path, error) from error
                 if holder:
                     raise ConfigError(
                         f"'{self.path}' is being written to by {holder}, which trains in it; wait until that run has ended, or "
@@ -179,15 +177,13 @@ class RunFolder:
         Raises:
             TrainingError: If the folder cannot be written.
         """
-        try:
+        with writing(self.path):
             for path in self._written():
                 path.unlink()
                 if path.parent.name.startswith(".incoming"):
                     with suppress(OSError):  # it contains other files
                         path.parent.rmdir()
             self.logs.mkdir(exist_ok=True)
-        except OSError as error:
-            raise write_error(self.path, error) from error
         if model is not None:
             self._save(self.checkpoints / _START, model)
         self._write(self.checkpoints / _RUN, render_facts(facts))
@@ -273,10 +269,8 @@ class RunFolder:
         kept = sorted(keep)
         last, previous = self.checkpoints / _LAST, self.checkpoints / _PREVIOUS
         if self._last_is_good and last.exists():
-            try:
+            with writing(previous):
                 disk.keep_as(last, previous)
-            except OSError as error:
-                raise write_error(previous, error) from error
         self._save(last, {**state, "keep": kept})
         self._last_is_good = True
         names = {self._weights_path(step).name for step in {*kept, *self._kept}}
@@ -360,10 +354,8 @@ class RunFolder:
         return value
 
     def _write(self, path: Path, *parts: bytes | memoryview) -> None:
-        try:
+        with writing(path):
             disk.write(path, *parts)
-        except OSError as error:
-            raise write_error(path, error) from error
 
 
 def render_facts(facts: Mapping[str, Any]) -> bytes:
@@ -386,11 +378,12 @@ def parse_facts(data: bytes) -> dict[str, Any]:
     return facts
 
 
-def write_error(path: Path, error: OSError) -> TrainingError:
-    """Return an error that says which file could not be written and why, and, if the disk is full, how to continue."""
-    if error.errno in FULL:
-        return TrainingError(
-            f"cannot write '{path}': the disk is full ({error.strerror}); everything written before is intact: "
-            "free some space and continue with `regard resume`"
-        )
-    return TrainingError(f"cannot write '{path}': {error.strerror or error}")
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise an error that says which file could not be written and why, and, if the disk is full, how to continue."""
+    try:
+        yield
+    except OSError as error:
+        full = "; everything written before is intact: free some space and continue with `regard resume`"
+        reason = f"the disk is full ({error.strerror}){full}" if error.errno in FULL else error.strerror or error
+        raise TrainingError(f"cannot write '{path}': {reason}") from error

@@ -177,14 +177,14 @@ class Run:
         rate = training.learning_rate * learning_rate_factor(training.schedule, step, total) * self.plateau.scale
         return rate if self.change is None else self.change.soften(rate, training.schedule, step, total)
 
-    def limits_reached(self) -> list[str]:
-        """Return the settings that end the run at this point, with their values."""
+    def limits_reached(self, *, timed: bool = True) -> list[str]:
+        """Return the settings that end the run at this point, with their values; without the time limit unless `timed`."""
         training, progress = self.config.training, self.progress
         minutes = (progress.seconds + progress.validation_seconds) / 60
         reached = {
             "max_epochs": progress.epoch >= training.max_epochs,
             "max_steps": 0 < training.max_steps <= progress.step,
-            "max_minutes": 0 < training.max_minutes <= minutes,
+            "max_minutes": timed and 0 < training.max_minutes <= minutes,
             "patience": 0 < training.patience <= progress.bad_validations,
         }
         return [f"training.{name} {getattr(training, name):,g}" for name, holds in reached.items() if holds]

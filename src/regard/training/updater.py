@@ -173,21 +173,16 @@ class Updater:
             run.moving_average.update(step)
 
     def _count(self, update: Update, step: int) -> None:
-        run, progress, training = self._run, self._run.progress, self._run.config.training
+        run, progress = self._run, self._run.progress
         progress.step = step
         progress.count += update.count
         progress.recent_count += update.count
         progress.batch += update.joint
         if update.last:
             progress.epoch, progress.batch = progress.epoch + 1, 0
-        minutes = (progress.seconds + progress.validation_seconds) / 60
-        progress.finished = (
-            progress.epoch >= training.max_epochs
-            or (training.max_steps > 0 and step >= training.max_steps)
-            or (training.max_minutes > 0 and minutes >= training.max_minutes and run.settles_at(step))
-            or run.stopped
-        )
-        every = training.validate_every
+        # All processes compare their clocks when losses are settled, so the time limit counts only then.
+        progress.finished = run.stopped or bool(run.limits_reached(timed=run.settles_at(step)))
+        every = run.config.training.validate_every
         progress.validation_due = progress.finished or (step % every == 0 if every else update.last)
 
     def settle(self, *, weights: bool = False) -> None:
