@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention import MultiHead, Rotary, ScaledDot, masked_softmax
-from regard.attention.attend import head_scores
 from regard.attention.fast import additive, monotonic
 from regard.attention.fast.softmax import softmax
-from regard.attention.gated_delta import delta_step
-from regard.attention.kernels import delta_chunks, linear_chunks
-from regard.attention.linear_attention import add_key
+from regard.attention.heads import gated_delta
+from regard.attention.heads.attend import head_scores
+from regard.attention.heads.gated_delta import delta_step
+from regard.attention.heads.linear import add_key
 from regard.attention.ordered.monotonic import plain_alignments
 from regard.attention.scores.additive import additive_scores, plain_additive_scores
 from regard.layers.scoring import build_score_tape
@@ -178,10 +178,10 @@ def summaries(dtype: torch.dtype) -> Iterator[Forms]:
             return in_turn(q, start, lambda summary, t: delta_step(summary, k[:, :, t], v[:, :, t], gates[:, :, t]))
 
         def linear_fast(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start) -> Tensor:
-            return linear_chunks.scan_chunks(q, k, v, start)[0]
+            return linear.scan_chunks(q, k, v, start)[0]
 
         def delta_fast(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start, gates: Tensor = gates) -> Tensor:
-            return delta_chunks.scan_chunks(q, k, v, gates, start)[0]
+            return gated_delta.scan_chunks(q, k, v, gates, start)[0]
 
         shape = (batch, heads_, length, width)
         yield from both(f"linear attention, {shape}", linear, linear_fast, query, key, value)

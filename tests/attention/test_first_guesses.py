@@ -243,7 +243,7 @@ FAILS = [
     ("Additive(4, bias='no')", r"Additive\(bias='no'\): bias must be True or False"),
     ("FertilityCoverage(4, bias='no')", r"FertilityCoverage\(bias='no'\): bias must be True or False"),
     ("QKNorm(4, epsilon='0')", r"QKNorm\(epsilon='0'\): epsilon must be a number"),
-    ("QKNorm(4, epsilon=-1e-6)", r"QKNorm\(epsilon=-1e-06\): expected a finite number of 0 or more"),
+    ("QKNorm(4, epsilon=-1e-6)", r"QKNorm\(epsilon=-1e-06\): epsilon must be a finite number of 0 or more"),
     ("QKNorm(4, epsilon=torch.nan)", r"QKNorm\(epsilon=nan\): .*a finite number"),
     ("OutputGate(8, bias='no')", r"OutputGate\(bias='no'\): bias must be True or False"),
     ("AttentionPooling(8, bias='no')", r"AttentionPooling\(bias='no'\): bias must be True or False"),

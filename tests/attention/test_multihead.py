@@ -347,7 +347,7 @@ def test_half_types_on_a_processor_come_near_to_the_exact_result(name, masked, m
     with torch.autocast("cpu", torch.bfloat16):
         attention, x = attention.float(), x.float().requires_grad_()
         for limit in (1 << 20, 0):
-            monkeypatch.setattr("regard.attention.attend.LARGE", limit)
+            monkeypatch.setattr("regard.attention.heads.attend.LARGE", limit)
             found = attention(x, x, key_mask=mask, need_weights=False).context
             assert (found.double() - exact).abs().max() < 0.1
             (gradient,) = torch.autograd.grad(found.float().square().sum(), x)

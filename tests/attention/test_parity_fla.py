@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from regard.attention import causal_mask, window_mask
-from regard.attention.attend import head_scores
-from regard.attention.forgetting import forgetting_bias
-from regard.attention.gated_delta import implied_weights
-from regard.attention.linear_attention import feature_map, linear_weights
+from regard.attention.heads.attend import head_scores
+from regard.attention.heads.forgetting import forgetting_bias
+from regard.attention.heads.gated_delta import implied_weights
+from regard.attention.heads.linear import feature_map, linear_weights
 from regard.attention.normalizers.sink import sink_weights, stick_breaking_weights
 from regard.attention.normalizers.softmax import masked_softmax
 

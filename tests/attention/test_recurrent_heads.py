@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from regard.attention import Attention, GatedDeltaNet, HeadMemory, LinearAttention, SummaryState, padding_mask
-from regard.attention.gated_delta import delta_step
-from regard.attention.kernels import delta_chunks, linear_chunks
-from regard.attention.linear_attention import add_key
-from regard.errors import ArgumentError, RequestError, ShapeError
+from regard.attention.heads import gated_delta, linear
+from regard.attention.heads.gated_delta import delta_step
+from regard.attention.heads.linear import add_key
+from regard.errors import ArgumentError, RequestError
 
 KINDS = [LinearAttention, GatedDeltaNet]
 LENGTHS = [1, 2, 5, 64, 65, 130]
@@ -29,7 +29,7 @@ def near(one, other):
 @pytest.mark.parametrize("length", LENGTHS)
 def test_chunks_of_linear_attention_equal_its_recurrence(length):
     query, key, value, summary = drawn(2, 3, length, 4), drawn(2, 3, length, 4), drawn(2, 3, length, 5), drawn(2, 3, 4, 5)
-    found, last = linear_chunks.scan_chunks(query, key, value, summary)
+    found, last = linear.scan_chunks(query, key, value, summary)
     for t in range(length):
         summary = add_key(summary, key[:, :, t], value[:, :, t])
         near(found[:, :, t], (query[:, :, t, None] @ summary)[:, :, 0])
@@ -41,7 +41,7 @@ def test_chunks_of_the_gated_delta_rule_equal_its_recurrence(length):
     query, value, summary = drawn(2, 3, length, 4), drawn(2, 3, length, 5), drawn(2, 3, 4, 5)
     key = torch.nn.functional.normalize(drawn(2, 3, length, 4, seed=1), dim=-1)
     gates = torch.stack([-drawn(2, 3, length).exp(), drawn(2, 3, length, seed=2).sigmoid()], -1)
-    found, last = delta_chunks.scan_chunks(query, key, value, gates, summary)
+    found, last = gated_delta.scan_chunks(query, key, value, gates, summary)
     assert found is not None
     for t in range(length):
         summary = delta_step(summary, key[:, :, t], value[:, :, t], gates[:, :, t])
@@ -85,15 +85,17 @@ def test_a_state_with_keys_serves_steps_without_weights(kind):
     first, state = attention.attend(x[:, :4], attention.prepare(x[:, :4]))
     out, state = attention.attend(x[:, 4:], attention.prepare(x[:, 4:]), state, need_weights=False)
     near(torch.cat([first.context, out.context], 1), attention(x).context)
+    assert isinstance(state, HeadMemory), "the keys are kept"
+    _, state = attention.attend(x[:, :4], attention.prepare(x[:, :4]), need_weights=False)
     assert isinstance(state, SummaryState)
-    for options in ({}, {"need_weights": False, "attn_mask": torch.ones(1, 7).bool()}):
+    for options in ({}, {"need_weights": False, "attn_mask": torch.ones(1, 5).bool()}):
         with pytest.raises(
             RequestError,
             match=r"a state without keys, because earlier steps had need_weights=False; weights, attn_mask and reweight need "
             r"the keys of all steps, so give need_weights=True in every step",
         ):
             attention.attend(x[:, :1], attention.prepare(x[:, :1]), state, **options)
-    with pytest.raises(ShapeError, match="2 queries and 1 new keys with a state; give each query its key"):
+    with pytest.raises(RequestError, match="without them, give each query its key"):
         attention.attend(x[:, :2], attention.prepare(x[:, :1]), state, need_weights=False)
 
 

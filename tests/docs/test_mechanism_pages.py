@@ -16,7 +16,8 @@ from docs.generate.results import FOLDER, RESULTS
 from docs.generate.topics import pages, with_table
 
 import regard.attention
-from regard.attention import Additive, AttentionOutput, AttentionPooling, HardMonotonic, MultiHead, SoftMonotonic, attend
+from regard.attention import Additive, AttentionOutput, AttentionPooling, HardMonotonic, MultiHead, SoftMonotonic
+from regard.attention.heads import attend
 from regard.config import AttentionConfig, PoolingConfig
 
 ROOT = FOLDER.parent.parent

@@ -5,16 +5,27 @@ Each mechanism can be used in your own PyTorch model, without the models and tas
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Observation
-from regard.attention.contextual import ContextualPositionAttention
-from regard.attention.differential import DifferentialAttention
-from regard.attention.forgetting import ForgettingAttention
-from regard.attention.gated_delta import GatedDeltaNet
-from regard.attention.head_memory import HeadMemory
-from regard.attention.latent import LatentAttention
-from regard.attention.linear_attention import LinearAttention
+from regard.attention.heads.contextual import ContextualPositionAttention
+from regard.attention.heads.differential import DifferentialAttention
+from regard.attention.heads.forgetting import ForgettingAttention
+from regard.attention.heads.gated_delta import GatedDeltaNet
+from regard.attention.heads.latent import LatentAttention
+from regard.attention.heads.linear import LinearAttention
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
+from regard.attention.heads.multihead import MultiHead
+from regard.attention.heads.packing import document_ids, document_mask, document_positions
+from regard.attention.heads.positions import ALiBi, RelativeBias, RelativePositions
+from regard.attention.heads.recurrent import RecurrentHeads, SummaryState
+from regard.attention.heads.rotary import (
+    LinearScaling,
+    Llama3Scaling,
+    NTKScaling,
+    Rotary,
+    RotaryScaling,
+    YaRNScaling,
+)
 from regard.attention.masks import causal_mask, padding_mask, window_mask, zero_masked
-from regard.attention.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
-from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.sink import SoftmaxSink, Softpick, StickBreaking
 from regard.attention.normalizers.softmax import Sigmoid, SoftCap, Softmax, Temperature, masked_softmax
@@ -33,18 +44,7 @@ from regard.attention.ordered.monotonic import (
     expected_alignments,
     stopping_points,
 )
-from regard.attention.packing import document_ids, document_mask, document_positions
 from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling, Pooled, Pooling
-from regard.attention.positions import ALiBi, RelativeBias, RelativePositions
-from regard.attention.recurrent_heads import RecurrentHeads, SummaryState
-from regard.attention.rotary import (
-    LinearScaling,
-    Llama3Scaling,
-    NTKScaling,
-    Rotary,
-    RotaryScaling,
-    YaRNScaling,
-)
 from regard.attention.scores.additive import Additive, AdditiveMemory, WeightNormAdditive, additive_attention, additive_scores
 from regard.attention.scores.base import ScoredAttention
 from regard.attention.scores.concat import Concat, SumConcat

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import ConstructorSignature, check_constructor, check_tensor, describe_arguments, refuse_call
 from regard.attention.capabilities import Observable, Reweight
-from regard.attention.positions import RelativePositions
+from regard.attention.heads.positions import RelativePositions
 from regard.errors import ArgumentError, ShapeError
 
 T = TypeVar("T")

@@ -1,5 +1,6 @@
 """Settings of mechanisms with several heads, of modifiers of heads, and of rotary positions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -11,13 +12,13 @@ from regard.config.settings import Settings
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention
-    from regard.attention.modifiers import HeadModifier
-    from regard.attention.rotary import Rotary, RotaryScaling
+    from regard.attention.heads.modifiers import HeadModifier
+    from regard.attention.heads.rotary import Rotary, RotaryScaling
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadModifiersConfig(Settings):
-    """Optional changes of multi-head attention. The formulas are in `regard.attention.modifiers`."""
+    """Optional changes of multi-head attention. The formulas are in `regard.attention.heads.modifiers`."""
 
     qk_norm: bool = False
     """Whether to divide the queries and keys of each head by their root mean square (as in Qwen3 and Gemma 3)."""
@@ -37,7 +38,7 @@ class HeadModifiersConfig(Settings):
             head_size: Width of a head.
             query_size: Width of the queries.
         """
-        from regard.attention.modifiers import AddedKeys, OutputGate, QKNorm, TalkingHeads
+        from regard.attention.heads.modifiers import AddedKeys, OutputGate, QKNorm, TalkingHeads
 
         found: list[HeadModifier] = []
         if self.qk_norm:
@@ -54,7 +55,7 @@ class HeadModifiersConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryConfig(Settings):
-    """Rotary positions. The formulas are in `regard.attention.rotary`."""
+    """Rotary positions. The formulas are in `regard.attention.heads.rotary`."""
 
     base: Annotated[float, Gt(1)] = 10_000.0
     """Base of the frequencies of rotation; the slowest rotation takes up to 2π·base positions for a full turn."""
@@ -71,56 +72,17 @@ class RotaryConfig(Settings):
 
     def build(self) -> "Rotary":
         """Build the module that rotates queries and keys."""
-        from regard.attention.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, YaRNScaling
+        from regard.attention.heads.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, YaRNScaling
 
-        scaling: RotaryScaling | None = None
-        match self.scaling:
-            case "linear":
-                scaling = LinearScaling(self.scaling_factor)
-            case "ntk":
-                scaling = NTKScaling(self.scaling_factor)
-            case "yarn":
-                scaling = YaRNScaling(self.scaling_factor, self.original_length)
-            case "llama3":
-                scaling = Llama3Scaling(self.scaling_factor, self.original_length)
+        factor, length = self.scaling_factor, self.original_length
+        scalings: dict[str, Callable[[], RotaryScaling]] = {
+            "linear": lambda: LinearScaling(factor),
+            "ntk": lambda: NTKScaling(factor),
+            "yarn": lambda: YaRNScaling(factor, length),
+            "llama3": lambda: Llama3Scaling(factor, length),
+        }
+        scaling = None if self.scaling == "none" else scalings[self.scaling]()
         return Rotary(self.base, layout=self.layout, scaling=scaling)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultiHeadConfig(NormalizedConfig):
-    """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
-
-    kind: Literal["multi_head"] = "multi_head"
-    num_heads: Annotated[Natural, Role.WIDTH] = 0
-    """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
-    num_kv_heads: Annotated[Natural, Role.WIDTH] = 0
-    """Number of heads of the keys and values, a divisor of the number of heads; 0 for the same number."""
-    head_size: Annotated[Natural, Role.WIDTH] = 0
-    """Width of a head; 0 for the width of the query divided by the number of heads."""
-    heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
-    """Modifiers of the heads."""
-    dropout: Dropout = 0.0
-    """Dropout on the attention weights; in a Transformer, 0 means `model.attention_dropout`."""
-
-    def within(self, *, num_heads: int, dropout: float) -> Self:
-        return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.multihead import MultiHead
-
-        heads = self.num_heads or 4
-        groups, width = self.num_kv_heads or heads, self.head_size or query_size // heads
-        return MultiHead(
-            query_size,
-            num_heads=heads,
-            num_kv_heads=groups,
-            head_size=self.head_size or None,
-            modifiers=self.heads.build(num_heads=heads, num_kv_heads=groups, head_size=width, query_size=query_size),
-            key_size=key_size,
-            scale=self.scale or None,
-            dropout=self.dropout,
-            normalizer=self.normalizer.build(heads),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +128,38 @@ class SoftmaxHeadsConfig(HeadsConfig):
     """Dropout on the attention weights; in a Transformer, 0 means `model.attention_dropout`."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
-        return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
+        within = super().within(num_heads=num_heads, dropout=dropout)
+        return replace(within, dropout=self.dropout or dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedConfig):
+    """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
+
+    kind: Literal["multi_head"] = "multi_head"
+    num_kv_heads: Annotated[Natural, Role.WIDTH] = 0
+    """Number of heads of the keys and values, a divisor of the number of heads; 0 for the same number."""
+    head_size: Annotated[Natural, Role.WIDTH] = 0
+    """Width of a head; 0 for the width of the query divided by the number of heads."""
+    heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
+    """Modifiers of the heads."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.heads.multihead import MultiHead
+
+        heads = self.num_heads or 4
+        groups, width = self.num_kv_heads or heads, self.head_size or query_size // heads
+        return MultiHead(
+            query_size,
+            num_heads=heads,
+            num_kv_heads=groups,
+            head_size=self.head_size or None,
+            modifiers=self.heads.build(num_heads=heads, num_kv_heads=groups, head_size=width, query_size=query_size),
+            key_size=key_size,
+            scale=self.scale or None,
+            dropout=self.dropout,
+            normalizer=self.normalizer.build(heads),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight
-from regard.attention.head_memory import HeadMemory
-from regard.attention.multihead import MultiHead
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import MultiHead
 from regard.attention.ordered.soft_to_hard import SoftToHard
 from regard.errors import RequestError
 from regard.export.graphs import Graph

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention
 from regard.attention.capabilities import is_exactly
-from regard.attention.multihead import MultiHead
+from regard.attention.heads.multihead import MultiHead
 from regard.inference.linear import QuantizedLinear, pack_linear
 from regard.layers.cells import gru_cell, lstm_cell
 from regard.layers.recurrent import RecurrentLayer

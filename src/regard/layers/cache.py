@@ -18,11 +18,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.attend import attend
 from regard.attention.capabilities import Reweight, is_exactly, reweighted
-from regard.attention.multihead import MultiHead
+from regard.attention.heads.attend import attend
+from regard.attention.heads.multihead import MultiHead
+from regard.attention.heads.rotary import Rotary
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.rotary import Rotary
 from regard.reweight import per_hypothesis
 
 _SPARE = 8

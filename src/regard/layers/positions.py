@@ -1,4 +1,4 @@
-"""Absolute positions, which are added to the embeddings. Relative positions are in `regard.attention.positions`."""
+"""Absolute positions, which are added to the embeddings. Relative positions are in `regard.attention.heads.positions`."""
 
 from typing import Literal
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight
-from regard.attention.multihead import MultiHead
+from regard.attention.heads.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.cache import DecoderCache, begin_cache
 from regard.layers.residual import Residual

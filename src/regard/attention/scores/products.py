@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attend import attend
 from regard.attention.base import Memory
+from regard.attention.heads.attend import attend
 from regard.attention.masks import Masks
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.base import ScoredAttention

@@ -5,8 +5,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.capabilities import is_plain
-from regard.attention.head_memory import HeadMemory
-from regard.attention.multihead import MultiHead
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import MultiHead
 
 
 def norm_weights(attention: MultiHead, memory: HeadMemory, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B Q K"]:

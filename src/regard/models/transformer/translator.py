@@ -6,8 +6,8 @@ from typing import cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.head_memory import HeadMemory
-from regard.attention.multihead import MultiHead
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import TransformerDecoder, TransformerEncoder

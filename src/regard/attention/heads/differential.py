@@ -14,11 +14,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_number
-from regard.attention.attend import join_heads
-from regard.attention.head_memory import HeadMemory
+from regard.attention.heads.attend import join_heads
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import HeadOptions, MultiHead
 from regard.attention.learned import at_least_float32, normed
-from regard.attention.masks import Masks, zero_rows
-from regard.attention.multihead import HeadOptions, MultiHead
+from regard.attention.masks import Masks
 from regard.errors import ConfigError
 
 
@@ -37,9 +37,9 @@ def differential_weights(weights: Float[Tensor, "B HH Q K"], factor: Float[Tenso
 class DifferentialAttention(MultiHead):
     """weight_h = softmax(q_h k_hᵀ / √e) − λ softmax(q'_h k'_hᵀ / √e), head_h = (1 − λ₀) norm(weight_h v_h), in H heads.
 
-    [q_h; q'_h], [k_h; k'_h] and v_h are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v, e = D/2H. λ =
-    exp(a·b) − exp(a'·b') + λ₀ with learned vectors a, b, a', b' of width e, which all heads share. norm is the RMS norm of
-    each head, with gains that all heads share. Context (B,Q,D), weights (B,H,Q,K).
+    [q_h; q'_h], [k_h; k'_h] and v_h are the queries, keys and values of `MultiHead`, e = D/2H. λ = exp(a·b) − exp(a'·b') + λ₀
+    with learned vectors a, b, a', b' of width e. norm is the RMS norm of each head. All heads share λ and the gains of norm.
+    Context (B,Q,D), weights (B,H,Q,K).
 
     **The reported weights are the difference: they may be negative, and rows sum to 1 − λ.** A `score_bias` is added to the
     scores of both softmaxes.
@@ -66,7 +66,7 @@ class DifferentialAttention(MultiHead):
     """
 
     normalized = False
-    changes_scores = True
+    changes_weights = True
 
     def __init__(self, size: int, num_heads: int, *, initial_lambda: float = 0.8, **options: Unpack[HeadOptions]) -> None:
         super().__init__(size, num_heads, **options)
@@ -75,10 +75,7 @@ class DifferentialAttention(MultiHead):
                 f"DifferentialAttention(size={size}, num_heads={num_heads}): a head has {self.head_size} features; its two "
                 "softmaxes take half of them each, so their number must be even"
             )
-        check_number("DifferentialAttention", "initial_lambda", initial_lambda)
-        if not 0 < initial_lambda < 1:
-            raise ConfigError(f"DifferentialAttention(initial_lambda={initial_lambda}): expected a number between 0 and 1")
-        self.initial_lambda = initial_lambda
+        self.initial_lambda = check_number("DifferentialAttention", "initial_lambda", initial_lambda, above=0, below=1)
         device, dtype = options.get("device"), options.get("dtype")
         self.lambda_vectors = nn.Parameter(torch.empty(4, self.head_size // 2, device=device, dtype=dtype))
         nn.init.normal_(self.lambda_vectors, std=0.1)
@@ -94,7 +91,7 @@ class DifferentialAttention(MultiHead):
         return _halves(super().project_query(query))
 
     def project(
-        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"]
     ) -> tuple[Float[Tensor, "B GG K e"], Float[Tensor, "B G K E"]]:
         """Return k_1, …, k_G, k'_1, …, k'_G, and the values."""
         keys, values = super().project(key, value)
@@ -107,10 +104,10 @@ class DifferentialAttention(MultiHead):
         mask, bias = (x if x is None or x.ndim < 4 or x.shape[1] == 1 else x.repeat(1, 2, 1, 1) for x in masks[:2])
         return super().mix(heads, memory, masks._replace(mask=mask, bias=bias), **options)
 
-    def change_weights(self, weights: Float[Tensor, "B HH Q K"], masks: Masks) -> Float[Tensor, "B H Q K"]:
-        """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e)."""
+    def change_weights(self, weights: Float[Tensor, "B HH Q K"], **options: Any) -> Float[Tensor, "B H Q K"]:
+        """Return softmax(q kᵀ / √e) − λ softmax(q' k'ᵀ / √e), after `reweight`."""
         factor = learned_factor(self.lambda_vectors, self.initial_lambda)
-        return zero_rows(differential_weights(weights, factor), masks.empty)
+        return super().change_weights(differential_weights(weights, factor), **options)
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
         """Return W_o (1 − λ₀) [norm(head_1); …; norm(head_H)] + b_o."""

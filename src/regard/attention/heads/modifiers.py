@@ -6,33 +6,24 @@ scores, weights ↦ P scores, P' weights over the heads             `TalkingHead
 keys ↦ [k_1 … k_K, b_k, 0]                                        `AddedKeys`       its `extra`
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_flag, check_instance, check_number, check_size, describe_arguments
+from regard.attention.arguments import check_flag, check_number, check_size, describe_arguments
+from regard.attention.heads.positions import check_equal
+from regard.attention.learned import normed
 from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.attention.heads.multihead import MultiHead
 
 
 def mix_heads(x: Float[Tensor, "B H Q K"], weight: Float[Tensor, "H H"]) -> Float[Tensor, "B H Q K"]:
     """Return y_h = Σ_g weight_hg x_g for each query and key."""
     return torch.einsum("hg,bgqk->bhqk", weight.to(x.dtype), x)
-
-
-@dataclass(frozen=True)
-class HeadSizes:
-    """Sizes of the `MultiHead` to which a modifier belongs."""
-
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    query_size: int
-    rotates: bool = False
-    """Whether positions rotate queries and keys."""
 
 
 class HeadModifier(nn.Module):
@@ -46,7 +37,7 @@ class HeadModifier(nn.Module):
     normalized: bool = True
     """Whether rows of weights that sum to one still sum to one after this modifier."""
 
-    def check(self, sizes: HeadSizes) -> None:
+    def check(self, attention: "MultiHead") -> None:
         """Raise a `ConfigError` if the attention does not fit this modifier. The attention calls this once, at construction."""
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
@@ -112,25 +103,22 @@ class QKNorm(HeadModifier):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_size("QKNorm", "head_size", head_size)
-        check_number("QKNorm", "epsilon", epsilon)
-        if not 0 <= epsilon < math.inf:
-            raise ConfigError(f"QKNorm(epsilon={epsilon}): expected a finite number of 0 or more")
-        self.head_size, self.epsilon = head_size, epsilon
+        self.head_size = check_size("QKNorm", "head_size", head_size)
+        self.epsilon = check_number("QKNorm", "epsilon", epsilon, least=0)
         self.query_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
         self.key_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
 
-    def check(self, sizes: HeadSizes) -> None:
+    def check(self, attention: "MultiHead") -> None:
         """Raise an error for heads of another width."""
-        _check_equal("QKNorm", "head_size", self.head_size, sizes.head_size)
+        check_equal("QKNorm", "head_size", self.head_size, attention.head_size)
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
         """Return g ∘ q / rms(q)."""
-        return _in_own_type(self.query_norm, heads)
+        return normed(heads, self.query_norm)
 
     def key(self, heads: Float[Tensor, "B G K E"]) -> Float[Tensor, "B G K E"]:
         """Return g' ∘ k / rms(k)."""
-        return _in_own_type(self.key_norm, heads)
+        return normed(heads, self.key_norm)
 
 
 class TalkingHeads(HeadModifier):
@@ -172,19 +160,19 @@ class TalkingHeads(HeadModifier):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_size("TalkingHeads", "num_heads", num_heads)
-        check_flag("TalkingHeads", "before", before)
-        check_flag("TalkingHeads", "after", after)
+        self.num_heads = check_size("TalkingHeads", "num_heads", num_heads)
+        self.before = check_flag("TalkingHeads", "before", before)
+        self.after = check_flag("TalkingHeads", "after", after)
         if not before and not after:
             raise ConfigError("TalkingHeads(before=False, after=False): heads would exchange nothing; leave the modifier out")
-        self.num_heads, self.before, self.after, self.normalized = num_heads, before, after, not after
+        self.normalized = not after
         for name, is_used in (("score_weight", before), ("weight_weight", after)):
             start = torch.eye(num_heads, device=device, dtype=dtype)
             self.register_parameter(name, nn.Parameter(start) if is_used else None)
 
-    def check(self, sizes: HeadSizes) -> None:
+    def check(self, attention: "MultiHead") -> None:
         """Raise an error for another number of heads."""
-        _check_equal("TalkingHeads", "num_heads", self.num_heads, sizes.num_heads)
+        check_equal("TalkingHeads", "num_heads", self.num_heads, attention.num_heads)
 
     def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         """Return P scores."""
@@ -227,16 +215,15 @@ class OutputGate(HeadModifier):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_size("OutputGate", "query_size", query_size)
-        self.query_size, self.heads_size = query_size, query_size if heads_size is None else heads_size
-        check_size("OutputGate", "heads_size", self.heads_size)
+        self.query_size = check_size("OutputGate", "query_size", query_size)
+        self.heads_size = check_size("OutputGate", "heads_size", query_size if heads_size is None else heads_size)
         check_flag("OutputGate", "bias", bias)
         self.gate_projection = nn.Linear(query_size, self.heads_size, bias=bias, device=device, dtype=dtype)
 
-    def check(self, sizes: HeadSizes) -> None:
+    def check(self, attention: "MultiHead") -> None:
         """Raise an error for queries or heads of another width."""
-        _check_equal("OutputGate", "query_size", self.query_size, sizes.query_size)
-        _check_equal("OutputGate", "heads_size", self.heads_size, sizes.num_heads * sizes.head_size)
+        check_equal("OutputGate", "query_size", self.query_size, attention.query_size)
+        check_equal("OutputGate", "heads_size", self.heads_size, attention.num_heads * attention.head_size)
 
     def output(self, heads: Float[Tensor, "B Q HE"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q HE"]:
         """Return heads ∘ σ(W_g query)."""
@@ -281,13 +268,11 @@ class AddedKeys(HeadModifier):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("num_heads", num_heads), ("head_size", head_size)):
-            check_size("AddedKeys", name, size)
-        check_flag("AddedKeys", "learned", learned)
-        check_flag("AddedKeys", "zero", zero)
+        self.num_heads = check_size("AddedKeys", "num_heads", num_heads)
+        self.head_size = check_size("AddedKeys", "head_size", head_size)
+        self.learned, self.zero = check_flag("AddedKeys", "learned", learned), check_flag("AddedKeys", "zero", zero)
         if not learned and not zero:
             raise ConfigError("AddedKeys(learned=False, zero=False): no key would be added; leave the modifier out")
-        self.num_heads, self.head_size, self.learned, self.zero = num_heads, head_size, learned, zero
         shape = (num_heads, 1, head_size)
         # Only the learned key is a parameter; `extra` appends the key of zeros to it.
         self.added_key = nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if learned else None
@@ -296,11 +281,11 @@ class AddedKeys(HeadModifier):
             if parameter is not None:
                 nn.init.normal_(parameter, std=(num_heads * head_size) ** -0.5)
 
-    def check(self, sizes: HeadSizes) -> None:
+    def check(self, attention: "MultiHead") -> None:
         """Raise an error for another number or width of key heads, and for a learned key together with rotary positions."""
-        _check_equal("AddedKeys", "num_heads", self.num_heads, sizes.num_kv_heads, "num_kv_heads")
-        _check_equal("AddedKeys", "head_size", self.head_size, sizes.head_size)
-        if sizes.rotates and self.learned:
+        check_equal("AddedKeys", "num_heads", self.num_heads, attention.num_kv_heads, "num_kv_heads")
+        check_equal("AddedKeys", "head_size", self.head_size, attention.head_size)
+        if self.learned and attention.positions is not None and attention.positions.rotates:
             raise ConfigError(
                 "AddedKeys(learned=True) in an attention with rotary positions: the product of a rotated query and a key "
                 "without a position would depend on the query's absolute position; use ALiBi or RelativeBias, or "
@@ -315,26 +300,3 @@ class AddedKeys(HeadModifier):
         if not self.zero:
             return self.added_key, self.added_value
         return nn.functional.pad(self.added_key, (0, 0, 0, 1)), nn.functional.pad(self.added_value, (0, 0, 0, 1))
-
-
-def check_modifiers(called: str, modifiers: Sequence[HeadModifier], sizes: HeadSizes) -> None:
-    """Raise an error if an object is not a modifier, does not fit the attention, or is the second one of its kind.
-
-    Raises:
-        ConfigError: If a modifier is wrong in one of these ways.
-    """
-    for each in modifiers:
-        check_instance(called, "modifiers", each, HeadModifier, "[QKNorm(64)]")
-        each.check(sizes)
-        if sum(type(other) is type(each) for other in modifiers) > 1:
-            raise ConfigError(f"{called}(modifiers=…): got {type(each).__name__} more than once; give each kind once")
-
-
-def _in_own_type(norm: nn.RMSNorm, heads: Tensor) -> Tensor:
-    """Return the normalised heads, computed in the type of the norm's gain, because autocast gives heads a half type."""
-    return norm(heads.to(norm.weight.dtype)).to(heads.dtype)
-
-
-def _check_equal(called: str, name: str, made: int, found: int, theirs: str = "") -> None:
-    if made != found:
-        raise ConfigError(f"{called}({name}={made}) in an attention with {theirs or name}={found}: give both the same number")

@@ -44,24 +44,8 @@ def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], 
     return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
 
 
-LARGE = 1 << 21
-"""Number of weights (B·H·Q·K) up to which, in half types, two products are faster than a fused kernel, which stores no
-weights.
-"""
-
 Change = Callable[[Tensor], Tensor]
 """A function of scores or weights (B,H,Q,K) that returns those that replace them."""
-
-
-def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
-    """Return whether two products are faster than PyTorch's fused kernel: for half types on a CPU, up to LARGE weights.
-
-    Speed-up in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
-    128,4,1,30; 2.5 and 4.6 at 16,4,128,128; 2 and 2.3 at 4,4,384,384. For one head of 256: 5 and 10 at 128,1,1,30; 3.3
-    and 3 at 4,1,512,512. With a mask, the forward speed-ups are 1.6 to 1.8. With more weights than LARGE, two products
-    are slower (0.4 and 0.7 at 4,8,512,512).
-    """
-    return query.dtype.itemsize == 2 and query.device.type == "cpu" and query.shape[:-1].numel() * keys <= LARGE
 
 
 def attend(
@@ -96,7 +80,9 @@ def attend(
         need_weights: Whether to return the weights; if False, the second result is None.
     """
     plain = need_weights or normalizer is not None or change_scores is not None or change_weights is not None
-    if not plain and not is_products_fast(query, key.shape[2]):
+    # On a CPU, keys and values of different widths have no fused kernel; the fallback copies shared keys for each head.
+    fused = query.device.type != "cpu" or key.shape[-1] == value.shape[-1]
+    if not plain and fused and not is_products_fast(query, key.shape[2]):
         context = nn.functional.scaled_dot_product_attention(
             query,
             key,
@@ -116,15 +102,26 @@ def attend(
         scores = change_scores(scores)
     if bias is not None:
         scores = scores + bias
-    scores = hide(scores, mask)
-    if normalizer is None:  # without weights, half types are computed in float32, which is faster and more accurate
-        weights = softmax(scores, None if plain or scores.dtype.itemsize > 2 else torch.float32)
-    else:
-        weights = normalizer(scores)
-    if weights.dtype != dtype:
-        weights = weights.to(dtype)
+    if mask is not None:
+        scores = hide(scores, mask)
+    # Without weights, a softmax of half types in float32 is faster and more accurate.
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    weights = softmax(scores, None if plain else wide) if normalizer is None else normalizer(scores)
+    weights = weights.to(dtype)
     if change_weights is not None:
         weights = change_weights(weights)
     kept = nn.functional.dropout(weights, dropout) if dropout else weights
-    kept = kept if kept.dtype == value.dtype else kept.to(value.dtype)
-    return head_product(kept, value), weights if need_weights else None
+    return head_product(kept.to(value.dtype), value), weights if need_weights else None
+
+
+LARGE = 1 << 21
+"""Number of weights (B·H·Q·K) up to which, in half types on a CPU, two products are faster than a fused kernel."""
+
+
+def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
+    """Return whether two products are faster than PyTorch's fused kernel: for half types on a CPU, up to LARGE weights.
+
+    Speed-up in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
+    128,4,1,30; 2 and 2.3 at 4,4,384,384; 0.4 and 0.7 with more weights, at 4,8,512,512.
+    """
+    return query.dtype.itemsize == 2 and query.device.type == "cpu" and query.shape[:-1].numel() * keys <= LARGE

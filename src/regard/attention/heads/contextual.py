@@ -13,9 +13,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
-from regard.attention.head_memory import HeadMemory
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import HeadOptions, MultiHead
 from regard.attention.learned import at_least_float32
-from regard.attention.multihead import HeadOptions, MultiHead
+from regard.attention.masks import Masks
 
 
 def contextual_positions(
@@ -40,11 +41,10 @@ def position_scores(
 class ContextualPositionAttention(MultiHead):
     """p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E), weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij]) in H heads, E = D/H.
 
-    q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v; context = W_o [head_1; …; head_H] + b_o.
-    The sum is over the keys l ≥ j that query i may attend to (if causal, up to position i). Each key counts with its gate σ, so
-    that a position can count words or sentences instead of tokens. Positions are clipped to P − 1. Between whole positions, q·e
-    is interpolated. e (P,E) has a learned vector for each whole position; it is zero at first, and all heads share it. Context
-    (B,Q,D), weights (B,H,Q,K).
+    q, k and v are those of `MultiHead`. The sum is over the keys l ≥ j that query i may attend to (if causal, up to position
+    i). Each key counts with its gate σ, so that a position can count words or sentences instead of tokens. Positions are
+    clipped to P − 1. Between whole positions, q·e is interpolated. e (P,E) has a learned vector for each whole position; it is
+    zero at first, and all heads share it. Context (B,Q,D), weights (B,H,Q,K).
 
     Reference: Golovneva et al. 2024, "Contextual position encoding: learning to count what's important", eqs. 3–5. Gates and
     q·k have the scale 1/√E, q·e has none, as in the authors' code.
@@ -68,24 +68,18 @@ class ContextualPositionAttention(MultiHead):
     """
 
     permutation_equivariant = False
-    changes_scores = True
+    changes_weights = True
 
     def __init__(self, size: int, num_heads: int, *, num_positions: int = 64, **options: Unpack[HeadOptions]) -> None:
         super().__init__(size, num_heads, **options)
-        check_size("ContextualPositionAttention", "num_positions", num_positions)
-        self.num_positions = num_positions
+        self.num_positions = check_size("ContextualPositionAttention", "num_positions", num_positions)
         table = torch.zeros(num_positions, self.head_size, device=options.get("device"), dtype=options.get("dtype"))
         self.position_table = nn.Parameter(table)
 
     def change_scores(
-        self,
-        scores: Float[Tensor, "B H Q K"],
-        *,
-        query: Float[Tensor, "B H Q E"],
-        memory: HeadMemory,
-        mask: Bool[Tensor, "..."] | None,
+        self, scores: Float[Tensor, "B H Q K"], *, query: Float[Tensor, "B H Q E"], memory: HeadMemory, masks: Masks
     ) -> Float[Tensor, "B H Q K"]:
         """Return q_i·k_j / √E + q_i·e[p_ij]."""
         scores = at_least_float32(scores)
-        positions = contextual_positions(scores, mask, self.num_positions - 1)
+        positions = contextual_positions(scores, masks.allowed, self.num_positions - 1)
         return scores + position_scores(query, self.position_table.to(query.dtype), positions)

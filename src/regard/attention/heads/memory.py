@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.base import Memory
+from regard.attention.base import Memory, register
 from regard.errors import RequestError
 
 
+@register
 @dataclass(frozen=True)
 class HeadMemory(Memory):
     """Keys and values of each head: the memory and the state of every mechanism with heads; G ≤ H key and value heads."""
@@ -41,12 +42,6 @@ class HeadMemory(Memory):
             return self.key_mask
         return self.key.new_ones(self.key.shape[0], self.key.shape[2], dtype=torch.bool)
 
-    def select(self, index: Int[Tensor, " M"]) -> "HeadMemory":
-        """Keep the given rows of the batch, in the given order."""
-        further = (self.key_mask, self.positions, self.gates, self.summary)
-        mask, positions, gates, summary = (None if x is None else x[index] for x in further)
-        return HeadMemory(self.key[index], self.value[index], mask, positions, gates, summary, self.dropped)
-
     def join(self, later: "HeadMemory") -> "HeadMemory":
         """Return the keys and values of this memory, followed by those of `later`.
 
@@ -55,37 +50,29 @@ class HeadMemory(Memory):
         """
         if (self.positions is None) != (later.positions is None):
             raise RequestError("MultiHead got key_positions in some steps only; give them in all calls of prepare or in none")
-        mask = positions = gates = None
-        if self.key_mask is not None or later.key_mask is not None:
-            mask = torch.cat([self.exists, later.exists], 1)
-        if self.positions is not None and later.positions is not None:
-            positions = torch.cat([self.positions, later.positions], 1)
-        if self.gates is not None and later.gates is not None:
-            gates = torch.cat([self.gates, later.gates], 2)
+        mask = None if self.key_mask is None and later.key_mask is None else torch.cat([self.exists, later.exists], 1)
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
+        positions, gates = _joined(self.positions, later.positions, 1), _joined(self.gates, later.gates, 2)
         return HeadMemory(key, value, mask, positions, gates, dropped=self.dropped)
-
-    def part(self, start: int, end: int | None = None) -> "HeadMemory":
-        """Return the keys from `start` up to, but not including, `end` (None for the end), without copies."""
-        mask, positions = (None if x is None else x[:, start:end] for x in (self.key_mask, self.positions))
-        gates = None if self.gates is None else self.gates[:, :, start:end]
-        key, value = self.key[:, :, start:end], self.value[:, :, start:end]
-        return HeadMemory(key, value, mask, positions, gates, dropped=(self.dropped or 0) + start)
 
     def last(self, count: int) -> "HeadMemory":
         """Keep at most the last `count` keys; keep all if `torch.export` runs with a dynamic number of keys."""
         keys = self.key.shape[2]
         if not isinstance(keys, int) or keys <= count:
             return self  # in an export, surplus keys change nothing, because the window masks them
-        return self.part(keys - count)
+        start = keys - count
+        mask, positions = (None if x is None else x[:, start:] for x in (self.key_mask, self.positions))
+        gates = None if self.gates is None else self.gates[:, :, start:]
+        key, value = self.key[:, :, start:], self.value[:, :, start:]
+        return HeadMemory(key, value, mask, positions, gates, dropped=(self.dropped or 0) + start)
 
-    def with_further(self, key: Float[Tensor, "G N E"], value: Float[Tensor, "G N Ev"]) -> "HeadMemory":
-        """Return keys and values followed by further ones, the same in each row and without gates; masks are left out."""
-        key, value = (
-            torch.cat([x, more.to(x).expand(x.shape[0], -1, -1, -1)], 2) for x, more in ((self.key, key), (self.value, value))
-        )
-        gates = None if self.gates is None else torch.nn.functional.pad(self.gates, (0, 0, 0, key.shape[2] - self.key.shape[2]))
-        return HeadMemory(key, value, gates=gates)
+    def with_further(self, pairs: list[tuple[Float[Tensor, "G N E"], Float[Tensor, "G N Ev"]]]) -> "HeadMemory":
+        """Return keys and values followed by further ones, the same in each row; masks and positions are left out."""
+        rows = len(self.key)
+        key = torch.cat([self.key, *(key.to(self.key).expand(rows, -1, -1, -1) for key, _ in pairs)], 2)
+        value = torch.cat([self.value, *(value.to(self.value).expand(rows, -1, -1, -1) for _, value in pairs)], 2)
+        return HeadMemory(key, value)
 
 
-torch.export.register_dataclass(HeadMemory, serialized_type_name="regard.attention.HeadMemory")
+def _joined(first: Tensor | None, later: Tensor | None, axis: int) -> Tensor | None:
+    return None if first is None or later is None else torch.cat([first, later], axis)

@@ -9,23 +9,24 @@ expand c_j to a key and a value of head h, but these keys and values are never c
 U_hᵀ q_h, and `from_latents` returns V_h Σ_j weight_hj c_j.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_size
-from regard.attention.attend import join_heads, split_heads
 from regard.attention.capabilities import is_plain
-from regard.attention.head_memory import HeadMemory
+from regard.attention.heads.attend import join_heads, split_heads
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import MapOptions, MultiHead
+from regard.attention.heads.rotary import Rotary
 from regard.attention.learned import build_linear, normed
 from regard.attention.masks import Masks
-from regard.attention.multihead import MultiHead
-from regard.attention.rotary import Rotary
-from regard.errors import ConfigError, RequestError
+from regard.errors import ConfigError
 
 
 def into_latents(heads: Float[Tensor, "B H Q E"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q R"]:
@@ -59,23 +60,18 @@ class LatentAttention(MultiHead):
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.
         num_heads: H, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for D.
         latent_size: R, width of c, ≥ 1; None for D/2, rounded down.
         query_latent_size: Width, ≥ 1, of a short vector norm(W query + b), which then replaces the query in W_q query + b_q;
             None to use the query itself.
         positions: A `Rotary` for the rotary part; None to leave the part out.
         rotary_size: E_r, width of the rotary part, an even number; None for E/2, rounded down. It needs `positions`.
-        bias: Whether the maps of queries and keys and the output map have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
-        causal: Whether a query may attend only to its own position and to earlier ones.
         window: Numbers of positions before and after a query's own that the query may attend to; None for no limit.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `MultiHead`: key_size, bias, causal, device and dtype.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `positions` is not a
-            `Rotary`, the width of the rotary part is odd or given without positions, `dropout` is out of its range, or `bias`
-            or `causal` is not a bool.
+        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`, `positions` is not a `Rotary`,
+            or the width of the rotary part is odd or given without positions.
 
     Example:
         >>> attention = LatentAttention(512, 8, latent_size=96, positions=Rotary(), causal=True)
@@ -89,41 +85,35 @@ class LatentAttention(MultiHead):
         size: int,
         num_heads: int,
         *,
-        key_size: int | None = None,
         latent_size: int | None = None,
         query_latent_size: int | None = None,
         positions: Rotary | None = None,
         rotary_size: int | None = None,
-        bias: bool = True,
         dropout: float = 0.0,
-        causal: bool = False,
         window: tuple[int, int] | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[MapOptions],
     ) -> None:
-        super().__init__(
-            size,
-            num_heads,
-            key_size=key_size,
-            value_size=key_size,
-            bias=bias,
-            dropout=dropout,
-            causal=causal,
-            window=window,
-            device=device,
-            dtype=dtype,
-        )
+        super().__init__(size, num_heads, dropout=dropout, window=window, **options)
         self.latent_size = max(size // 2, 1) if latent_size is None else latent_size
-        self.query_latent_size, self.positions = query_latent_size, positions
-        self.rotary_size = self._checked_rotary_size(rotary_size)
+        self.query_latent_size, self.positions, self.rotary_size = query_latent_size, positions, 0
+        if positions is not None:
+            check_instance("LatentAttention", "positions", positions, Rotary, "Rotary()")
+            self.rotary_size = max(self.head_size // 2, 1) if rotary_size is None else rotary_size
+            check_size("LatentAttention", "rotary_size", self.rotary_size)
+            positions.check(num_heads, self.rotary_size)
+        elif rotary_size is not None:
+            raise ConfigError(
+                f"LatentAttention(rotary_size={rotary_size}): rotary_size needs positions; give positions=Rotary(), or "
+                "leave rotary_size out"
+            )
         self.permutation_equivariant = self.permutation_equivariant and positions is None
         self.scale = (self.head_size + self.rotary_size) ** -0.5
-        for name, width in (("latent_size", self.latent_size), ("query_latent_size", query_latent_size)):
-            if width is not None:
-                check_size("LatentAttention", name, width)
+        check_size("LatentAttention", "latent_size", self.latent_size)
+        bias, device, dtype = options.get("bias", True), options.get("device"), options.get("dtype")
         build = partial(build_linear, bias=bias, device=device, dtype=dtype)
         build_norm = partial(nn.RMSNorm, eps=1e-6, device=device, dtype=dtype)
         if query_latent_size is not None:
+            check_size("LatentAttention", "query_latent_size", query_latent_size)
             self.query_compression, self.query_norm = build(size, query_latent_size), build_norm(query_latent_size)
         self.query_projection = build(query_latent_size or size, num_heads * (self.head_size + self.rotary_size))
         self.compression, self.norm = build(self.key_size, self.latent_size), build_norm(self.latent_size)
@@ -135,7 +125,7 @@ class LatentAttention(MultiHead):
         self.value_expansion = build_linear(self.latent_size, size, bias=False, device=device, dtype=dtype)
         self.output_projection = build(size, size)
 
-    def build_projections(self, build: object) -> None:
+    def build_projections(self, build: Callable[[int, int], nn.Linear]) -> None:
         """Build nothing: the constructor builds the maps, because their widths differ from those of the base class."""
 
     def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B H Q E"]:
@@ -146,53 +136,35 @@ class LatentAttention(MultiHead):
         if not is_plain(self.key_expansion):
             return heads
         content, rotary = heads.split([self.head_size, self.rotary_size], -1)
-        return torch.cat([into_latents(content, self._maps(self.key_expansion)), rotary], -1)
+        return torch.cat([into_latents(content, self._matrices(self.key_expansion)), rotary], -1)
 
     def project(
-        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"]
     ) -> tuple[Float[Tensor, "B 1 K E"], Float[Tensor, "B 1 K Ev"]]:
         """Return the keys [c; W_r key + b_r], not yet rotated, and the vectors c of the values.
 
-        Without positions, the keys are c alone. If `value` is None, the second tensor has width 0, because the keys contain c.
+        Without positions, the keys are c alone. If the keys are the values, the second tensor has width 0, because the keys
+        contain c.
         """
         latents = normed(self.compression(key), self.norm)
-        values = latents[..., :0] if value is None else normed(self.compression(value), self.norm)
+        values = latents[..., :0] if value is key else normed(self.compression(value), self.norm)
         keys = latents if self.positions is None else torch.cat([latents, self.rotary_projection(key)], -1)
         return keys[:, None], values[:, None]
 
-    def rotate(self, memory: HeadMemory, start: int) -> HeadMemory:
-        """Return the memory with the rotary part of its keys rotated to the positions start, start + 1, …"""
-        return memory if self.positions is None else replace(memory, key=self._rotated(memory.key, start))
-
-    def place(
-        self, heads: Float[Tensor, "B H Q E"], memory: HeadMemory, positions: Int[Tensor, "... Q"] | None
-    ) -> tuple[Float[Tensor, "B H Q E"], None]:
-        """Return the queries with the rotary part rotated to their positions; there is no bias."""
-        if positions is not None or memory.positions is not None:
-            raise RequestError("LatentAttention has consecutive positions only; leave query_positions and key_positions out")
-        return (heads if self.positions is None else self._rotated(heads, memory.length - heads.shape[2])), None
-
-    def join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
-        """Return the keys of the state, if there is one, followed by the new keys, and the next state.
-
-        Raises:
-            RequestError: If only the state or only the new keys have values that are not the keys.
-        """
-        if state is not None and state.value.shape[-1] != memory.value.shape[-1]:
-            raise RequestError(
-                "LatentAttention got a separate value tensor in some steps but not in others; pass one in all calls of "
-                "prepare or in none"
-            )
-        return super().join(memory, state)
+    def rotate(self, heads: Float[Tensor, "B H T E"], positions: Tensor | int) -> Float[Tensor, "B H T E"]:
+        """Return queries or keys with their last E_r features rotated to their positions."""
+        content, rotary = heads.split([heads.shape[-1] - self.rotary_size, self.rotary_size], -1)
+        return torch.cat([content, super().rotate(rotary, positions)], -1)
 
     def mix(
         self, heads: Tensor, memory: HeadMemory, masks: Masks, **options: Any
     ) -> tuple[Float[Tensor, "B Hv Q Ev"], Float[Tensor, "B Hv Q K"] | None]:
         """Return the weighted sums of the latents c, and the weights; expansions that are not plain are called here."""
-        key, value = memory.key, memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
+        latents, rotary = memory.key.split([self.latent_size, self.rotary_size], -1)
+        key, value = memory.key, memory.value if memory.value.shape[-1] else latents
         if not is_plain(self.key_expansion):
-            expanded = split_heads(self.key_expansion(key[:, 0, :, : self.latent_size]), self.num_heads)
-            key = torch.cat([expanded, key[..., self.latent_size :].expand(-1, self.num_heads, -1, -1)], -1)
+            expanded = split_heads(self.key_expansion(latents[:, 0]), self.num_heads)
+            key = torch.cat([expanded, rotary.expand(-1, self.num_heads, -1, -1)], -1)
         if not is_plain(self.value_expansion):
             value = split_heads(self.value_expansion(value[:, 0]), self.num_heads)
         return super().mix(heads, replace(memory, key=key, value=value), masks, **options)
@@ -200,30 +172,9 @@ class LatentAttention(MultiHead):
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
         """Return W_o [V_1 x_1; …; V_H x_H] + b_o, where `heads` are the results of `mix`."""
         if is_plain(self.value_expansion):
-            heads = from_latents(heads, self._maps(self.value_expansion))
+            heads = from_latents(heads, self._matrices(self.value_expansion))
         return self.output_projection(join_heads(heads))
 
-    def _rotated(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
-        """Return queries or keys with their last E_r features rotated to the positions start, start + 1, …"""
-        assert self.positions is not None
-        content, rotary = x.split([x.shape[-1] - self.rotary_size, self.rotary_size], -1)
-        return torch.cat([content, self.positions.rotate(rotary, start)], -1)
-
-    def _maps(self, expansion: nn.Linear) -> Float[Tensor, "H E R"]:
-        """Split the weight of `key_expansion` into the matrices U_h, or the weight of `value_expansion` into V_h."""
+    def _matrices(self, expansion: nn.Linear) -> Float[Tensor, "H E R"]:
+        """Return the matrices U_h of `key_expansion`, or V_h of `value_expansion`."""
         return expansion.weight.unflatten(0, (self.num_heads, -1))
-
-    def _checked_rotary_size(self, rotary_size: int | None) -> int:
-        """Return E_r, which is 0 without positions; raise an error if `positions` or `rotary_size` is invalid."""
-        if self.positions is None:
-            if rotary_size is not None:
-                raise ConfigError(
-                    f"LatentAttention(rotary_size={rotary_size}): rotary_size needs positions; give positions=Rotary(), or "
-                    "leave rotary_size out"
-                )
-            return 0
-        check_instance("LatentAttention", "positions", self.positions, Rotary, "Rotary()")
-        width = max(self.head_size // 2, 1) if rotary_size is None else rotary_size
-        check_size("LatentAttention", "rotary_size", width)
-        self.positions.check(self.num_heads, width)
-        return width

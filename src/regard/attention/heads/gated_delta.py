@@ -9,16 +9,18 @@ t overwrites. In code: `delta_step`, the recurrence, and `implied_weights`, the 
 
 import math
 from functools import partial
+from typing import Unpack
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.attend import head_product, join_heads
-from regard.attention.head_memory import HeadMemory
-from regard.attention.kernels.delta_chunks import scan_chunks, solve_unit_lower, strictly_lower
+from regard.attention.heads.attend import head_product, join_heads
+from regard.attention.heads.linear import in_chunks
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import MapOptions
+from regard.attention.heads.recurrent import CHUNK, RecurrentHeads
 from regard.attention.learned import at_least_float32, build_linear, normed, softplus
-from regard.attention.recurrent_heads import RecurrentHeads
 from regard.attention.scores.cosine import unit_vectors
 
 
@@ -74,16 +76,11 @@ class GatedDeltaNet(RecurrentHeads):
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.
         num_heads: H, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
-        bias: Whether the maps of queries, keys, values and output have biases.
-        causal: Whether a query may attend only to its own position and to earlier ones.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+        options: Further arguments of `MultiHead`: key_size, bias, causal, device and dtype.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, or `bias` or `causal` is
-            not a bool.
+        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`.
 
     Example:
         >>> attention = GatedDeltaNet(512, 8, causal=True)
@@ -98,21 +95,9 @@ class GatedDeltaNet(RecurrentHeads):
     permutation_equivariant: bool = False
     supports_onnx: bool = False  # ONNX has no operation for triangular systems
 
-    def __init__(
-        self,
-        size: int,
-        num_heads: int,
-        *,
-        key_size: int | None = None,
-        value_size: int | None = None,
-        bias: bool = True,
-        causal: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            size, num_heads, key_size=key_size, value_size=value_size, bias=bias, causal=causal, device=device, dtype=dtype
-        )
+    def __init__(self, size: int, num_heads: int, *, value_size: int | None = None, **options: Unpack[MapOptions]) -> None:
+        super().__init__(size, num_heads, value_size=value_size, **options)
+        device, dtype = options.get("device"), options.get("dtype")
         build = partial(build_linear, bias=False, device=device, dtype=dtype)
         self.gate_projection = build(size, size)
         self.decay_projection, self.rate_projection = build(self.key_size, num_heads), build(self.key_size, num_heads)
@@ -127,7 +112,7 @@ class GatedDeltaNet(RecurrentHeads):
         return unit_vectors(nn.functional.silu(at_least_float32(super().project_query(query))))
 
     def project(
-        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"]
     ) -> tuple[Float[Tensor, "B H K E"], Float[Tensor, "B H K Ev"]]:
         """Return k and v: the features of each head after a SiLU; those of k are scaled to length one."""
         keys, values = super().project(key, value)
@@ -160,32 +145,22 @@ class GatedDeltaNet(RecurrentHeads):
         """Return Sᵀ q."""
         return head_product(query, summary)
 
-    def summarize(self, memory: HeadMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
-        """Return S after the keys of `memory`; `summary` is S before them, None for zeros."""
-        return self._by_chunks(None, memory, summary)[1]
+    def summarize(self, memory: HeadMemory) -> Float[Tensor, "B H E Ev"]:
+        """Return S after the keys of `memory`."""
+        return self.scan(torch.zeros_like(memory.key), memory, None)[1]
 
     def scan(
-        self, query: Float[Tensor, "B H T E"], memory: HeadMemory, summary: Float[Tensor, "B H E Es"] | None
-    ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Return S_tᵀ q_t for each query, and S after the last key.
-
-        A single position with a `summary` takes one step of the recurrence. In all other cases, chunks are used.
-        """
-        if query.shape[2] > 1 or summary is None:
-            found, summary = self._by_chunks(query, memory, summary)
-            assert found is not None
-            return found, summary
-        assert memory.gates is not None
-        value = memory.value.to(summary.dtype)
-        summary = delta_step(summary, memory.key[:, :, 0], value[:, :, 0], memory.gates[:, :, 0])
-        return head_product(query, summary), summary
-
-    def _by_chunks(self, query: Tensor | None, memory: HeadMemory, summary: Tensor | None) -> tuple[Tensor | None, Tensor]:
-        key, value = memory.key, memory.value.to(memory.key.dtype)
-        assert memory.gates is not None
+        self, query: Float[Tensor, "B H T E"], memory: HeadMemory, summary: Float[Tensor, "B H E Ev"] | None
+    ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Ev"]]:
+        """Return S_tᵀ q_t for each query, and S after the last key: one step of the recurrence for one key, chunks for more."""
+        key, value, gates = memory.key, memory.value.to(memory.key.dtype), memory.gates
+        assert gates is not None
         if summary is None:
             summary = key.new_zeros(*key.shape[:2], key.shape[3], value.shape[3])
-        return scan_chunks(query, key, value, memory.gates, summary)
+        if key.shape[2] == 1:
+            summary = delta_step(summary, key[:, :, 0], value[:, :, 0], gates[:, :, 0])
+            return head_product(query, summary), summary
+        return scan_chunks(query, key, value, gates, summary)
 
     def _last(self, queries: int, key: Tensor) -> Float[Tensor, "Q K"]:
         """Return a matrix whose row for a query has a 1 at the last key that the query reads; zeros if there is no such key."""
@@ -194,3 +169,57 @@ class GatedDeltaNet(RecurrentHeads):
         if not self.causal:
             position = torch.full_like(position, keys - 1)
         return (position[:, None] == torch.arange(keys, device=key.device)).to(key.dtype)
+
+
+def strictly_lower(faded: Float[Tensor, "*any T"]) -> Float[Tensor, "*any T T"]:
+    """Return exp(c_t − c_i) for i < t, and zero elsewhere; c is `faded`."""
+    ones = torch.ones(faded.shape[-1], faded.shape[-1], dtype=torch.bool, device=faded.device)
+    return (faded[..., None] - faded[..., None, :]).where(ones.tril(-1), -math.inf).exp()
+
+
+def solve_unit_lower(
+    lower: Float[Tensor, "*#any T T"], right: Float[Tensor, "*#any X Y"], *, left: bool
+) -> Float[Tensor, "*any X Y"]:
+    """Return (I + L)⁻¹ R if `left`, else R (I + L)⁻¹, for a strictly lower triangular L."""
+    return torch.linalg.solve_triangular(lower, right, upper=False, left=left, unitriangular=True)
+
+
+def scan_chunks(
+    query: Float[Tensor, "B H T E"],
+    key: Float[Tensor, "B H T E"],
+    value: Float[Tensor, "B H T Ev"],
+    gates: Float[Tensor, "B H T 2"],
+    summary: Float[Tensor, "B H E Ev"],
+) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Ev"]]:
+    """Return S_tᵀ q_t for each position, and the last S; `summary` is S before the first position.
+
+    For a chunk of C positions with queries Q, keys K, values V and rates β, the matrix S before the chunk, and c_t = log (α_1 …
+    α_t), where position 1 is the first position of the chunk, with L_ti = β_t exp(c_t − c_i) k_t·k_i (i < t):
+
+        U = (I + L)⁻¹ diag(β) (V − diag(exp c) K S),    S ← exp(c_C) S + (diag(exp(c_C − c)) K)ᵀ U
+        results = diag(exp c) Q S + (exp(c_t − c_i) q_t·k_i)_{i ≤ t} U
+
+    `gates` holds log α and β, zero for keys that do not exist. Speed-up over the recurrence on a CPU in float32, forward and
+    with gradients: 1.6 and 4.6 at B,H,T,E = 32,4,30,64; 1.75 and 7.3 at 4,8,512,64 (`benchmarks/log.md`).
+
+    Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", section 3.3.
+    """
+    length = key.shape[2]
+    if length == 0:
+        return value, summary
+    # A graph that is exported for any number of keys cannot loop over chunks, so all keys form one chunk.
+    size = length if torch.compiler.is_exporting() else min(CHUNK, length)
+    q, k, v, g = (x[:, :, None] if size is length else in_chunks(x, size) for x in (query, key, value, gates))
+    faded, rate = g[..., 0].cumsum(-1), g[..., 1:]
+    decay, kept = faded.exp()[..., None], (faded[..., -1:] - faded).exp()[..., None]
+    within = strictly_lower(faded)
+    # Solve for both right-hand sides at once: diag(β) V, and diag(β exp c) K, whose solution is multiplied by S in the loop.
+    both = solve_unit_lower(rate * within * (k @ k.mT), rate * torch.cat([v, decay * k], -1), left=True)
+    new, old = both.split([v.shape[-1], k.shape[-1]], -1)
+    own = (q @ k.mT) * (within + torch.eye(size, dtype=k.dtype, device=k.device))
+    q, k, results = decay * q, kept * k, []
+    for n in range(k.shape[2]):
+        written = new[:, :, n] - old[:, :, n] @ summary
+        results.append(q[:, :, n] @ summary + own[:, :, n] @ written)
+        summary = decay[:, :, n, -1:] * summary + k[:, :, n].mT @ written
+    return torch.cat(results, 2)[:, :, :length], summary

@@ -10,10 +10,11 @@ from typing import Unpack
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_finite
-from regard.attention.head_memory import HeadMemory
+from regard.attention.arguments import check_number
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.multihead import HeadOptions, MultiHead
 from regard.attention.learned import at_least_float32, build_linear, softplus
-from regard.attention.multihead import HeadOptions, MultiHead
+from regard.attention.masks import Masks
 
 
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:
@@ -25,10 +26,10 @@ def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | N
 class ForgettingAttention(MultiHead):
     """weight_ij = softmax_j(q_i·k_j / √(D/H) + Σ_{l > j} log f_l) in H heads; context = W_o [head_1; …; head_H] + b_o.
 
-    q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. The forget gate f_l = σ(w_f·key_l + b_f)
-    in (0, 1) is a number for each head and key. The sum is over the keys l after j that the query may attend to: if `causal` is
-    True, those up to the query's position, so that old keys lose weight; otherwise all keys after j. The weights depend on the
-    order of the keys, so that no positions are needed. Context (B,Q,D), weights (B,H,Q,K).
+    q, k and v are those of `MultiHead`. The forget gate f_l = σ(w_f·key_l + b_f) in (0, 1) is a number for each head and key.
+    The sum is over the keys l after j that the query may attend to: if `causal`, those up to the query's position, so that old
+    keys lose weight. The weights depend on the order of the keys, so that no positions are needed. Context (B,Q,D), weights
+    (B,H,Q,K).
 
     Reference: Lin et al. 2025, "Forgetting Transformer: softmax attention with a forget gate", section 3.
     Differs from the paper: the paper has the causal form only; b_f starts at 5, so that all gates are almost open at first; the
@@ -52,12 +53,11 @@ class ForgettingAttention(MultiHead):
     """
 
     permutation_equivariant = False
-    changes_scores = True
+    changes_weights = True
 
     def __init__(self, size: int, num_heads: int, *, initial_gate: float = 5.0, **options: Unpack[HeadOptions]) -> None:
         super().__init__(size, num_heads, **options)
-        check_finite("ForgettingAttention", "initial_gate", initial_gate)
-        self.initial_gate = initial_gate
+        self.initial_gate = check_number("ForgettingAttention", "initial_gate", initial_gate)
         self.gate_projection = build_linear(self.key_size, num_heads, device=options.get("device"), dtype=options.get("dtype"))
         nn.init.constant_(self.gate_projection.bias, initial_gate)
 
@@ -67,13 +67,8 @@ class ForgettingAttention(MultiHead):
         return -softplus(-gates).transpose(1, 2)[..., None]
 
     def change_scores(
-        self,
-        scores: Float[Tensor, "B H Q K"],
-        *,
-        query: Float[Tensor, "B H Q E"],
-        memory: HeadMemory,
-        mask: Bool[Tensor, "..."] | None,
+        self, scores: Float[Tensor, "B H Q K"], *, query: Float[Tensor, "B H Q E"], memory: HeadMemory, masks: Masks
     ) -> Float[Tensor, "B H Q K"]:
         """Return q_i·k_j / √(D/H) + Σ_{l > j} log f_l."""
         assert memory.gates is not None
-        return scores + forgetting_bias(memory.gates[..., 0], mask)
+        return scores + forgetting_bias(memory.gates[..., 0], masks.allowed)

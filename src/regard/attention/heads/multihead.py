@@ -13,41 +13,48 @@ In a causal decoder, the state is the key–value cache. Steps like this one giv
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_flag, check_heads, check_instance, check_scale, check_window
-from regard.attention.attend import attend, join_heads, split_heads
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, is_exactly, is_plain, reweighted
-from regard.attention.conversion import build_from_torch, build_torch, rename_from_torch
-from regard.attention.head_memory import HeadMemory
+from regard.attention.heads.attend import attend, join_heads, split_heads
+from regard.attention.heads.conversion import build_from_torch, build_torch, rename_from_torch
+from regard.attention.heads.memory import HeadMemory
+from regard.attention.heads.modifiers import HeadModifier
+from regard.attention.heads.positions import RelativePositions
 from regard.attention.learned import start_linear
 from regard.attention.masks import Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
-from regard.attention.modifiers import HeadModifier, HeadSizes, check_modifiers
 from regard.attention.normalizers.base import build_normalizer, keeps_order
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.positions import RelativePositions
-from regard.errors import RequestError, ShapeError
+from regard.errors import ConfigError, RequestError, ShapeError
 from regard.shapes import check_shape
 
+NO_MASKS = Masks()
 
-class HeadOptions(TypedDict, total=False):
-    """Arguments of `MultiHead` that mechanisms with another formula pass on to it, documented there."""
 
-    num_kv_heads: int | None
+class MapOptions(TypedDict, total=False):
+    """Arguments of `MultiHead` that all mechanisms with heads pass on to it, documented there."""
+
     key_size: int | None
-    value_size: int | None
     bias: bool
-    dropout: float
     causal: bool
-    window: tuple[int, int] | None
-    positions: RelativePositions | None
     device: torch.device | str | None
     dtype: torch.dtype | None
+
+
+class HeadOptions(MapOptions, total=False):
+    """Arguments of `MultiHead` that mechanisms with other weights pass on to it, documented there."""
+
+    num_kv_heads: int | None
+    value_size: int | None
+    dropout: float
+    window: tuple[int, int] | None
+    positions: RelativePositions | None
 
 
 class MultiHead(Attention):
@@ -85,7 +92,7 @@ class MultiHead(Attention):
         window: Numbers of positions before and after a query's own that the query may attend to, such as (3, 0); None for no
             limit. If `causal`, the second number is ignored.
         positions: A module `Rotary`, `ALiBi` or `RelativeBias`; None for no positions.
-        normalizer: Module that computes weights from (scores, mask), or its name, such as "sparsemax"; None for a
+        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a
             softmax. Fused kernels support a softmax only.
         modifiers: A list of modules `QKNorm`, `TalkingHeads`, `OutputGate`, `AddedKeys` or your own `HeadModifier`, at most one
             of each class.
@@ -105,8 +112,8 @@ class MultiHead(Attention):
     """
 
     modifiers: Sequence[HeadModifier]
-    changes_scores: bool = False
-    """Whether a subclass overrides `change_scores`; if True, no fused kernel computes the scores."""
+    changes_weights: bool = False
+    """Whether scores or weights are changed, by modifiers or by a subclass; if True, no fused kernel computes them."""
 
     joint_projection: nn.Module | None = None
     """One map in place of those of queries, keys and values, in a packed copy (`regard.inference`)."""
@@ -134,31 +141,33 @@ class MultiHead(Attention):
     ) -> None:
         super().__init__()
         called = type(self).__name__
-        groups = num_heads if num_kv_heads is None else num_kv_heads
         self.size = self.query_size = size
         self.key_size = size if key_size is None else key_size
         self.value_size = self.key_size if value_size is None else value_size
         self.output_size = size if output_size is None else output_size
+        self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
         widths = {"key_size": self.key_size, "value_size": self.value_size, "output_size": self.output_size}
-        check_heads(called, size, num_heads, groups, head_size, **widths)
+        check_heads(called, size, num_heads, self.num_kv_heads, head_size, **widths)
         check_dropout(called, dropout)
         check_window(called, window)
-        for name, flag in (("bias", bias), ("causal", causal)):
-            check_flag(called, name, flag)
+        check_flag(called, "bias", bias)
+        check_flag(called, "causal", causal)
         self.scale = None if scale is None else check_scale(called, scale, default=1.0)
-        self.num_heads, self.num_kv_heads = num_heads, groups
         self.head_size = size // num_heads if head_size is None else head_size
         self.dropout, self.causal, self.window, self.positions = dropout, causal, window, positions
         if positions is not None:
             check_instance(called, "positions", positions, RelativePositions, "Rotary()")
             positions.check(num_heads, self.rotated_size)
         self.normalizer = build_normalizer(called, normalizer)
-        rotates = positions is not None and positions.rotates
-        check_modifiers(called, modifiers, HeadSizes(num_heads, groups, self.head_size, size, rotates=rotates))
+        for modifier in modifiers:
+            check_instance(called, "modifiers", modifier, HeadModifier, "[QKNorm(64)]")
+            modifier.check(self)
+            if sum(type(other) is type(modifier) for other in modifiers) > 1:
+                raise ConfigError(f"{called}(modifiers=…): got {type(modifier).__name__} more than once; give each kind once")
         self.modifies = len(modifiers) > 0  # asked instead of the module list, which is slow to read
-        self.changes_weights = self.changes_scores or any(each.changes_weights for each in modifiers)
         self.modifiers = nn.ModuleList(modifiers)  # type: ignore[assignment]  # a module list is such a sequence
-        # The flags depend on the arguments, so the class attributes that `Attention` declares are replaced here.
+        # The flags depend on the arguments, so the class attributes are replaced here.
+        self.changes_weights = type(self).changes_weights or any(each.changes_weights for each in modifiers)
         self.normalized = (
             type(self).normalized
             and bool(getattr(self.normalizer, "normalized", False))
@@ -169,21 +178,6 @@ class MultiHead(Attention):
         self.stateful = causal or (window is not None and window[1] == 0)
         self.build_projections(partial(nn.Linear, bias=bias, device=device, dtype=dtype))
         self.register_load_state_dict_pre_hook(rename_from_torch)
-
-    @property
-    def rotated_size(self) -> int:
-        """Number of features that `positions` rotates together; the width of a head."""
-        return self.head_size
-
-    def build_projections(self, build: Callable[[int, int], nn.Linear]) -> None:
-        """Build the maps of queries, keys, values and output; `build(inputs, outputs)` returns one map of these widths."""
-        width, shared = self.num_heads * self.head_size, self.num_kv_heads * self.head_size
-        self.query_projection = build(self.size, width)
-        self.key_projection = build(self.key_size, shared)
-        self.value_projection = build(self.value_size, shared)
-        self.output_projection = build(width, self.output_size)
-        for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
-            start_linear(linear)
 
     def prepare(
         self,
@@ -202,24 +196,26 @@ class MultiHead(Attention):
             key_positions: Positions of the keys, (K,) or (B,K), for the module `positions` of the constructor; None for
                 consecutive positions.
         """
+        same = value is None or value is key
         read = key if value is None else value
         if key.shape[2:] != (self.key_size,) or read.shape != (*key.shape[:2], self.value_size):  # `check_shape` is slower
             sizes = check_shape("key", key, f"B K {self.key_size}")
             check_shape("value", read, f"B K {self.value_size}", sizes)
-        value = None if value is key or value is None else zero_masked(value, key_mask)
-        key = zero_masked(key, key_mask)
-        heads, values = self.project(key, value)
+        if key_mask is not None:
+            key = zero_masked(key, key_mask)
+            read = key if same else zero_masked(read, key_mask)
+        heads, values = self.project(key, read)
+        gates = self.build_gates(key)
+        if gates is not None and key_mask is not None:
+            gates = gates.where(key_mask[:, None, :, None], 0)
         if self.modifies:
             for modifier in self.modifiers:
                 heads = modifier.key(heads)
         if key_positions is not None:
-            key_positions = self._positions("key_positions", key_positions, *key.shape[:2])
-        gates = self.build_gates(key)
-        if gates is not None and key_mask is not None:
-            gates = gates.where(key_mask[:, None, :, None], 0)
+            key_positions = self._check_positions("key_positions", key_positions, *key.shape[:2])
         memory = HeadMemory(heads, values, key_mask, key_positions, gates)
         # In a stateful attention, the positions of the keys depend on the state, so that `attend` rotates them.
-        return memory if self.stateful and key_positions is None else self.rotate(memory, 0)
+        return memory if self.positions is None or (self.stateful and key_positions is None) else self._rotated(memory, 0)
 
     def attend(
         self,
@@ -239,78 +235,96 @@ class MultiHead(Attention):
         `key_positions`, and only then. The state holds the keys and values of earlier calls.
         """
         assert isinstance(memory, HeadMemory)
-        self.check_state(state)
         if query.ndim != 3 or query.shape[::2] != (memory.key.shape[0], self.query_size):
             check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        memory, state = self.join(memory, state)
+        if self.stateful or state is not None:
+            memory, state = self.join(memory, state)
         batch, queries, keys, key_mask = query.shape[0], query.shape[1], memory.key.shape[2], memory.key_mask
-        heads, changes_weights, added = self.project_query(query), self.changes_weights, 0
+        heads, bias, added = self.project_query(query), None, 0
         if self.modifies:
             for modifier in self.modifiers:
                 heads = modifier.query(heads)
-        heads, bias = self.place(heads, memory, query_positions)
+        if self.positions is not None or query_positions is not None:
+            heads, bias = self._place(heads, memory, query_positions)
         if self.modifies:
-            memory = self._with_further(memory)
+            memory = memory.with_further([further for modifier in self.modifiers if (further := modifier.extra()) is not None])
             added = memory.key.shape[2] - keys
+        plain = need_weights or reweight is not None or self.changes_weights
         given = key_mask is not None or attn_mask is not None or score_bias is not None or bias is not None or added
-        plain = need_weights or reweight is not None or changes_weights
         # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
         causal = self.causal and self.window is None and queries == keys and not (given or plain)
-        masks = resolve_masks(
-            key_mask,
-            attn_mask,
-            score_bias,
-            batch=batch,
-            queries=queries,
-            keys=keys,
-            heads=self.num_heads,
-            own=None if causal else self.own_mask(queries, keys, query.device),
-            added=added,
-        )
+        own = None if causal else self.own_mask(queries, keys, query.device)
+        masks = NO_MASKS
+        if given or own is not None:
+            masks = resolve_masks(
+                key_mask,
+                attn_mask,
+                score_bias,
+                batch=batch,
+                queries=queries,
+                keys=keys,
+                heads=self.num_heads,
+                own=own,
+                added=added,
+            )
         if bias is not None:
             bias = nn.functional.pad(bias, (0, added)) if added else bias
             masks = masks._replace(bias=bias if masks.bias is None else bias + masks.bias)
         change = None
-        if reweight is not None or changes_weights or (plain and masks.empty is not None):
-            change = partial(self.finish_weights, masks=masks, keys=keys, reweight=reweight)
+        if reweight is not None or self.changes_weights or (plain and masks.empty is not None):
+            change = partial(self.change_weights, masks=masks, keys=keys, reweight=reweight)
         context, weights = self.mix(heads, memory, masks, causal=causal, change_weights=change, need_weights=need_weights)
         if masks.empty is not None and masks.empty.ndim == 4 and masks.empty.shape[1] > 1:
             context = zero_rows(context, masks.empty)  # some heads may have nothing to attend to, and others something
-        output = zero_rows(self.output(context, query), masks.empty)
-        return AttentionOutput(output, weights if weights is None or not added else weights[..., :keys]), state
+        output = self.output(context, query)
+        if masks.empty is not None:
+            output = zero_rows(output, masks.empty)
+        return AttentionOutput(output, weights[..., :keys] if weights is not None and added else weights), state
 
     def head_maps(self) -> HeadMaps | None:
         """Return the linear maps if a call computes exactly the formula of `HeadMaps`, else None.
 
-        The result is None if heads share keys, a window hides keys, positions add a bias, the scale, the total width of the
-        heads or the output size is not the default, there are modifiers, the normalizer is not a plain softmax, this is a
-        subclass, there are hooks around `forward`, or a map is not plain (see `capabilities.is_plain`).
+        It is None for subclasses, for modules and maps with hooks or adapters, and for all options that change the formula.
         """
-        if not is_exactly(self, MultiHead) or not is_exactly(self.normalizer, Softmax):
-            return None
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
-        biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
-        other = self.num_kv_heads < self.num_heads or self.window is not None or self.scale is not None or len(self.modifiers)
-        other = other or self.num_heads * self.head_size != self.size or self.output_size != self.size
-        return (
-            None if biased or other or not all(map(is_plain, linears)) else HeadMaps(*linears, self.num_heads, self.positions)
-        )
+        exact = is_exactly(self, MultiHead) and is_exactly(self.normalizer, Softmax) and all(map(is_plain, linears))
+        biased = self.positions is not None and self.positions.adds_bias
+        if not exact or biased or self.window is not None or self.scale is not None or self.modifies:
+            return None
+        if self.num_kv_heads < self.num_heads or self.num_heads * self.head_size != self.size or self.output_size != self.size:
+            return None
+        return HeadMaps(*linears, self.num_heads, self.positions)
 
     def context_size(self, value_size: int) -> int:
-        """Return the output size of the output map, which does not depend on the width of the values."""
+        """Return the width of the output map, whatever the width of the values."""
         return self.output_size
 
     # The parts of the formula, which mechanisms with another formula override.
+
+    @property
+    def rotated_size(self) -> int:
+        """Number of features that `positions` rotates together; the width of a head."""
+        return self.head_size
+
+    def build_projections(self, build: Callable[[int, int], nn.Linear]) -> None:
+        """Build the maps of queries, keys, values and output; `build(inputs, outputs)` returns one map of these widths."""
+        width, shared = self.num_heads * self.head_size, self.num_kv_heads * self.head_size
+        self.query_projection = build(self.size, width)
+        self.key_projection = build(self.key_size, shared)
+        self.value_projection = build(self.value_size, shared)
+        self.output_projection = build(width, self.output_size)
+        for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
+            start_linear(linear)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B H Q E"]:
         """Return the queries of the heads."""
         return split_heads(self.query_projection(query), self.num_heads)
 
     def project(
-        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"]
     ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K Ev"]]:
-        """Return the keys and the values of the heads; `value` is None if the keys are the values."""
-        keys, values = self.key_projection(key), self.value_projection(key if value is None else value)
+        """Return the keys and the values of the heads; `value` is `key` itself if the keys are the values."""
+        keys, values = self.key_projection(key), self.value_projection(value)
         return split_heads(keys, self.num_kv_heads), split_heads(values, self.num_kv_heads)
 
     def project_joint(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T C"]:
@@ -323,47 +337,18 @@ class MultiHead(Attention):
         """Return the gates of the keys, which `prepare` sets to zero for keys that do not exist; None by default."""
         return None
 
-    def rotate(self, memory: HeadMemory, start: int) -> HeadMemory:
-        """Return the memory with keys that are rotated to their positions: those given, or start, start + 1, …"""
-        if self.positions is None or not self.positions.rotates:
-            return memory
-        if memory.positions is not None:
-            return replace(memory, key=self.positions.rotate_at(memory.key, memory.positions))
-        return replace(memory, key=self.positions.rotate(memory.key, start))
-
-    def place(
-        self, heads: Float[Tensor, "B H Q E"], memory: HeadMemory, positions: Int[Tensor, "... Q"] | None
-    ) -> tuple[Float[Tensor, "B H Q E"], Float[Tensor, "#B H Q K"] | None]:
-        """Return the queries rotated to their positions, and the bias that the positions add to the scores (None for none).
-
-        `positions` are those that the caller gave; None if the last query has the position of the last key.
-        """
-        if (positions is None) != (memory.positions is None):
-            have, lack = ("key", "query") if positions is None else ("query", "key")
-            raise RequestError(f"{type(self).__name__} got {have}_positions without {lack}_positions; give both or none")
-        if self.positions is None:
-            return heads, None
-        queries, keys = heads.shape[2], memory.key.shape[2]
-        if positions is not None and memory.positions is not None:
-            positions = self._positions("query_positions", positions, heads.shape[0], queries)
-            return self.positions.rotate_at(heads, positions), self.positions.bias_at(positions, memory.positions, heads)
-        bias = self.positions.bias(queries, keys, heads)
-        return self.positions.rotate(heads, memory.length - queries), None if bias is None else bias[None]
+    def rotate(self, heads: Float[Tensor, "B H T E"], positions: Tensor | int) -> Float[Tensor, "B H T E"]:
+        """Return queries or keys rotated to their positions; see `RelativePositions.rotate`."""
+        assert self.positions is not None
+        return self.positions.rotate(heads, positions)
 
     def mix(
-        self,
-        heads: Float[Tensor, "B H Q E"],
-        memory: HeadMemory,
-        masks: Masks,
-        *,
-        causal: bool,
-        change_weights: Callable[[Tensor], Tensor] | None,
-        need_weights: bool,
+        self, heads: Float[Tensor, "B H Q E"], memory: HeadMemory, masks: Masks, **options: Any
     ) -> tuple[Float[Tensor, "B Hv Q Ev"], Float[Tensor, "B Hv Q K"] | None]:
-        """Return the context of each head, and the weights; the arguments are those of `attend.attend`."""
+        """Return the context of each head, and the weights; `options` are arguments of `attend.attend`."""
         change = None
         if self.changes_weights:
-            change = partial(self.change_scores, query=heads, memory=memory, mask=masks.allowed)
+            change = partial(self.change_scores, query=heads, memory=memory, masks=masks)
         return attend(
             heads,
             memory.key,
@@ -372,46 +357,35 @@ class MultiHead(Attention):
             masks.bias,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
-            causal=causal,
             normalizer=None if is_exactly(self.normalizer, Softmax) else self.normalizer,
             change_scores=change,
-            change_weights=change_weights,
-            need_weights=need_weights,
+            **options,
         )
 
     def change_scores(
-        self,
-        scores: Float[Tensor, "B H Q K"],
-        *,
-        query: Float[Tensor, "B H Q E"],
-        memory: HeadMemory,
-        mask: Bool[Tensor, "..."] | None,
+        self, scores: Float[Tensor, "B H Q K"], *, query: Float[Tensor, "B H Q E"], memory: HeadMemory, masks: Masks
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the changed scores, before bias and mask; a subclass that overrides this method sets `changes_scores`."""
+        """Return the changed scores, before bias and mask; called only if `changes_weights` is True."""
         for modifier in self.modifiers:
             scores = modifier.scores(scores)
         return scores
 
-    def change_weights(self, weights: Float[Tensor, "B H Q K"], masks: Masks) -> Float[Tensor, "B H Q K"]:
-        """Return the changed weights, which are zero in empty rows and where the masks allow no key."""
-        weights = zero_rows(weights, masks.empty)
+    def change_weights(
+        self, weights: Float[Tensor, "B H Q K"], *, masks: Masks, keys: int, reweight: Reweight | None
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return the weights after the modifiers and `reweight`; they are zero in empty rows and where the masks allow no key.
+
+        `reweight` sees the first `keys` keys; modifiers may have added others.
+        """
+        weights, mask = zero_rows(weights, masks.empty), masks.allowed
         for modifier in self.modifiers:
             weights = modifier.weights(weights)
-            if modifier.changes_weights and masks.allowed is not None:
-                # Mixing heads may give weight to a key that is masked in this head.
-                weights = weights.masked_fill(~masks.allowed, 0)
-        return weights
-
-    def finish_weights(self, weights: Tensor, *, masks: Masks, keys: int, reweight: Reweight | None) -> Tensor:
-        """Return the changed weights after `reweight`, which sees the first `keys` keys; modifiers may have added others."""
-        weights = self.change_weights(weights, masks)
+            if modifier.changes_weights and mask is not None:
+                weights = weights.masked_fill(~mask, 0)  # mixing heads may give weight to a key that is masked in this head
         if reweight is None:
             return weights
-        mask = masks.allowed
-        if weights.shape[-1] == keys:
-            return reweighted(weights, mask, reweight)
-        own = reweighted(weights[..., :keys], None if mask is None else mask[..., :keys], reweight)
-        return torch.cat([own, weights[..., keys:]], -1)
+        seen = reweighted(weights[..., :keys], None if mask is None else mask[..., :keys], reweight)
+        return seen if weights.shape[-1] == keys else torch.cat([seen, weights[..., keys:]], -1)
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q D"]:
         """Return W_o [head_1; …; head_H] + b_o."""
@@ -422,11 +396,18 @@ class MultiHead(Attention):
         return self.output_projection(joined)
 
     def join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
-        """Return the keys of the state followed by the new keys, all rotated to their positions, and the next state."""
+        """Return the keys of the state followed by the new keys, all rotated to their positions, and the next state.
+
+        Raises:
+            RequestError: If a state is given, and some queries attend to later positions.
+        """
         if not self.stateful:
-            return memory, None
-        if memory.positions is None:
-            memory = self.rotate(memory, 0 if state is None else state.length)
+            raise RequestError(
+                f"{type(self).__name__}.attend got a state, but only an attention that never looks ahead keeps the keys of "
+                "earlier queries; build it with causal=True or window=(n, 0), or leave the state out"
+            )
+        if self.positions is not None and memory.positions is None:
+            memory = self._rotated(memory, 0 if state is None else state.length)
         memory = memory if state is None else state.join(memory)
         return memory, memory if self.window is None else memory.last(self.window[0])
 
@@ -439,26 +420,33 @@ class MultiHead(Attention):
             return causal_mask(queries, keys, device=device)
         return None
 
-    def _with_further(self, memory: HeadMemory) -> HeadMemory:
-        """Return the memory with the keys and values that modifiers add at its end."""
-        for modifier in self.modifiers:
-            further = modifier.extra()
-            memory = memory if further is None else memory.with_further(*further)
-        return memory
+    def _rotated(self, memory: HeadMemory, start: int) -> HeadMemory:
+        """Return the memory with keys that are rotated to their positions: those given, or start, start + 1, …"""
+        return replace(memory, key=self.rotate(memory.key, start if memory.positions is None else memory.positions))
 
-    def check_state(self, state: object) -> None:
-        """Raise an error if a state is given to an attention that keeps none.
+    def _place(
+        self, heads: Float[Tensor, "B H Q E"], memory: HeadMemory, positions: Int[Tensor, "... Q"] | None
+    ) -> tuple[Float[Tensor, "B H Q E"], Float[Tensor, "#B #H Q K"] | None]:
+        """Return the queries rotated to their positions, and the bias that the positions add to the scores (None for none).
 
-        Raises:
-            RequestError: If a state is given, and some queries attend to later positions.
+        `positions` are those that the caller gave; None if the last query has the position of the last key.
         """
-        if state is not None and not self.stateful:
-            raise RequestError(
-                f"{type(self).__name__}.attend got a state, but only an attention that never looks ahead keeps the keys of "
-                "earlier queries; build it with causal=True or window=(n, 0), or leave the state out"
-            )
+        if positions is not None:
+            positions = self._check_positions("query_positions", positions, heads.shape[0], heads.shape[2])
+        if (positions is None) != (memory.positions is None):
+            have, lack = ("key", "query") if positions is None else ("query", "key")
+            raise RequestError(f"{type(self).__name__} got {have}_positions without {lack}_positions; give both or none")
+        assert self.positions is not None
+        end, queries, bias = memory.length, heads.shape[2], None
+        if self.positions.adds_bias:
+            at, keys = positions, memory.positions
+            if at is None or keys is None:
+                at = torch.arange(end - queries, end, device=heads.device)[None]
+                keys = torch.arange(end - memory.key.shape[2], end, device=heads.device)[None]
+            bias = self.positions.bias(at, keys, heads)
+        return self.rotate(heads, end - queries if positions is None else positions), bias
 
-    def _positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
+    def _check_positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
         """Return the given positions as (B,T); raise an error for a wrong type or shape, or if `self.positions` is None."""
         if self.positions is None:
             called = type(self).__name__

@@ -12,14 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_size, describe_arguments
-from regard.errors import ConfigError, RequestError
+from regard.errors import ConfigError
 
 
 class RelativePositions(nn.Module):
     """Base class of positions in multi-head attention, which rotate queries and keys, add a bias to their scores, or both.
 
-    Your own module overrides `rotate`, `bias` or both. To support positions that the caller gives, it also overrides
-    `rotate_at`, `bias_at` or both.
+    Your own module overrides `rotate`, `bias` or both.
     """
 
     def check(self, num_heads: int, head_size: int) -> None:
@@ -30,8 +29,18 @@ class RelativePositions(nn.Module):
         """Whether this module overrides `rotate`."""
         return type(self).rotate is not RelativePositions.rotate
 
-    def rotate(self, heads: Float[Tensor, "B H T Da"], start: int) -> Float[Tensor, "B H T Da"]:
-        """Return queries or keys rotated to the positions start, start + 1, …; unchanged by default."""
+    @property
+    def adds_bias(self) -> bool:
+        """Whether this module overrides `bias`."""
+        return type(self).bias is not RelativePositions.bias
+
+    def rotate(self, heads: Float[Tensor, "B H T Da"], positions: Tensor | int) -> Float[Tensor, "B H T Da"]:
+        """Return queries or keys rotated to their positions; unchanged by default.
+
+        Args:
+            heads: Queries or keys.
+            positions: The position of each (B,T); an int p stands for the consecutive positions p, p + 1, …
+        """
         return heads
 
     def rotate_one(self, heads: Float[Tensor, "*any H Da"], position: int) -> None:
@@ -39,34 +48,9 @@ class RelativePositions(nn.Module):
         copy = heads.clone(memory_format=torch.contiguous_format)  # `rotate` may change its argument, or return a view of it
         heads.copy_(self.rotate(copy.view(-1, heads.shape[-2], 1, heads.shape[-1]), position).reshape(heads.shape))
 
-    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:
-        """Return a bias to add to the scores of Q queries and K keys, of the type and device of `like`; None by default."""
-        return None
-
-    def rotate_at(self, heads: Float[Tensor, "B H T Da"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T Da"]:
-        """Return queries or keys rotated to positions that the caller gives; unchanged by default.
-
-        Raises:
-            RequestError: If this module overrides `rotate` but not `rotate_at`.
-        """
-        self._refuse("rotate")
-        return heads
-
-    def bias_at(self, query: Int[Tensor, "B Q"], key: Int[Tensor, "B K"], like: Tensor) -> Float[Tensor, "B H Q K"] | None:
-        """Return a bias to add to the scores of queries and keys at positions that the caller gives; None by default.
-
-        Raises:
-            RequestError: If this module overrides `bias` but not `bias_at`.
-        """
-        self._refuse("bias")
-        return None
-
-    def _refuse(self, method: str) -> None:
-        if getattr(type(self), method) is not getattr(RelativePositions, method):
-            raise RequestError(
-                f"{type(self).__name__} supports consecutive positions only; for query_positions and key_positions, define its "
-                f"method {method}_at"
-            )
+    def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
+        """Return a bias to add to the scores of queries and keys at these positions, of the type and device of `like`."""
+        raise NotImplementedError
 
     def extra_repr(self) -> str:
         """Return sizes and options, for `print`."""
@@ -97,25 +81,18 @@ class ALiBi(RelativePositions):
         check_size("ALiBi", "num_heads", num_heads)
         self.num_heads = num_heads
         power = 1 << num_heads.bit_length() - 1
-        further = _slopes(2 * power)[0::2]
-        self.slopes = (_slopes(power) + further)[:num_heads]
+        self.slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+        self.slopes += [2 ** (-4 * h / power) for h in range(1, 2 * (num_heads - power), 2)]
 
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise an error if the attention has another number of heads."""
-        _check_heads("ALiBi", self.num_heads, num_heads)
+        check_equal("ALiBi", "num_heads", self.num_heads, num_heads)
 
-    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
-        """Return −m_h · |p_i − j|."""
-        return self._of(_consecutive(queries, keys, like.device), like)
-
-    def bias_at(self, query: Int[Tensor, "B Q"], key: Int[Tensor, "B K"], like: Tensor) -> Float[Tensor, "B H Q K"]:
+    def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return −m_h · |p_i − p_j|."""
-        return self._of(_distance(query, key), like)
-
-    def _of(self, distance: Int[Tensor, "*B Q K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         dtype = torch.promote_types(like.dtype, torch.float32)  # for half types, only the product is then rounded
         slopes = torch.tensor(self.slopes, dtype=dtype, device=like.device)
-        return (-slopes[:, None, None] * distance.abs().unsqueeze(-3)).to(like.dtype)
+        return (-slopes[:, None, None] * distances(query, key).abs().unsqueeze(-3)).to(like.dtype)
 
 
 class RelativeBias(RelativePositions):
@@ -156,9 +133,8 @@ class RelativeBias(RelativePositions):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_size("RelativeBias", "num_heads", num_heads)
-        check_size("RelativeBias", "num_buckets", num_buckets)
-        check_size("RelativeBias", "max_distance", max_distance)
+        for name, size in (("num_heads", num_heads), ("num_buckets", num_buckets), ("max_distance", max_distance)):
+            check_size("RelativeBias", name, size)
         check_flag("RelativeBias", "bidirectional", bidirectional)
         self.num_heads, self.num_buckets = num_heads, num_buckets
         self.max_distance, self.bidirectional = max_distance, bidirectional
@@ -166,28 +142,22 @@ class RelativeBias(RelativePositions):
         if num_buckets < 2 * ways or num_buckets % ways:
             kind = "even and 4 or more if bidirectional" if bidirectional else "2 or more"
             raise ConfigError(f"RelativeBias(num_buckets={num_buckets}): num_buckets must be {kind}")
-        if max_distance <= num_buckets // ways // 2:
+        alone = num_buckets // ways // 2
+        if max_distance <= alone:
             raise ConfigError(
-                f"RelativeBias(max_distance={max_distance}, num_buckets={num_buckets}): the first "
-                f"{num_buckets // ways // 2} distances have a bucket each, so max_distance must be larger than this number"
+                f"RelativeBias(max_distance={max_distance}, num_buckets={num_buckets}): the first {alone} distances have a "
+                "bucket each, so max_distance must be larger than this number"
             )
         self.weight = nn.Parameter(torch.empty(num_buckets, num_heads, device=device, dtype=dtype))
         nn.init.normal_(self.weight, std=0.02)
 
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise an error if the attention has another number of heads."""
-        _check_heads("RelativeBias", self.num_heads, num_heads)
+        check_equal("RelativeBias", "num_heads", self.num_heads, num_heads)
 
-    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
-        """Return b[bucket(j − p_i), h]."""
-        return self._of(_consecutive(queries, keys, like.device), like)
-
-    def bias_at(self, query: Int[Tensor, "B Q"], key: Int[Tensor, "B K"], like: Tensor) -> Float[Tensor, "B H Q K"]:
+    def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return b[bucket(p_j − p_i), h]."""
-        return self._of(_distance(query, key), like)
-
-    def _of(self, distance: Int[Tensor, "*B Q K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
-        return self.weight[self.bucket(distance)].movedim(-1, -3).to(like.dtype)
+        return self.weight[self.bucket(distances(query, key))].movedim(-1, -3).to(like.dtype)
 
     def bucket(self, distance: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """Return the bucket, from 0 to `num_buckets` − 1, of each distance: the key's position minus the query's."""
@@ -202,20 +172,14 @@ class RelativeBias(RelativePositions):
         return first + torch.where(distance < exact, distance, far)
 
 
-def _slopes(power_of_two: int) -> list[float]:
-    return [2 ** (-8 * h / power_of_two) for h in range(1, power_of_two + 1)]
-
-
-def _distance(query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"]) -> Int[Tensor, "*B Q K"]:
+def distances(query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"]) -> Int[Tensor, "*B Q K"]:
     """Return p_j − p_i, the key's position minus the query's."""
     return key[..., None, :] - query[..., :, None]
 
 
-def _consecutive(queries: int, keys: int, device: torch.device) -> Int[Tensor, "Q K"]:
-    """Return j − p_i for keys at j = 0, 1, …, K − 1 and queries at the last Q of these positions."""
-    return _distance(torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device))
-
-
-def _check_heads(name: str, made: int, found: int) -> None:
-    if made != found:
-        raise ConfigError(f"{name}(num_heads={made}) in an attention with num_heads={found}: give both the same number")
+def check_equal(called: str, name: str, number: int, expected: int, theirs: str = "") -> None:
+    """Raise a `ConfigError` if a part of an attention has another number of heads or another width than the attention."""
+    if number != expected:
+        raise ConfigError(
+            f"{called}({name}={number}) in an attention with {theirs or name}={expected}: give both the same number"
+        )

@@ -7,39 +7,28 @@ form the pair n. A scaling changes θ so that a model can read texts that are lo
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.arguments import check_instance, check_number, check_size
-from regard.attention.positions import RelativePositions
+from regard.attention.heads.positions import RelativePositions
 from regard.errors import ConfigError, nearest
 
 
-def turned_pairs(pairs: Float[Tensor, "*any n two"], angle: Float[Tensor, "... n"], magnitude: float = 1.0) -> Tensor:
-    """Return each pair (a, b), as the complex number a + ib, times magnitude · (cos φ + i sin φ), where φ is `angle`."""
-    if torch.compiler.is_compiling():  # the compiler does not support complex numbers
-        (first, second), cos, sin = pairs.unbind(-1), magnitude * angle.cos(), magnitude * angle.sin()
-        return torch.stack((first * cos - second * sin, first * sin + second * cos), -1)
-    return _times(pairs, _rotations(angle, magnitude))
+def turned_pairs(pairs: Float[Tensor, "*any n two"], rotations: Float[Tensor, "... n two"]) -> Float[Tensor, "*any n two"]:
+    """Return the product of each pair (a, b), read as a + ib, and its rotation (r cos φ, r sin φ), read as r (cos φ + i sin φ).
 
-
-def _rotations(angle: Float[Tensor, "... n"], magnitude: float) -> Tensor:
-    """Return magnitude · (cos φ + i sin φ) as complex numbers, where φ is `angle`."""
-    return torch.polar(torch.full_like(angle, magnitude), angle)
-
-
-def _times(pairs: Float[Tensor, "*any n two"], rotations: Tensor) -> Tensor:
-    """Multiply pairs of real numbers, read as complex numbers, by rotations, and return the products as pairs.
-
-    With or without gradients, one complex product is 2.7 to 7 times as fast as the formula in real numbers
-    (`benchmarks/log.md`).
+    One complex product is 2.7 to 7 times as fast as the formula in real numbers, with or without gradients
+    (`benchmarks/log.md`). The compiler does not support complex numbers.
     """
-    return torch.view_as_real(torch.view_as_complex(pairs) * rotations)
+    if torch.compiler.is_compiling():
+        (first, second), (cos, sin) = pairs.unbind(-1), rotations.unbind(-1)
+        return torch.stack((first * cos - second * sin, first * sin + second * cos), -1)
+    return torch.view_as_real(torch.view_as_complex(pairs) * torch.view_as_complex(rotations))
 
 
 class RotaryScaling:
@@ -50,8 +39,6 @@ class RotaryScaling:
 
     magnitude: float = 1.0
     """Factor by which rotated queries and keys are multiplied."""
-    constant: bool = False
-    """Whether `scale` and `magnitude` always return the same values, so that rotations can be cached."""
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return the changed frequencies; unchanged by default."""
@@ -71,10 +58,8 @@ class LinearScaling(RotaryScaling):
     factor: float
     """s ≥ 1, such as 4 for inputs that are 4 times as long."""
 
-    constant = True
-
     def __post_init__(self) -> None:
-        check_factor(self, self.factor)
+        check_number(type(self).__name__, "factor", self.factor, least=1)
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return θ_n / s."""
@@ -96,10 +81,8 @@ class NTKScaling(RotaryScaling):
     factor: float
     """s ≥ 1, such as 4 for inputs that are 4 times as long."""
 
-    constant = True
-
     def __post_init__(self) -> None:
-        check_factor(self, self.factor)
+        check_number(type(self).__name__, "factor", self.factor, least=1)
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return θ_n · s^(−n/(N−1)) for the N = E/2 frequencies."""
@@ -130,15 +113,11 @@ class YaRNScaling(RotaryScaling):
     slow: float = 1.0
     """Number of turns within L positions below which the frequency of a pair is divided by s; α in the paper, > 0."""
 
-    constant = True
-
     def __post_init__(self) -> None:
-        check_factor(self, self.factor)
+        check_number("YaRNScaling", "factor", self.factor, least=1)
         check_size("YaRNScaling", "original_length", self.original_length)
-        check_number("YaRNScaling", "fast", self.fast)
-        check_number("YaRNScaling", "slow", self.slow)
-        if not 0 < self.slow < self.fast < math.inf:
-            raise ConfigError(f"YaRNScaling(fast={self.fast}, slow={self.slow}): expected finite numbers, fast > slow > 0")
+        check_number("YaRNScaling", "slow", self.slow, above=0)
+        check_number("YaRNScaling", "fast", self.fast, above=self.slow)
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]
@@ -148,14 +127,14 @@ class YaRNScaling(RotaryScaling):
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ from 1 at fast pairs to 0 at slow ones."""
         size = 2 * len(theta)
-        pair = [size * math.log(self.original_length / (2 * math.pi * turns)) / (2 * math.log(base)) for turns in self._turns()]
-        first, last = max(math.floor(pair[0]), 0), min(math.ceil(pair[1]), size - 1)
+        fast, slow = (
+            size * math.log(self.original_length / (2 * math.pi * turns)) / (2 * math.log(base))
+            for turns in (self.fast, self.slow)
+        )
+        first, last = max(math.floor(fast), 0), min(math.ceil(slow), size - 1)
         n = torch.arange(len(theta), device=theta.device, dtype=theta.dtype)
-        slow = ((n - first) / max(last - first, 0.001)).clamp(0, 1)
-        return slow * theta / self.factor + (1 - slow) * theta
-
-    def _turns(self) -> tuple[float, float]:
-        return self.fast, self.slow
+        share = ((n - first) / max(last - first, 0.001)).clamp(0, 1)
+        return share * theta / self.factor + (1 - share) * theta
 
 
 @dataclass(frozen=True)
@@ -179,15 +158,11 @@ class Llama3Scaling(RotaryScaling):
     high: float = 4.0
     """h > l; frequencies with wavelengths below L/h stay unchanged."""
 
-    constant = True
-
     def __post_init__(self) -> None:
-        check_factor(self, self.factor)
+        check_number("Llama3Scaling", "factor", self.factor, least=1)
         check_size("Llama3Scaling", "original_length", self.original_length)
-        check_number("Llama3Scaling", "low", self.low)
-        check_number("Llama3Scaling", "high", self.high)
-        if not 0 < self.low < self.high < math.inf:
-            raise ConfigError(f"Llama3Scaling(low={self.low}, high={self.high}): expected finite numbers, high > low > 0")
+        check_number("Llama3Scaling", "low", self.low, above=0)
+        check_number("Llama3Scaling", "high", self.high, above=self.low)
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ_n = (L/λ_n − l)/(h − l), limited to 0 … 1, and λ_n = 2π/θ_n."""
@@ -196,23 +171,13 @@ class Llama3Scaling(RotaryScaling):
         return (1 - kept) * theta / self.factor + kept * theta
 
 
-def check_factor(scaling: RotaryScaling, factor: float) -> None:
-    """Raise an error for a factor that is below 1 or not finite.
-
-    Raises:
-        ConfigError: If the factor is not a finite number of 1 or more.
-    """
-    called = type(scaling).__name__
-    check_number(called, "factor", factor)
-    if not 1 <= factor < math.inf:
-        raise ConfigError(f"{called}(factor={factor}): expected a finite number of 1 or more: the new length / the old length")
-
-
 _LAYOUTS = ("pairs", "half")
 _KEPT_POSITIONS = 128
 """Minimum number of positions whose rotations are computed and cached together."""
 _MOST_KEPT = 1 << 16
 """Rotations of later positions are not cached, so that an endless stream needs no more memory."""
+_FIXED_SCALINGS = (type(None), LinearScaling, NTKScaling, YaRNScaling, Llama3Scaling)
+"""Classes that return the same frequencies in each call, so that rotations can be cached; your own scaling may learn them."""
 
 
 class Rotary(RelativePositions):
@@ -246,9 +211,7 @@ class Rotary(RelativePositions):
         scaling: RotaryScaling | None = None,
     ) -> None:
         super().__init__()
-        check_number("Rotary", "base", base)
-        if not 1 < base < math.inf:
-            raise ConfigError(f"Rotary(base={base}): expected a finite number above 1")
+        check_number("Rotary", "base", base, above=1)
         if layout not in _LAYOUTS:
             raise ConfigError(f"Rotary(layout={layout!r}): expected 'pairs' or 'half'{nearest(str(layout), _LAYOUTS)}")
         if scaling is not None:
@@ -273,63 +236,36 @@ class Rotary(RelativePositions):
         """Factor by which rotated queries and keys are multiplied."""
         return 1.0 if self.scaling is None else self.scaling.magnitude
 
-    def rotate(self, heads: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
-        """Rotate each pair of features by the angle for its position: start, start + 1, …"""
-        end = start + heads.shape[2]
-        cached = self._is_constant() and start >= 0 and end <= _MOST_KEPT  # start < 0: more queries than keys
-        if torch.compiler.is_compiling() or not cached:
-            return self._turn_by(heads, self._angles(torch.arange(start, end, device=heads.device), heads))
-        rotations = self._rotations_before(end, heads)[start:end]
-        return self._turn(heads, lambda pairs: _times(pairs, rotations))
+    def rotate(self, heads: Float[Tensor, "B H T E"], positions: Tensor | int) -> Float[Tensor, "B H T E"]:
+        """Rotate each pair of features by the angle for its position; an int p stands for the positions p, p + 1, …"""
+        rotations = self._rotations(positions, heads)
+        dtype = torch.promote_types(heads.dtype, torch.float32)
+        pairs = heads.unflatten(-1, (2, -1)).mT if self.layout == "half" else heads.unflatten(-1, (-1, 2))
+        turned = turned_pairs(pairs.to(dtype, copy=True, memory_format=torch.contiguous_format), rotations)
+        return (turned.mT if self.layout == "half" else turned).flatten(-2).to(heads.dtype)
 
-    def rotate_one(self, heads: Float[Tensor, "*any H E"], position: int) -> None:
-        """Rotate in place heads that all have the same position, from 0; the result equals that of `rotate`.
+    def _rotations(self, positions: Tensor | int, heads: Tensor) -> Float[Tensor, "... n two"]:
+        """Return (r cos φ, r sin φ) for each pair of features at each position, with the factor r = `magnitude`.
 
-        With the layout "pairs", in float32 or float64, the heads are multiplied by cached rotations, without the copies that
-        `rotate` makes. If a subclass or an instance replaces `rotate`, its `rotate` is called.
+        Rotations of consecutive positions are cached for the next call: in a decoding step, computing them would take most of
+        the time.
         """
-        cached = self._is_constant() and "rotate" not in vars(self) and position < _MOST_KEPT
-        if cached and self.layout == "pairs" and heads.dtype in (torch.float32, torch.float64):
-            rotation = self._rotations_before(position + 1, heads)[position]
-            torch.view_as_complex(heads.view(*heads.shape[:-1], heads.shape[-1] // 2, 2)).mul_(rotation)
-        else:
-            super().rotate_one(heads, position)
-
-    def rotate_at(self, heads: Float[Tensor, "B H T E"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T E"]:
-        """Rotate each pair of features by the angle for the position that the caller gives."""
-        return self._turn_by(heads, self._angles(positions[:, None], heads))
-
-    def _is_constant(self) -> bool:
-        """Return whether each call uses the same rotations, so that they can be cached; those of a subclass may change."""
-        return type(self) is Rotary and (self.scaling is None or self.scaling.constant)
-
-    def _angles(self, positions: Tensor, heads: Tensor) -> Float[Tensor, "*any n"]:
-        """Return the angle of each pair of features at each position."""
-        like = heads.new_empty((), dtype=torch.promote_types(heads.dtype, torch.float32))
-        return positions.to(like.dtype)[..., None] * self.frequencies(heads.shape[-1], like)
-
-    def _rotations_before(self, end: int, heads: Tensor) -> Tensor:
-        """Return the rotations of the positions below `end`, or of more positions, and cache them for the next call.
-
-        A decoding step rotates one position; without the cache, computing its angle would take most of the time.
-        """
-        kept = self._kept
+        if isinstance(positions, Tensor):
+            return self._compute(positions[:, None], heads)
+        end = positions + heads.shape[2]
+        cached = type(self) is Rotary and type(self.scaling) in _FIXED_SCALINGS and not torch.compiler.is_compiling()
+        if not cached or positions < 0 or end > _MOST_KEPT:  # a position is negative if there are more queries than keys
+            return self._compute(torch.arange(positions, end, device=heads.device), heads)
         # The cache's key includes the tensor's class, because a tracer's tensors have no values that other calls could use.
         key = (self.base, self.scaling, heads.shape[-1], heads.dtype, heads.device, type(heads))
+        kept = self._kept
         if kept is None or kept[0] != key or len(kept[1]) < end:
-            size = max(end, _KEPT_POSITIONS, 2 * len(kept[1]) if kept and kept[0] == key else 0)
             with torch.inference_mode(False), torch.no_grad():  # so that training can use the cache too
-                positions = torch.arange(size, device=heads.device)
-                kept = key, _rotations(self._angles(positions, heads), self.magnitude)
+                kept = key, self._compute(torch.arange(max(_KEPT_POSITIONS, 2 * end), device=heads.device), heads)
             self._kept = kept
-        return kept[1]
+        return kept[1][positions:end]
 
-    def _turn_by(self, heads: Tensor, angle: Tensor) -> Tensor:
-        return self._turn(heads, lambda pairs: turned_pairs(pairs, angle, self.magnitude))
-
-    def _turn(self, heads: Tensor, turn: Callable[[Tensor], Tensor]) -> Tensor:
-        wide = heads.to(torch.promote_types(heads.dtype, torch.float32), copy=True, memory_format=torch.contiguous_format)
-        if self.layout == "half":
-            halves = wide.unflatten(-1, (2, -1)).transpose(-2, -1).clone(memory_format=torch.contiguous_format)
-            return turn(halves).transpose(-2, -1).flatten(-2).to(heads.dtype)
-        return turn(wide.unflatten(-1, (-1, 2))).flatten(-2).to(heads.dtype)
+    def _compute(self, positions: Tensor, heads: Tensor) -> Float[Tensor, "... n two"]:
+        like = heads.new_empty((), dtype=torch.promote_types(heads.dtype, torch.float32))
+        angle = positions.to(like.dtype)[..., None] * self.frequencies(heads.shape[-1], like)
+        return self.magnitude * torch.stack((angle.cos(), angle.sin()), -1)

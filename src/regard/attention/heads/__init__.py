@@ -1,0 +1,1 @@
+"""Attention with several heads: one formula (`attend`), one mechanism (`multihead`), and those that change a part of it."""
