@@ -183,6 +183,11 @@ def check_number(
     return number
 
 
+def check_finite(called: str, name: str, number: float) -> None:
+    """Raise an error if an argument is not a finite number; see `check_number`."""
+    check_number(called, name, number)
+
+
 def check_flag(called: str, name: str, flag: bool) -> bool:
     """Return an argument; raise an error if it is neither True nor False."""
     if not isinstance(flag, bool):

@@ -17,7 +17,7 @@ from regard.attention.capabilities import is_exactly
 from regard.attention.heads.multihead import MultiHead
 from regard.inference.linear import QuantizedLinear, pack_linear
 from regard.layers.cells import gru_cell, lstm_cell
-from regard.layers.recurrent import RecurrentLayer
+from regard.layers.recurrent import RecurrentLayer, compute_dtype
 from regard.models.seq2seq import Seq2Seq
 
 Model = TypeVar("Model", bound=Seq2Seq)
@@ -62,11 +62,13 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
     # A stranger's module (an adapter) may do more with a map than call it, and so do some mechanisms.
     if not module._modules or not known or (isinstance(module, Attention) and not is_exactly(module, MultiHead)):
         return module
-    joint = None
+    joint, kept = None, {"encoder"}
     if isinstance(module, MultiHead) and module.causal:  # self-attention, whose three maps read the same input
         maps = (module.query_projection, module.key_projection, module.value_projection)
         joint = pack_linear(maps, sentences, int8)
-    kept = {"encoder"} if joint is None else {"query_projection", "key_projection", "value_projection"}
+        kept = set() if joint is None else {"query_projection", "key_projection", "value_projection"}
+    elif isinstance(module, MultiHead) and (int8 or all(compute_dtype(one).itemsize > 2 for one in module.parameters())):
+        kept = {"key_projection", "value_projection"}  # they run once for each sentence, as the encoder does
     parts = {
         name: part if part is None or name in kept else _pack(part, sentences, int8) for name, part in module._modules.items()
     }

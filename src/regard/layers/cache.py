@@ -87,11 +87,9 @@ class PooledCache(DecoderCache):
 
     @property
     def length(self) -> int:  # type: ignore[override]
-        """Number of words of each hypothesis, t."""
         return self.places.shape[2]
 
     def select(self, beam: Int[Tensor, "B N"]) -> "PooledCache":
-        """Return the cache of other hypotheses; no key or value is copied."""
         places = self.places.gather(1, beam[..., None].expand(-1, -1, self.length))
         return PooledCache(self.pool, places, self.size, self.used)
 
@@ -170,12 +168,10 @@ class RowCache(DecoderCache):
     length: int
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RowCache":
-        """Return the cache of other hypotheses."""
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
         return self._moved((first + beam).flatten(), beam.shape[1])
 
     def keep(self, rows: Int[Tensor, " M"]) -> "RowCache":
-        """Return the cache of some sentences."""
         return self._moved((rows[:, None] * self.count + torch.arange(self.count, device=rows.device)).flatten(), self.count)
 
     def _moved(self, rows: Tensor, count: int) -> "RowCache":
