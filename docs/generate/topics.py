@@ -15,6 +15,7 @@ from regard.attention import (
     Entmax15,
     LinearScaling,
     Llama3Scaling,
+    Normalizer,
     NTKScaling,
     OutputGate,
     QKNorm,
@@ -156,6 +157,7 @@ TABLE_BEGINS, TABLE_ENDS = "<!-- mechanisms: written by python -m docs.generate 
 
 
 _NORMALIZERS = (
+    Normalizer,
     Softmax,
     Temperature,
     Entmax15,
