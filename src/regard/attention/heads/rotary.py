@@ -244,6 +244,16 @@ class Rotary(RelativePositions):
         turned = turned_pairs(pairs.to(dtype, copy=True, memory_format=torch.contiguous_format), rotations)
         return (turned.mT if self.layout == "half" else turned).flatten(-2).to(heads.dtype)
 
+    def rotate_one(self, heads: Float[Tensor, "*any H E"], position: int) -> None:
+        """Rotate in place heads that all have the same position, without the copies that `rotate` makes if that is possible."""
+        single = heads.dtype in (torch.float32, torch.float64)
+        if type(self) is not Rotary or "rotate" in vars(self) or self.layout != "pairs" or not single:
+            super().rotate_one(heads, position)
+            return
+        width = heads.shape[-1]
+        rotation = torch.view_as_complex(self._rotations(position, heads.new_empty(1, 1, 1, width)))
+        torch.view_as_complex(heads.view(*heads.shape[:-1], width // 2, 2)).mul_(rotation)
+
     def _rotations(self, positions: Tensor | int, heads: Tensor) -> Float[Tensor, "... n two"]:
         """Return (r cos φ, r sin φ) for each pair of features at each position, with the factor r = `magnitude`.
 
