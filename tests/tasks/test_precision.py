@@ -31,7 +31,10 @@ def test_scores_are_close_to_those_in_float32(translator, precision):
     options = [{}, {"beam_size": 1}, {"sampling": regard.Sampling(count=2, seed=1)}]
     for each in options:
         exact, rounded = (translator.translate(["a b", "c"], max_length=5, precision=p, **each) for p in ("float32", precision))
-        for one, other in zip(exact, rounded, strict=True):
+        # After rounding, a draw can choose another word.
+        same = [(one, other) for one, other in zip(exact, rounded, strict=True) if one.text == other.text]
+        assert same
+        for one, other in same:
             assert one.score == pytest.approx(other.score, rel=0.05)
             assert one.score != other.score
     assert {p.dtype for p in translator.model.parameters()} == {torch.float32}
