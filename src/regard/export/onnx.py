@@ -1,7 +1,6 @@
 """Export a trained model to a folder of ONNX graphs, after comparing the graphs with the model."""
 
 import copy
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,7 +25,7 @@ from regard.export.quantization import Quality, measure_quality, quantize
 from regard.export.runtime import NEXT
 from regard.export.verification import verify
 from regard.models.text_classifier import TextClassifier
-from regard.text.tokenizers.tokenizer import Tokenizer
+from regard.task import find_task
 
 MANIFEST = "onnx.json"
 Precision = Literal["float32", "int8"]
@@ -91,8 +90,8 @@ def export_onnx(
     check_folder(folder, overwrite=overwrite)
     check_packages("onnx", "onnxscript", "onnxruntime", extra="onnx")
     bundle, model = predictor.bundle, copy.deepcopy(predictor.model).float().cpu().eval()
-    tokenizers = [getattr(bundle, field.name) for field in fields(bundle)]
-    vocabularies = [tokenizer.size for tokenizer in tokenizers if isinstance(tokenizer, Tokenizer)]
+    inventory = find_task(bundle.config.task).bundle_format.inventory(bundle.parts)
+    vocabularies = [tokenizer.size for tokenizer in inventory.tokenizers.values()]
     graphs = graphs_of(model, overridable=overridable)
     sizes = {"source_size": vocabularies[0], "target_size": vocabularies[-1]}
     quality: tuple[Quality, ...] = ()
