@@ -24,6 +24,7 @@ The results for a sentence do not depend on the other sentences in the batch.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -120,10 +121,15 @@ class Ranking:
 
     def bound(self, worth: Float[Tensor, "B N"], length: int) -> Float[Tensor, " B"]:
         """Return for each sentence an upper bound of the final scores of its live hypotheses."""
-        limits = self.limits.float()
-        most = worth.amax(1) + self.length_reward * limits
+        most = worth.amax(1)
+        if self.length_reward:
+            most = most + self.length_reward * self.limits.float()
         now = length_penalty_of(float(length), self.length_penalty)
-        return torch.maximum(most / length_penalty_of(limits, self.length_penalty), most / now)
+        return torch.maximum(most / self._penalty_at_limit, most / now)
+
+    @cached_property
+    def _penalty_at_limit(self) -> Float[Tensor, " B"]:
+        return length_penalty_of(self.limits.float(), self.length_penalty)
 
     def end_cost(self, length: int) -> Float[Tensor, " B"] | None:
         """Return the cost of ending with `length` symbols: the reward for one more symbol, except at the limit."""

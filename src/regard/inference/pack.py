@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from regard.attention.base import Attention
 from regard.attention.capabilities import is_exactly
 from regard.attention.heads.multihead import MultiHead
-from regard.inference.linear import QuantizedLinear, pack_linear
+from regard.inference.linear import PackedLinear, QuantizedLinear, pack_linear
 from regard.layers.cells import gru_cell, lstm_cell
+from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
 from regard.models.seq2seq import Seq2Seq
 
@@ -55,7 +56,8 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
         return made
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         low = module.weight is not None and module.weight.dtype.itemsize == 2 and not module.weight.is_cuda
-        return deepcopy(module).float() if low else module  # between products in bfloat16, sums are in float32
+        norm = deepcopy(module).float() if low else module  # between products in bfloat16, sums are in float32
+        return PackedNorm(norm) if isinstance(norm, nn.LayerNorm) and is_exactly(norm, nn.LayerNorm) else norm
     if int8 and isinstance(module, RecurrentLayer) and is_exactly(module, RecurrentLayer) and not module.weight_ih.is_cuda:
         return QuantizedLayer(module)
     known = type(module) is nn.ModuleList or type(module).__module__.startswith("regard.")
@@ -72,6 +74,10 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
     parts = {
         name: part if part is None or name in kept else _pack(part, sentences, int8) for name, part in module._modules.items()
     }
+    if isinstance(module, FeedForward | GatedFeedForward) and isinstance(parts["outer"], PackedLinear):
+        for name in {"gate", "inner"} & parts.keys():
+            if isinstance(parts[name], PackedLinear):  # the next product reads its result in the same number format
+                parts[name].__dict__["widens"] = False
     if joint is None and all(part is module._modules[name] for name, part in parts.items()):
         return module
     copied: Any = object.__new__(type(module))  # `copy.copy` takes as long as a product
@@ -80,6 +86,22 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
     if joint is not None:
         copied.__dict__["joint_projection"] = joint
     return copied
+
+
+class PackedNorm(nn.Module):
+    """A layer norm that is called without the hooks of modules, because a step of a search has many of them.
+
+    Args:
+        norm: The norm.
+    """
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.options = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
+
+    def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
+        """Return the normalized features."""
+        return torch.layer_norm(x, *self.options)
 
 
 class QuantizedLayer(nn.Module):

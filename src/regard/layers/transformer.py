@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight
+from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.cache import DecoderCache, begin_cache
@@ -190,7 +191,9 @@ class TransformerDecoder(nn.Module):
         searching = torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
         if searching and mask is not None and mask.device.type == "cpu" and bool(mask.all()):
             mask = None  # a mask that hides nothing would cost time in each step of a search
-        return tuple(layer.cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
+        memories = (layer.cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
+        # Each step of a search reads keys and values, which products would copy first if the heads were interleaved.
+        return tuple(memory.contiguous() if searching and type(memory) is HeadMemory else memory for memory in memories)
 
     def forward(
         self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], sites: Sites | None = None

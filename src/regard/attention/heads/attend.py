@@ -39,8 +39,10 @@ def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y
 
 def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
     """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
-    # Otherwise, the product would copy non-contiguous keys one number at a time, which takes up to 2.6 times as long.
-    key = key.contiguous()
+    # Otherwise, the product would copy non-contiguous keys one number at a time, which takes up to 2.6 times as long. It reads
+    # those of a pool, which has free places behind the keys of each head, without a copy.
+    if torch.compiler.is_compiling() or key.stride()[0] != key.shape[1] * key.stride()[1] or key.stride()[2] != key.shape[3]:
+        key = key.contiguous()
     return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
 
 
@@ -114,14 +116,24 @@ def attend(
     return head_product(kept.to(value.dtype), value), weights if need_weights else None
 
 
+_FEW_QUERIES, _LEAST, _MANY_HEADS = 8, 12, 64
+"""Maximum Q, minimum Q·K and minimum B·H for which two products are faster than a fused kernel in float32 on a CPU."""
 LARGE = 1 << 21
 """Number of weights (B·H·Q·K) up to which, in half types on a CPU, two products are faster than a fused kernel."""
 
 
-def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
-    """Return whether two products are faster than PyTorch's fused kernel: for half types on a CPU, up to LARGE weights.
+def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
+    """Return whether two products are faster than PyTorch's fused kernel: on a CPU, in half types up to LARGE weights.
 
     Speed-up in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
     128,4,1,30; 2 and 2.3 at 4,4,384,384; 0.4 and 0.7 with more weights, at 4,8,512,512.
+
+    In float32, it is so for a step of a search over many sentences, with few queries and many heads. Speed-up with a mask and
+    heads of 32: 2.0 at 64,4,5,14; 1.3 at 64,4,5,30; 1.4 at 16,4,5,14; 1.6 at 64,4,1,14; 0.6 at 64,4,1,8 and at 1,4,5,13.
     """
-    return query.dtype.itemsize == 2 and query.device.type == "cpu" and query.shape[:-1].numel() * keys <= LARGE
+    if query.device.type != "cpu":
+        return False
+    if query.dtype.itemsize == 2:
+        return query.shape[:-1].numel() * keys <= LARGE
+    queries = query.shape[2]
+    return queries <= _FEW_QUERIES and queries * keys >= _LEAST and query.shape[:2].numel() >= _MANY_HEADS

@@ -1,6 +1,6 @@
 """Keys and values of each head; in a decoder, they are also the state: the keys and values of all steps so far."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -54,6 +54,10 @@ class HeadMemory(Memory):
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
         positions, gates = _joined(self.positions, later.positions, 1), _joined(self.gates, later.gates, 2)
         return HeadMemory(key, value, mask, positions, gates, dropped=self.dropped)
+
+    def contiguous(self) -> "HeadMemory":
+        """Return the memory with the keys and values of each head next to each other."""
+        return replace(self, key=self.key.contiguous(), value=self.value.contiguous())
 
     def last(self, count: int) -> "HeadMemory":
         """Keep at most the last `count` keys; keep all if `torch.export` runs with a dynamic number of keys."""

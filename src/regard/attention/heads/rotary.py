@@ -238,7 +238,7 @@ class Rotary(RelativePositions):
 
     def rotate(self, heads: Float[Tensor, "B H T E"], positions: Tensor | int) -> Float[Tensor, "B H T E"]:
         """Rotate each pair of features by the angle for its position; an int p stands for the positions p, p + 1, …"""
-        rotations = self._rotations(positions, heads)
+        rotations = self._rotations(positions, heads, heads.shape[2])
         dtype = torch.promote_types(heads.dtype, torch.float32)
         pairs = heads.unflatten(-1, (2, -1)).mT if self.layout == "half" else heads.unflatten(-1, (-1, 2))
         turned = turned_pairs(pairs.to(dtype, copy=True, memory_format=torch.contiguous_format), rotations)
@@ -250,11 +250,10 @@ class Rotary(RelativePositions):
         if type(self) is not Rotary or "rotate" in vars(self) or self.layout != "pairs" or not single:
             super().rotate_one(heads, position)
             return
-        width = heads.shape[-1]
-        rotation = torch.view_as_complex(self._rotations(position, heads.new_empty(1, 1, 1, width)))
-        torch.view_as_complex(heads.view(*heads.shape[:-1], width // 2, 2)).mul_(rotation)
+        rotation = torch.view_as_complex(self._rotations(position, heads, 1))
+        torch.view_as_complex(heads.view(*heads.shape[:-1], heads.shape[-1] // 2, 2)).mul_(rotation)
 
-    def _rotations(self, positions: Tensor | int, heads: Tensor) -> Float[Tensor, "... n two"]:
+    def _rotations(self, positions: Tensor | int, heads: Tensor, count: int) -> Float[Tensor, "... n two"]:
         """Return (r cos φ, r sin φ) for each pair of features at each position, with the factor r = `magnitude`.
 
         Rotations of consecutive positions are cached for the next call: in a decoding step, computing them would take most of
@@ -262,7 +261,7 @@ class Rotary(RelativePositions):
         """
         if isinstance(positions, Tensor):
             return self._compute(positions[:, None], heads)
-        end = positions + heads.shape[2]
+        end = positions + count
         cached = type(self) is Rotary and type(self.scaling) in _FIXED_SCALINGS and not torch.compiler.is_compiling()
         if not cached or positions < 0 or end > _MOST_KEPT:  # a position is negative if there are more queries than keys
             return self._compute(torch.arange(positions, end, device=heads.device), heads)

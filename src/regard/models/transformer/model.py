@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -79,7 +80,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
         sites = Sites(self.sources(record), reweight, state.length, 1)
         # On a CPU, packed products use autocast's type; casting all other numbers too would take longer than it saves.
         exact = self.packed and tokens.device.type == "cpu"
-        with torch.autocast("cpu", enabled=not exact and torch.is_autocast_enabled("cpu")):
+        with torch.autocast("cpu", enabled=False) if exact and torch.is_autocast_enabled("cpu") else nullcontext():
             # All hypotheses are at the same position, so each word is embedded as a sequence of length 1.
             embedded = self.embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
             if exact:
