@@ -22,7 +22,7 @@ from regard.attention.fast.softmax import softmax
 from regard.attention.heads import gated_delta
 from regard.attention.heads.attend import head_scores
 from regard.attention.heads.gated_delta import delta_step
-from regard.attention.heads.linear import add_key
+from regard.attention.heads.linear import add_key, scan_chunks
 from regard.attention.ordered.monotonic import plain_alignments
 from regard.attention.scores.additive import additive_scores, plain_additive_scores
 from regard.layers.scoring import build_score_tape
@@ -178,7 +178,7 @@ def summaries(dtype: torch.dtype) -> Iterator[Forms]:
             return in_turn(q, start, lambda summary, t: delta_step(summary, k[:, :, t], v[:, :, t], gates[:, :, t]))
 
         def linear_fast(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start) -> Tensor:
-            return linear.scan_chunks(q, k, v, start)[0]
+            return scan_chunks(q, k, v, start)[0]
 
         def delta_fast(q: Tensor, k: Tensor, v: Tensor, start: Tensor = start, gates: Tensor = gates) -> Tensor:
             return gated_delta.scan_chunks(q, k, v, gates, start)[0]

@@ -233,6 +233,8 @@ ELSEWHERE = {
     ("viz/picture.py", "savefig"): "into memory",
     ("training/folder.py", "save"): "into memory",
     ("bundle/weights.py", "save"): "into memory",
+    ("processes/team.py", "save"): "into memory",
+    ("task/bundle.py", "write_text"): "into a folder that appears whole",
     ("terminal.py", "write"): "to standard error",
     ("terminal.py", "open"): "the null device",
 }

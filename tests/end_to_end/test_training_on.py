@@ -43,7 +43,7 @@ def test_resume_trains_longer(own, capsys):
     [
         (["--data.train", "x.tsv"], "with another data.train: a run keeps its data"),
         (["--model.encoder.hidden_size=8"], "regard train translation --from"),
-        (["--training.max_epochs", "1"], "so the run would end at once because of training.max_epochs 1; set it higher"),
+        (["--training.max_epochs", "1"], "so the run would end at once because of training.max_epochs 1; set higher limits"),
         (["--training.max_epoch", "9"], "unknown setting 'training.max_epoch'; did you mean 'training.max_epochs'?"),
         (["--epochs", "9"], "resume: '--epochs' is not an option here; in regard: --training.max_epochs"),
         (["--training.max_epochs"], "resume: --training.max_epochs needs a value"),

@@ -173,7 +173,7 @@ def test_auto_precision_of_a_gpu(bf16, capability, expected, monkeypatch):
 
 def test_perplexity_never_overflows():
     scores = TranslationScores(
-        nll=800.0, bleu=0, chrf=0, exact_match=0, bleu_signature="", chrf_signature="", num_pairs=1, num_translated=0
+        nll=800.0, bleu=0, chrf=0, exact_match=0, bleu_signature="", chrf_signature="", pairs=1, translated_pairs=0
     )
     assert scores.perplexity == math.inf
 

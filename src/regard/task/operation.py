@@ -259,9 +259,9 @@ class AttentionOperation(TextOperation):
 
     def run(self, predictor: Any, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Any]:
         """Return the results of the task's first operation, which have an attribute `attention`."""
-        from regard.task.interface import find_task
+        from regard.config.tasks import locate_task
 
-        operations = find_task(predictor.config.task).operations
+        operations = locate_task(predictor.config.task).operations
         first = next(one for one in operations if issubclass(one, TextOperation) and not issubclass(one, AttentionOperation))()
         results = first.run(predictor, texts, record=True)
         return [Look(first.render(one, number), one.attention) for number, one in enumerate(results, 1)]

@@ -334,13 +334,13 @@ class Training(ABC):
                 for random weights.
             progress: Whether to show progress bars.
         """
+        from regard.config.tasks import locate_task
         from regard.machine import seed_step
-        from regard.task.interface import find_task
 
         config, data, parts = self.read(config, start.parts if start else None, progress=progress)
         seed_step(config.seed, 0)
         built = self.build(config, parts, model, attention)
-        vocabulary = find_task(config.task).bundle_format.vocabulary(parts)
+        vocabulary = locate_task(config.task).bundle_format.vocabulary(parts)
         known = getattr(built, "vocabulary", "")
         if model is not None and known not in ("", vocabulary):
             raise ConfigError(
@@ -370,9 +370,9 @@ class Training(ABC):
 
     def build(self, config: Any, parts: Any, model: Any, attention: Any) -> Any:
         """Build the model: by default the configured one, or the user's own `model`."""
-        from regard.task.interface import find_task
+        from regard.config.tasks import locate_task
 
-        return find_task(config.task).bundle_format.build_model(config, parts, attention) if model is None else model
+        return locate_task(config.task).bundle_format.build_model(config, parts, attention) if model is None else model
 
     def begin(self, task: Trainable, start: Any, *, progress: bool) -> None:
         """Prepare the model for its first update: copy the weights of the trained model that the run starts from."""

@@ -1,7 +1,7 @@
 """Conversion between `nn.MultiheadAttention` and `MultiHead`, which have the same parameters under different names."""
 
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,16 +12,13 @@ from regard.attention.heads.modifiers import AddedKeys
 from regard.attention.normalizers.softmax import Softmax
 from regard.errors import ConfigError
 
-if TYPE_CHECKING:
-    from regard.attention.heads.multihead import MultiHead
-
 _PARTS = ("query", "key", "value")
 _RENAMED = {f"{part}_projection.weight": f"{part[0]}_proj_weight" for part in _PARTS}
 _RENAMED |= {f"output_projection.{kind}": f"out_proj.{kind}" for kind in ("weight", "bias")}
 """Names of the parameters of `MultiHead`, and those of `nn.MultiheadAttention`, which may also join query, key and value."""
 
 
-def rename_from_torch(module: "MultiHead", state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
+def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
     """Give the parameters of an `nn.MultiheadAttention` the names of `MultiHead`, before a `MultiHead` loads a state dict.
 
     The state dict is changed in place. A matrix or bias that holds the parts of query, key and value is split into three.
@@ -56,7 +53,7 @@ def rename_from_torch(module: "MultiHead", state: MutableMapping[str, Tensor], p
             state[f"{prefix}modifiers.{places[0]}.added_{part}"] = added
 
 
-def build_from_torch(cls: "type[MultiHead]", module: nn.MultiheadAttention) -> "MultiHead":
+def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
     """Build a `MultiHead` (class `cls`) from an `nn.MultiheadAttention`; see `MultiHead.from_torch`."""
     check_instance("MultiHead.from_torch", "module", module, nn.MultiheadAttention, "nn.MultiheadAttention(512, 8)")
     weight, modifiers = module.out_proj.weight, []
@@ -78,7 +75,7 @@ def build_from_torch(cls: "type[MultiHead]", module: nn.MultiheadAttention) -> "
     return made.train(module.training)
 
 
-def build_torch(attention: "MultiHead", *, batch_first: bool) -> nn.MultiheadAttention:
+def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
     """Build an `nn.MultiheadAttention` from a `MultiHead`; see `MultiHead.to_torch`."""
     added = next((each for each in attention.modifiers if isinstance(each, AddedKeys)), None)
     extra = {

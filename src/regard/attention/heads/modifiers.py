@@ -6,7 +6,7 @@ scores, weights ↦ P scores, P' weights over the heads             `TalkingHead
 keys ↦ [k_1 … k_K, b_k, 0]                                        `AddedKeys`       its `extra`
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,9 +16,6 @@ from regard.attention.arguments import check_flag, check_number, check_size, des
 from regard.attention.heads.positions import check_equal
 from regard.attention.learned import normed
 from regard.errors import ConfigError
-
-if TYPE_CHECKING:
-    from regard.attention.heads.multihead import MultiHead
 
 
 def mix_heads(x: Float[Tensor, "B H Q K"], weight: Float[Tensor, "H H"]) -> Float[Tensor, "B H Q K"]:
@@ -37,7 +34,7 @@ class HeadModifier(nn.Module):
     normalized: bool = True
     """Whether rows of weights that sum to one still sum to one after this modifier."""
 
-    def check(self, attention: "MultiHead") -> None:
+    def check(self, attention: Any) -> None:
         """Raise a `ConfigError` if the attention does not fit this modifier. The attention calls this once, at construction."""
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
@@ -108,7 +105,7 @@ class QKNorm(HeadModifier):
         self.query_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
         self.key_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
 
-    def check(self, attention: "MultiHead") -> None:
+    def check(self, attention: Any) -> None:
         """Raise an error for heads of another width."""
         check_equal("QKNorm", "head_size", self.head_size, attention.head_size)
 
@@ -170,7 +167,7 @@ class TalkingHeads(HeadModifier):
             start = torch.eye(num_heads, device=device, dtype=dtype)
             self.register_parameter(name, nn.Parameter(start) if is_used else None)
 
-    def check(self, attention: "MultiHead") -> None:
+    def check(self, attention: Any) -> None:
         """Raise an error for another number of heads."""
         check_equal("TalkingHeads", "num_heads", self.num_heads, attention.num_heads)
 
@@ -220,7 +217,7 @@ class OutputGate(HeadModifier):
         check_flag("OutputGate", "bias", bias)
         self.gate_projection = nn.Linear(query_size, self.heads_size, bias=bias, device=device, dtype=dtype)
 
-    def check(self, attention: "MultiHead") -> None:
+    def check(self, attention: Any) -> None:
         """Raise an error for queries or heads of another width."""
         check_equal("OutputGate", "query_size", self.query_size, attention.query_size)
         check_equal("OutputGate", "heads_size", self.heads_size, attention.num_heads * attention.head_size)
@@ -281,7 +278,7 @@ class AddedKeys(HeadModifier):
             if parameter is not None:
                 nn.init.normal_(parameter, std=(num_heads * head_size) ** -0.5)
 
-    def check(self, attention: "MultiHead") -> None:
+    def check(self, attention: Any) -> None:
         """Raise an error for another number or width of key heads, and for a learned key together with rotary positions."""
         check_equal("AddedKeys", "num_heads", self.num_heads, attention.num_kv_heads, "num_kv_heads")
         check_equal("AddedKeys", "head_size", self.head_size, attention.head_size)

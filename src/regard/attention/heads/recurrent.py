@@ -110,8 +110,9 @@ class RecurrentHeads(MultiHead):
     ) -> tuple[AttentionOutput, HeadMemory | SummaryState | None]:
         """Attend with each query to the keys of the state (if given) and of `memory`; see `Attention.attend` and the class."""
         assert isinstance(memory, HeadMemory)
-        exists, heads = memory.exists, self.project_query(query)
-        queries = check_shape("query", query, "B Q D", {"B": len(exists), "D": self.query_size})["Q"]
+        exists = memory.exists
+        queries = check_shape("query", query, f"B Q {self.query_size}", {"B": len(exists)})["Q"]
+        heads = self.project_query(query)
         by_weights = need_weights or reweight is not None or attn_mask is not None
         if isinstance(state, SummaryState) and (by_weights or queries != exists.shape[1]):
             raise RequestError(
