@@ -14,7 +14,7 @@ from regard.export.page.contents import describe_tokenizer
 from regard.text.tokenizers.detokenizer import detokenize
 from regard.text.tokenizers.tokenizer import build_tokenizer
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 BAHDANAU = RECURRENT | {"decoder": {"kind": "bahdanau", "cell": "lstm", "hidden_size": 12}, "bridge": "mean"}
 MODELS = {
@@ -114,7 +114,6 @@ def sentences(predictor, count):
     return [source for source, _ in islice(DemoCorpus().pairs(1000), count)]
 
 
-@pytest.mark.slow
 def test_tokenizers_give_the_same_ids_and_words(browser, shown):
     tokenizer = tokenizer_of(shown)
     texts = [*ODD, *sentences(shown, 500)]
@@ -129,7 +128,6 @@ def shown_words(record, side):
     return [word.replace(" ", "␣") for word in getattr(record.in_units("auto"), f"{side}_words")]
 
 
-@pytest.mark.slow
 @COUNTS
 @pytest.mark.parametrize("beam", [1, 4])
 def test_searches_find_the_same_targets(browser, shown, beam, count):
@@ -151,7 +149,6 @@ def test_searches_find_the_same_targets(browser, shown, beam, count):
         assert np.abs(np.array(one["cross"]) - expected.attention.weights["cross"]).max() < 1e-4
 
 
-@pytest.mark.slow
 @COUNTS
 def test_language_models_write_the_same_texts(browser, shown, count):
     if not isinstance(shown, regard.LanguageModel):
@@ -194,7 +191,6 @@ def test_classifiers_give_the_same_probabilities(browser, shown, count):
         assert one["weights"][: len(weights)] == pytest.approx(weights, abs=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["words, recurrent"], indirect=True)
 @pytest.mark.parametrize("kind", ["whitespace", "words", "characters", "bpe", "unigram"])
 def test_every_kind_of_tokenizer_agrees_on_text_of_many_scripts(browser, shown, kind):

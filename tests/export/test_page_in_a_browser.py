@@ -51,7 +51,7 @@ def test_a_translator_opens_with_an_example_and_translates_what_is_typed(browser
     assert browser.errors() == []
 
 
-@pytest.mark.parametrize("name", ["recurrent", "subwords"])
+@pytest.mark.parametrize("name", ["recurrent", pytest.param("subwords", marks=pytest.mark.slow)])
 def test_bands_and_matrix_show_the_weights(browser, made, name):
     show(browser, made.page(name))
     [expected] = made.load(name).translate(SENTENCES[:1], beam_size=5)
