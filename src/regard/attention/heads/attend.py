@@ -116,8 +116,8 @@ def attend(
     return head_product(kept.to(value.dtype), value), weights if need_weights else None
 
 
-_FEW_QUERIES, _LEAST, _MANY_HEADS = 8, 12, 64
-"""Maximum Q, minimum Q·K and minimum B·H for which two products are faster than a fused kernel in float32 on a CPU."""
+_FEW_QUERIES, _FEW_KEYS, _LEAST, _MANY_HEADS = 8, 100, 12, 256
+"""Maximum Q, maximum K, minimum Q·K and minimum B·H with which products are faster than a fused kernel (float32, CPU)."""
 LARGE = 1 << 21
 """Number of weights (B·H·Q·K) up to which, in half types on a CPU, two products are faster than a fused kernel."""
 
@@ -129,11 +129,13 @@ def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
     128,4,1,30; 2 and 2.3 at 4,4,384,384; 0.4 and 0.7 with more weights, at 4,8,512,512.
 
     In float32, it is so for a step of a search over many sentences, with few queries and many heads. Speed-up with a mask and
-    heads of 32: 2.0 at 64,4,5,14; 1.3 at 64,4,5,30; 1.4 at 16,4,5,14; 1.6 at 64,4,1,14; 0.6 at 64,4,1,8 and at 1,4,5,13.
+    heads of 32: 2.0 at 64,4,5,14; 1.2 at 64,4,5,75; 0.6 at 64,4,5,200; 1.6 at 64,4,1,14; 0.6 at 64,4,1,8 and at 1,4,5,13;
+    in a pool of words, 0.8 at 16,4,5,50 and 0.4 at 16,4,1,40.
     """
     if query.device.type != "cpu":
         return False
     if query.dtype.itemsize == 2:
         return query.shape[:-1].numel() * keys <= LARGE
     queries = query.shape[2]
-    return queries <= _FEW_QUERIES and queries * keys >= _LEAST and query.shape[:2].numel() >= _MANY_HEADS
+    few = queries <= _FEW_QUERIES and keys <= _FEW_KEYS and queries * keys >= _LEAST
+    return few and query.shape[:2].numel() >= _MANY_HEADS
