@@ -231,14 +231,29 @@ def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         made = Path(temporary, "made")
         made.mkdir()
         yield made
-        if replace and path.exists():
-            exchange(made, path)  # the old folder is deleted with the temporary one
-            return
-        try:
-            rename(made, path)
-        except OSError:
-            if replace or not path.is_dir():
-                raise
+        name_folder(made, path, replace=replace)
+
+
+def name_folder(made: Path, path: Path, *, replace: bool = False) -> None:
+    """Rename a finished folder to `path`, in a single step.
+
+    Args:
+        made: The folder, in the same file system.
+        path: Its new name.
+        replace: If True, and a folder already has the name, the two folders exchange their names. If False, both keep their
+            names, because another process has made the same.
+
+    Raises:
+        OSError: If the folder cannot be renamed.
+    """
+    if replace and path.exists():
+        exchange(made, path)
+        return
+    try:
+        rename(made, path)
+    except OSError:
+        if replace or not path.is_dir():
+            raise
 
 
 def keep_as(path: Path, name: Path) -> None:

@@ -40,7 +40,7 @@ from regard.processes.ranks import read_ranks
 from regard.task import Bundle, find_task
 from regard.text.bars import late_bars
 from regard.text.batching import Batch, length_batches
-from regard.text.cache import find_or_make, hash_files, is_whole
+from regard.text.cache import hash_files, is_whole, publish, workspace
 from regard.text.corpora import EncodedCorpus, TextCorpus
 from regard.text.pairs.gold import GuidedBatch
 
@@ -223,7 +223,12 @@ def read_with_teachers(
                 bars.advance(bar)
         table.flush()
 
-    return TaughtWords(find_or_make(entry, load, make), starts, config.distillation.weight)
+    table = load()
+    if table is None:
+        with workspace(entry.parent) as work:
+            make(work)
+            table = publish(work, entry, load)
+    return TaughtWords(table, starts, config.distillation.weight)
 
 
 def _most_probable(model: Ensemble, batch: Batch, count: int, size: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:

@@ -108,7 +108,7 @@ def entry_name(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
 
 @contextmanager
 def workspace(cache: Path) -> Iterator[Path]:
-    """Yield a new folder in the cache, which is deleted at the end unless it was published.
+    """Yield an empty folder in the cache, which is deleted at the end unless `publish` renamed it.
 
     Raises:
         DataError: If the cache cannot be written to, or the disk is full.
@@ -118,8 +118,10 @@ def workspace(cache: Path) -> Iterator[Path]:
         _clear_abandoned(cache)
         folder = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=cache))
         with locked(_lock_of(folder), wait=True):
+            made = folder / "made"  # other users may read it, unlike a folder that `tempfile` made
             try:
-                yield folder
+                made.mkdir()
+                yield made
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
@@ -132,24 +134,29 @@ def workspace(cache: Path) -> Iterator[Path]:
         raise DataError(f"{cache}: prepared data cannot be written here: {what}") from error
 
 
-def publish(work: Path, entry: Path) -> None:
-    """Add a manifest to a finished working folder, and rename the folder to the entry.
+def publish(work: Path, entry: Path, load: Callable[[], T | None]) -> T:
+    """Make a finished folder of `workspace` an entry, and return the content of the entry.
 
-    If another run has published a complete entry already, that entry is kept. A damaged entry is replaced.
+    The folder gets a manifest, and the name of the entry. If another run has published a complete entry already, that entry is
+    kept. A damaged entry is replaced.
+
+    Args:
+        work: The folder.
+        entry: Path of the entry.
+        load: Function that reads the entry; it returns None for a missing or damaged entry.
 
     Raises:
         OSError: If the manifest cannot be written, such as on a full disk, or the folder cannot be renamed.
+        DataError: If the entry cannot be read back.
     """
     files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
     disk.write(work / MANIFEST, json.dumps(files, indent=1))
-    if entry.exists() and not is_whole(entry):
-        # The damaged entry is renamed and not deleted, because another run may have it open.
-        disk.rename(entry, Path(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent)))
-    try:
-        disk.rename(work, entry)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
+    disk.name_folder(work, entry, replace=entry.exists() and not is_whole(entry))
+    if (content := load()) is None:
+        raise DataError(
+            f"{entry}: prepared data was written but cannot be read back; check the disk, or set data.cache to another folder"
+        )
+    return content
 
 
 def is_whole(entry: Path) -> bool:
@@ -170,7 +177,7 @@ def _hash(path: Path) -> str:
 def _clear_abandoned(cache: Path) -> None:
     for folder in cache.glob(".unfinished-*"):
         try:
-            newest = max(path.stat().st_mtime for path in [folder, *folder.iterdir()])
+            newest = max(path.stat().st_mtime for path in [folder, *folder.rglob("*")])
         except OSError:
             continue  # Another run has just deleted it.
         if time.time() - newest > ABANDONED_AFTER:
@@ -181,27 +188,3 @@ def _clear_abandoned(cache: Path) -> None:
 
 def _lock_of(folder: Path) -> Path:
     return folder.with_name(f".lock{folder.name}")
-
-
-def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path], None]) -> T:
-    """Return the content of an entry; if there is no complete entry, make it first.
-
-    Args:
-        entry: Folder of the entry in the cache.
-        load: Function that reads the entry; it returns None for a missing or damaged entry.
-        make: Function that fills an empty folder, which then becomes the entry.
-
-    Raises:
-        DataError: If the entry cannot be written or read back.
-    """
-    found = load()
-    if found is None:
-        with workspace(entry.parent) as work:
-            make(work)
-            publish(work, entry)
-        found = load()
-    if found is None:
-        raise DataError(
-            f"{entry}: prepared data was written but cannot be read back; check the disk, or set data.cache to another folder"
-        )
-    return found

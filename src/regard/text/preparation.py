@@ -297,12 +297,7 @@ def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
             if changed := next((path for path, old, new in zip(paths, known or hashes, hashes, strict=True) if old != new), ""):
                 raise DataError(f"{changed} changed while it was read; start again when no program writes to it")
             entry = cache / f"{name}-{fingerprint_of(hashes)[:16]}"
-            publish(work, entry)
-        prepared = _load(schema, entry, hashes)
-    if prepared is None:
-        raise DataError(
-            f"{entry}: prepared data was written but cannot be read back; check the disk, or set data.cache to another folder"
-        )
+            prepared = publish(work, entry, lambda: _load(schema, entry, hashes))
     # The entry may have been made from the same bytes under other file names, so the reports get the current names.
     for report, parts in zip((prepared.report.train, prepared.report.dev), found, strict=True):
         if report:

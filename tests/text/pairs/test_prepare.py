@@ -133,7 +133,7 @@ def test_a_damaged_entry_is_made_again(data, name, damage):
     assert second.report == first.report
     assert texts(second.train) == texts(first.train)
     assert path.read_bytes() == good
-    assert all(entry.name.startswith(".unfinished-") or entry == path.parent for entry in entries(data))
+    assert entries(data) == [path.parent]  # nothing of the damaged entry is left
 
 
 def prepare_at(moment: float, data: DataConfig, results) -> None:
@@ -240,6 +240,11 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "a"))
     assert cache.cache_folder(DataConfig()) == tmp_path / "a"
     assert cache.cache_folder(DataConfig(cache=str(tmp_path / "b"))) == tmp_path / "b"
+
+
+def test_other_users_may_read_an_entry(data, tmp_path):
+    (usual := tmp_path / "usual").mkdir()
+    assert run(data).train.path.parent.stat().st_mode == usual.stat().st_mode
 
 
 def test_what_a_killed_run_left_is_cleared_after_a_day(data):
