@@ -17,8 +17,6 @@ from regard.training.updater import not_finite
 
 LOGGED_EVERY = 50
 """Number of updates between two rows of the logs, in addition to those at validations."""
-_COLUMNS = ("step", "epoch", "learning_rate")
-"""First columns of the logs of every run."""
 
 
 class ValidationStopped(Exception):
@@ -122,17 +120,16 @@ class Logging(Callback):
         """Open the files."""
         if not run.team.first:
             return
-        columns = (*_COLUMNS, *run.task.columns, "seconds", run.task.speed_column)
         path = run.folder.logs / "metrics.csv"
         with writing(path):
             run.folder.logs.mkdir(parents=True, exist_ok=True)
             kept = StringIO()
-            before = csv.DictWriter(kept, columns)
+            before = csv.DictWriter(kept, run.columns)
             before.writeheader()
             before.writerows(run.history)
             disk.write(path, kept.getvalue())
             self._file = disk.open_log(path)
-            self._rows = csv.DictWriter(self._file, columns)
+            self._rows = csv.DictWriter(self._file, run.columns)
             if run.config.training.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
 

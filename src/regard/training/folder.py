@@ -25,6 +25,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -40,6 +41,7 @@ from regard.config.loading import load_config
 from regard.disk import FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
 from regard.processes.team import Team
+from regard.training.schedule import Change
 
 _RUN, _START, _LAST, _PREVIOUS, _LOCK = "run.json", "start.ckpt", "last.ckpt", "previous.ckpt", "lock"
 _BEFORE_RUN = (_LOCK, _START, f"{_START}.new", f"{_RUN}.new")
@@ -55,6 +57,8 @@ _FACTS: dict[str, Any] = {
     "environment": {},
 }
 """Examples of the entries of run.json. `trainer.py` explains them where it makes them."""
+_CHANGE = asdict(Change(0, None))
+"""Example of the entry `change` if it is not empty."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _REMEDY = "restore an intact copy of the file, or start a new run"
 
@@ -373,7 +377,7 @@ def parse_facts(data: bytes) -> dict[str, Any]:
     facts = json.loads(data)
     if not isinstance(facts, dict) or not facts.pop("checksum", None) or render_facts(facts) != data:
         raise ValueError("its content does not match its checksum")
-    if wrong := misfit(facts, _FACTS, "run.json"):
+    if wrong := misfit(facts, _FACTS, "run.json") or misfit(facts["change"] or _CHANGE, _CHANGE, "run.json.change"):
         raise ValueError(wrong)
     return facts
 

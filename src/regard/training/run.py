@@ -150,6 +150,8 @@ class Run:
         """Scores of the last validation, by their columns in the logs."""
         self.total_steps = planned_steps(training, len(self.sampler))
         self.epoch_steps = -(-len(self.sampler) // training.accumulate)
+        self.columns = ("step", "epoch", "learning_rate", *task.columns, "seconds", task.speed_column)
+        """Columns of the logs."""
         self._lapped = time.perf_counter()
 
     @property
@@ -297,6 +299,10 @@ class Run:
             self.task.load_log_state({name: float(number) for name, number in state["log"].items()})
             self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
             self.history = [dict(row) for row in state["history"]]
+            if other := {name for row in self.history for name in row}.difference(self.columns):
+                raise ValueError(f"its logs have the unknown column {min(other, key=str)!r}")
+            if any(type(step) is not int for step in (*self.progress.scores, *self.progress.last_steps)):
+                raise ValueError("its validations are not those of updates")
             saved = list(state["callbacks"])
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise BundleError(

@@ -15,7 +15,7 @@ import torch
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.loading import check_config, dump_config, render_config
-from regard.errors import ConfigError, DataError, Interrupted
+from regard.errors import BundleError, ConfigError, DataError, Interrupted
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.team import Team, joined
 from regard.task import Trainable, find_task
@@ -223,6 +223,7 @@ def _resume(
             reporter.say(f"going back to the checkpoint before the last: {damage}")
         if state is not None:
             run.load_state_dict(state)
+        _check_scores(run)
         change = Change(**facts["change"]) if facts["change"] else None
         if changed:
             run.change, step = change, run.progress.step
@@ -255,6 +256,24 @@ def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) ->
             "versions again, or start a new run"
         )
     task.estimated = facts["estimated"]
+
+
+def _check_scores(run: Run) -> None:
+    """Check that the scores of a resumed run can be described at its end, before hours of training.
+
+    Raises:
+        BundleError: If another version of the task wrote them.
+    """
+    for name, found in (("run.json", [run.task.estimated]), ("last.ckpt", run.progress.scores.values())):
+        try:
+            for scores in filter(None, found):
+                run.task.describe_scores(dict(scores))
+                run.task.warn(dict(scores))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise BundleError(
+                f"cannot resume '{run.folder.path}': the scores in checkpoints/{name} are not those that this version of the "
+                f"task computes ({error!r}); resume the run with the version that wrote it, or start a new run"
+            ) from error
 
 
 def _vocabulary(task: Trainable) -> str:

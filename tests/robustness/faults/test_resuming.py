@@ -171,6 +171,9 @@ HOSTILE = {
     "other weights": changed(keep=["../../x"]),
     "no list of weights": without("keep"),
     "other history": changed(history=[1, 2]),
+    "other columns": changed(history=[{"x": 1}]),
+    "no numbers of updates": with_progress(scores={"x": {}}),
+    "other scores": with_progress(scores={1: {"x": 1}}),
     "no optimizer": without("optimizer"),
     "another optimizer": changed(optimizer={"state": {}, "param_groups": []}),
     "no model": without("model"),
@@ -232,6 +235,18 @@ def test_forged_facts_of_every_type(ended, capfd):
                 assert f"{name}" in str(error) or "checksum" in str(error) or name == "settings", (name, value)  # noqa: PT017
             else:
                 assert type(value) is type(true[name]), (name, value)
+
+
+@pytest.mark.parametrize("facts", [{"change": {"step": 1, "more": 1}}, {"change": {"step": 1}}, {"estimated": {"x": 1}}])
+def test_facts_of_another_version(ended, capfd, facts):
+    forge(ended, **facts)
+    before = bundle_bytes(ended)
+    assert main(["resume", str(ended)]) == 2
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert "cannot resume" in said
+    assert "checkpoints/run.json" in said
+    assert bundle_bytes(ended) == before
 
 
 @pytest.mark.parametrize("change", [lambda value: value.double(), lambda value: "x", lambda value: torch.zeros(2, 2)])
