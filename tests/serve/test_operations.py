@@ -3,12 +3,13 @@
 from export.page_models import make_translator
 
 import regard
-from regard.task import Text, find_task
+from regard.task import Text
+from regard.tasks.translation.commands import Translate
 
 
 def test_words_and_alignment_of_a_model_of_characters_are_of_the_same_units(tmp_path):
     predictor = regard.load(make_translator(tmp_path / "spelling", kind="characters"))
-    operation = find_task("translation").text_operation("translate").create(alignment=True, max_length=9)
+    operation = Translate.create(alignment=True, max_length=9)
     [found] = map(operation.plain, operation.run(predictor, [Text("a dog")]))
     assert found["source_words"] == tuple("a dog")
     links = [link.split("-") for link in found["alignment"].split()]
@@ -20,8 +21,7 @@ def test_a_service_lowers_the_settings_of_a_run():
 
     decoding = SimpleNamespace(beam_size=9, max_length=0, min_length=0)
     predictor = SimpleNamespace(config=SimpleNamespace(decoding=decoding))
-    kind = find_task("translation").text_operation("translate")
     limits = {"beam": 4, "tokens": 50}
-    assert kind.create().within(predictor, limits).settings == {"beam_size": 4, "max_length": 0, "min_length": 0}
-    assert kind.create(beam_size=2, max_length=7).within(predictor, limits).settings["beam_size"] == 2
-    assert kind.create(n_best=3).within(predictor, limits | {"beam": 16}).settings["beam_size"] == 9
+    assert Translate.create().within(predictor, limits).settings == {"beam_size": 4, "max_length": 0, "min_length": 0}
+    assert Translate.create(beam_size=2, max_length=7).within(predictor, limits).settings["beam_size"] == 2
+    assert Translate.create(n_best=3).within(predictor, limits | {"beam": 16}).settings["beam_size"] == 9

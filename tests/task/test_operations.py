@@ -12,26 +12,26 @@ from regard.config.fields import facts_of
 from regard.errors import ArgumentError, RequestError
 from regard.serve.limits import DEFAULT_LIMITS, Limits
 from regard.serve.request_models import find_endpoints
-from regard.task import find_task
+from regard.tasks.language.commands import Generate
 from regard.tasks.language.predict import LanguageModel
 from regard.tasks.requests import override
+from regard.tasks.translation.commands import Translate
 from regard.tasks.translation.predict import Translator
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in find_endpoints(DEFAULT_LIMITS)}
 CASES = [
-    ("translation", "translate", DecodingConfig, Translator.translate, {"batch_tokens"}),
-    ("language", "generate", GenerationConfig, LanguageModel.generate, set()),
+    (Translate, DecodingConfig, Translator.translate, {"batch_tokens"}),
+    (Generate, GenerationConfig, LanguageModel.generate, set()),
 ]
 
 
-@pytest.mark.parametrize(("task", "name", "config", "method", "without"), CASES)
-def test_a_setting_of_the_run_is_an_option_everywhere(task, name, config, method, without):
+@pytest.mark.parametrize(("operation", "config", "method", "without"), CASES)
+def test_a_setting_of_the_run_is_an_option_everywhere(operation, config, method, without):
     settings = facts_of(config).keys() - without
-    operation = find_task(task).text_operation(name)
     assert settings <= operation.options().keys()
     assert settings <= inspect.signature(method).parameters.keys()
     assert settings <= vars(operate._parser(operation).read(["DIR"])).keys()
-    assert settings - operation.command_only <= ENDPOINTS[name].body.model_fields.keys()
+    assert settings - operation.command_only <= ENDPOINTS[operation.name].body.model_fields.keys()
 
 
 @pytest.mark.parametrize("value", [-1, 10.5, 100])
@@ -41,7 +41,7 @@ def test_a_range_is_the_same_everywhere(value):
     with pytest.raises(RequestError, match="length_penalty is"):
         override(DecodingConfig(), {"length_penalty": value}, "translate")
     with pytest.raises(RequestError, match="expected from 0 to 10"):
-        operate._parser(find_task("translation").text_operation("translate")).read(["DIR", f"--length-penalty={value}"])
+        operate._parser(Translate).read(["DIR", f"--length-penalty={value}"])
 
 
 def test_limits_of_a_service_come_on_top():

@@ -51,7 +51,8 @@ def _front_matter(card: Card) -> str:
 
 def _usage(bundle: Bundle, card: Card) -> str:
     own = f", {bundle.custom}=…" if bundle.custom else ""
-    lines = [] if own or not card.commands else [*card.commands, ""]
+    commands = find_task(bundle.config.task).words.use
+    lines = [] if own or not commands else [*commands, ""]
     lines += ["import regard", *(line.replace("LOAD", f'regard.load("DIR"{own})') for line in card.code)]
     note = f"\n\nThe {bundle.custom} is a Python object of the model's author; pass it when you load the model." if own else ""
     return "\n".join(f"    {line}".rstrip() for line in lines) + "\n\n`DIR` is this folder." + note

@@ -76,8 +76,6 @@ class Card:
     """Name of the task on the Hugging Face hub."""
     languages: Sequence[str] = ()
     """Codes of the languages of the texts, such as `en`."""
-    commands: Sequence[str] = ()
-    """Example commands that use the model, with `DIR` in place of its folder."""
     code: Sequence[str] = ()
     """Lines of Python that use the model. The card replaces `LOAD` with the call that loads it."""
     model_rows: Sequence[tuple[str, str]] = ()

@@ -12,7 +12,7 @@ from regard.config.run import RunConfig
 from regard.config.tasks import locate_task, task_names
 from regard.errors import ConfigError, RequestError
 from regard.task.bundle import Bundle, BundleFormat
-from regard.task.operation import FileOperation, Operation, TextOperation
+from regard.task.operation import FileOperation, Operation
 from regard.task.settings import SettingsTable
 from regard.task.training import Training
 
@@ -34,7 +34,8 @@ class TaskWords:
     examples: str = ""
     """Example commands for the help of `regard train TASK`, one per line."""
     use: Sequence[str] = ()
-    """Commands to suggest after training, with `DIR` in place of the model's folder: `regard classify DIR "a text"`."""
+    """Commands to suggest after training and in the model card, with `DIR` in place of the model's folder:
+    `regard classify DIR "a text"`."""
     options: Sequence[tuple[str, str]] = ()
     """Settings to show at the top of the help of `regard train TASK`, with their help texts."""
     short: Mapping[str, str] = field(default_factory=dict)
@@ -71,10 +72,6 @@ class Task:
     bundle_format: BundleFormat
     predictor: Callable[[Bundle], Any]
     operations: Sequence[type[Operation]] = ()
-
-    def text_operation(self, name: str) -> type[TextOperation] | None:
-        """Return the operation on texts with this name; None if the task has none."""
-        return next((one for one in self.operations if one.name == name and issubclass(one, TextOperation)), None)
 
     def file_operation(self, name: str) -> type[FileOperation] | None:
         """Return the operation on files with this name; None if the task has none."""

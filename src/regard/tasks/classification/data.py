@@ -98,7 +98,6 @@ class ClassificationFormat(BundleFormat):
             summary="A text classifier with attention",
             pipeline_tag="text-classification",
             languages=[data.language] if data.language else [],
-            commands=['regard classify DIR "a text"', 'regard look DIR "a text"'],
             code=[
                 "classifier = LOAD",
                 '[result] = classifier.classify(["a text"])',

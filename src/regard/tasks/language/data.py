@@ -48,7 +48,6 @@ class LanguageFormat(BundleFormat):
             summary="A language model, which continues a text",
             pipeline_tag="text-generation",
             languages=[data.language] if data.language else [],
-            commands=['regard generate DIR "the beginning"', "regard evaluate DIR texts.txt"],
             code=[
                 "model = LOAD",
                 '[[result]] = model.generate(["the beginning"])',

@@ -82,7 +82,6 @@ class TranslationFormat(BundleFormat):
             summary="A sequence-to-sequence model with attention",
             pipeline_tag="translation",
             languages=[data.source, data.target],
-            commands=['regard translate DIR "a sentence"', 'regard look DIR "a sentence"'],
             code=[
                 "translator = LOAD",
                 '[result] = translator.translate(["a sentence"])',
