@@ -4,7 +4,7 @@ from export.page_models import make_translator
 
 import regard
 from regard.task import Text
-from regard.tasks.translation.commands import Translate
+from regard.tasks.translation.text_commands import Translate
 
 
 def test_words_and_alignment_of_a_model_of_characters_are_of_the_same_units(tmp_path):

@@ -15,8 +15,8 @@ from regard.serve.request_models import find_endpoints
 from regard.tasks.language.commands import Generate
 from regard.tasks.language.predict import LanguageModel
 from regard.tasks.requests import override
-from regard.tasks.translation.commands import Translate
 from regard.tasks.translation.predict import Translator
+from regard.tasks.translation.text_commands import Translate
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in find_endpoints(DEFAULT_LIMITS)}
 CASES = [

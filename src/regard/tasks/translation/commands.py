@@ -1,4 +1,7 @@
-"""The operations of translators: translate, look at attention, evaluate and compare. Nothing here imports torch at once."""
+"""The operations of translators: those on texts, and evaluate, compare, measure, score and align, which read files of pairs.
+
+Nothing here imports torch at once.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,23 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge
 
-from regard.config.fields import Count, facts_of
-from regard.config.language import SamplingSettings
-from regard.config.training import DecodingConfig
+from regard.config.fields import Count
 from regard.errors import RequestError
-from regard.evaluation.tables import finite
 from regard.plurals import counted
 from regard.rendering import PICTURES, Units
-from regard.task.operation import AttentionOperation, FileOperation, Files, LineOperation, Lines, Look, Text, TextOperation
+from regard.task.operation import FileOperation, Files, LineOperation, Lines
 from regard.tasks.reading import find_layout
+from regard.tasks.translation.text_commands import LookAtTranslation, SearchOptions, Translate
 from regard.terminal import show
 
 if TYPE_CHECKING:
-    from regard.decoding import Sampling
     from regard.evaluation.words import Evaluation
     from regard.tasks.translation.comparison import TranslatorComparison
     from regard.tasks.translation.faithfulness import TranslationFaithfulness
@@ -36,198 +36,6 @@ if TYPE_CHECKING:
 
 PAIR_LAYOUT = ("format", "columns", "header", "encoding", "allow_skipped")
 """Settings under `data` that are options of the commands that read pairs."""
-
-
-class _Search:
-    """Settings of the search as options of an operation."""
-
-    part: ClassVar[str] = "decoding"
-    part_class: ClassVar[type | None] = DecodingConfig
-    flags: ClassVar[Mapping[str, str]] = {"beam_size": "--beam"}
-
-
-@dataclass(frozen=True)
-class TranslationAnswer:
-    """A translation in an answer of the service."""
-
-    text: str
-    score: float | None
-    """Score that ranks translations: log probability with length reward and penalty."""
-    log_probability: float | None
-    finished: bool
-    alternatives: list[TranslationAnswer] = field(default_factory=list)
-    source_words: list[str] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
-    alignment: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Translate(_Search, SamplingSettings, TextOperation):
-    """Translate texts. Settings that are left out are those of the model."""
-
-    n_best: Annotated[int, Ge(1), Le(1000)] = 1
-    """Number of translations of each text. They are printed one per line: number of the text, log probability and translation,
-    separated by tabs, in the order of the search's score."""
-    prefix: str = ""
-    """Beginning of every translation."""
-    constraints: tuple[str, ...] = ()
-    """Word or phrase that every translation contains; may be given several times (works best with a large beam)."""
-    sample: Annotated[int, Ge(0), Le(1000)] = 0
-    """Number of samples of each text, which are drawn instead of searching for the best translation; 0 to search."""
-    minimum_risk: Literal["", "chrf", "bleu"] = ""
-    """Of the translations of `sample` or `n_best`, return the one that is most similar to all others by this measure."""
-    engine: Literal["", "ctranslate2"] = ""
-    """Engine that searches instead of regard: `ctranslate2` is faster on a CPU, and has other rules: the score of a translation
-    is log p / length^α, and there is no length reward. For Transformers, with a plain beam or greedy search."""
-    alignment: bool = False
-    """Whether to return the words and their alignment in Pharaoh format too."""
-
-    name: ClassVar = "translate"
-    chosen: ClassVar = tuple(name for name in DecodingConfig.__dataclass_fields__ if name != "batch_tokens")
-    flags: ClassVar = {**_Search.flags, "constraints": "--constraint"}
-    help: ClassVar = """\
-Translate the given sentences, the lines of --input FILE, or the lines of standard input.
-For each sentence, one line is printed, in order."""
-    examples: ClassVar = """\
-  regard translate runs/mine "she kissed him ." --heatmap map.png
-  regard translate runs/mine --input test.en > test.de
-  cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json
-  regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third
-  regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf
-  regard translate runs/mine "a blue car ." --beam 6 --groups 3 --n-best 3
-  regard translate runs/mine "a blue car ." --prefix "Ein" --constraint "blaues Auto\""""
-    text: ClassVar = "sentence"
-    answers: ClassVar = "translations"
-    answer: ClassVar = TranslationAnswer
-    example: ClassVar = "she kissed him ."
-    per_text: ClassVar = {"prefix": "", "constraints": ""}
-    caps: ClassVar = {
-        **dict.fromkeys(("beam_size", "n_best"), "beam"),
-        **dict.fromkeys(("max_length", "min_length"), "tokens"),
-        "prefix": "attention_characters",
-    }
-    kept: ClassVar = 2048  # translating a line of more than 65,536 characters as a whole would take minutes
-    command_only: ClassVar = frozenset(
-        {"precision", "constraints", "sample", *facts_of(SamplingSettings), "minimum_risk", "engine"}
-    )
-    service_only: ClassVar = frozenset({"alignment"})
-    picture: ClassVar = "the attention"
-    ensembles: ClassVar = True
-
-    def __post_init__(self) -> None:
-        if self.sample and ("beam_size" in self.settings or self.n_best > 1):
-            raise RequestError("translate: sample replaces the beam search; leave out beam_size and n_best")
-        if self.minimum_risk and not self.sample and self.n_best == 1:
-            raise RequestError("translate: minimum_risk chooses among several translations; set sample to 32, or n_best to 8")
-        for name, facts in facts_of(SamplingSettings).items():
-            if not self.sample and getattr(self, name) != facts.default:
-                raise RequestError(f"translate: {name} is for sampling; set sample to the number of samples")
-
-    def run(
-        self, predictor: Translator, texts: Sequence[Text], *, record: bool = False, progress: bool = False
-    ) -> list[Translation]:
-        """Translate texts."""
-        wide = {"beam_size": max(self.setting(predictor, "beam_size"), self.n_best)} if self.n_best > 1 else {}
-        options: dict[str, Any] = {**wide, **self.settings}
-        for name in ("prefix", "constraints"):
-            values = [one.values.get(name, getattr(self, name)) for one in texts]
-            options |= {name: values} if any(values) else {}
-        return predictor.translate(
-            [one.text for one in texts],
-            n_best=self.n_best,
-            sampling=self._sampling(texts),
-            minimum_risk=self.minimum_risk or None,
-            engine=self.engine or None,
-            record=None if record or self.alignment else (),
-            progress=progress,
-            **options,
-        )
-
-    def _sampling(self, texts: Sequence[Text]) -> Sampling | None:
-        if not self.sample:
-            return None
-        from regard.decoding import Sampling
-
-        options: dict[str, Any] = {name: getattr(self, name) for name in facts_of(SamplingSettings)}
-        return Sampling(count=self.sample, first=texts[0].number if texts else 0, **options)
-
-    def sought(self, predictor: Any, name: str) -> Any:
-        """Return the value of a setting; the beam has room for all translations that are returned."""
-        own = self.setting(predictor, name)
-        return max(own, self.n_best) if name == "beam_size" and name not in self.settings else own
-
-    def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
-        """Estimate the work of the search."""
-        steps = self.settings.get("max_length") or limits["tokens"]
-        return self.setting(predictor, "beam_size") * steps * (text.size + steps)
-
-    @property
-    def _lists(self) -> bool:
-        return not self.minimum_risk and max(self.n_best, self.sample) > 1
-
-    def plain(self, result: Translation) -> dict[str, Any]:
-        """Return a translation as data for JSON."""
-        plain: dict[str, Any] = finite({"text": result.text, **_scores(result)})
-        if self._lists:
-            plain["alternatives"] = [replace(self, n_best=1, sample=0).plain(other) for other in result.alternatives]
-        if self.alignment and result.attention is not None:
-            record = result.attention.in_units("auto")  # so that the alignment counts the words of the lists
-            plain |= {"source_words": record.source_words, "words": record.target_words, "alignment": record.pharaoh()}
-        return plain
-
-    def to_json(self, result: Translation, units: Any) -> dict[str, Any]:
-        """Return a translation with its source, scores, words, alignment, and the other translations."""
-        plain: dict[str, Any] = {"source": result.source, "text": result.text, **_scores(result)}
-        if result.attention is not None:
-            record = result.attention.in_units(units)
-            plain |= {"source_words": list(record.source_words), "target_words": list(record.target_words)}
-            plain["alignment"] = record.pharaoh()
-        if self._lists:
-            listed = [{"text": one.text, **_scores(one)} for one in (result, *result.alternatives)]
-            plain["samples" if self.sample else "n_best"] = listed
-        return plain
-
-    def render(self, result: Translation, number: int) -> str:
-        """Return a translation, or all of them, one per line."""
-        if not self._lists:
-            return result.text
-        return "\n".join(f"{number}\t{one.log_probability:.4f}\t{one.text}" for one in (result, *result.alternatives))
-
-
-def _scores(result: Translation) -> dict[str, Any]:
-    return {"score": result.score, "log_probability": result.log_probability, "finished": result.finished}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LookAtTranslation(_Search, AttentionOperation):
-    """Return the attention of translations, or of given translations."""
-
-    target: str | None = None
-    """Translation whose attention is shown, instead of the model's own."""
-
-    chosen: ClassVar = ("beam_size", "max_length")
-    example: ClassVar = "she kissed him ."
-    per_text: ClassVar = {"target": "targets"}
-    caps: ClassVar = {"beam_size": "beam", "max_length": "tokens"}
-    main_sites: ClassVar = ("cross",)
-
-    def run(self, predictor: Translator, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Look]:
-        """Translate texts, or score the given translations, with attention."""
-        sources, targets = [one.text for one in texts], [one.values.get("target", self.target) for one in texts]
-        sites = self.sites or None
-        if any(target is not None for target in targets):
-            results = predictor.force(sources, [target or "" for target in targets], record=sites)
-        else:
-            results = predictor.translate(sources, record=sites, **self.settings)
-        return [
-            Look(f"{one.source}\n{one.text}   (log probability {one.log_probability:.2f})", one.attention) for one in results
-        ]
-
-    def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
-        """Estimate the work of the search; without one, the size of the texts."""
-        if "target" in text.values:
-            return text.size
-        return self.setting(predictor, "beam_size") * limits["tokens"] * (text.size + limits["tokens"])
 
 
 def read_given_pairs(files: Files, config: Any) -> tuple[Iterator[Chunk], ReadingReport]:
@@ -264,7 +72,7 @@ def read_all_pairs(files: Files, config: Any) -> tuple[list[str], list[str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateTranslator(_Search, FileOperation):
+class EvaluateTranslator(SearchOptions, FileOperation):
     """Score a translator on sentence pairs."""
 
     name: ClassVar = "evaluate"
@@ -279,7 +87,7 @@ class EvaluateTranslator(_Search, FileOperation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareTranslators(_Search, FileOperation):
+class CompareTranslators(SearchOptions, FileOperation):
     """Compare two translators on the same pairs."""
 
     resamples: Count = 1000
