@@ -4,27 +4,17 @@ A public name is imported when it is first used, so that `import regard` does no
 public names.
 """
 
-import ast
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
 from regard.errors import missing_package
+from regard.homes import read_homes
 from regard.processes.cores import wait_passively
 from regard.rendering import set_renderer
 
-
-def _read_homes() -> dict[str, str]:
-    """Return the module of each public name, which `__init__.pyi` imports as `from MODULE import NAME as NAME`."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    homes = {one.asname: str(node.module) for node in imports for one in node.names if one.asname}
-    return {**homes, "fit": "regard.training"}
-
-
-_HOMES = _read_homes()
+_HOMES = {**read_homes(__file__), "fit": "regard.training"}
 __all__ = sorted(_HOMES.keys() - {"__version__"})
 
 

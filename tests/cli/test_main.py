@@ -37,6 +37,18 @@ def test_no_torch_for_what_needs_none(arguments):
     subprocess.run([PYTHON, "-c", code], capture_output=True, check=True)
 
 
+def test_analyses_of_one_kind_do_not_load_those_of_tasks():
+    code = (
+        "import sys, regard\n"
+        "regard.capture, regard.curves, regard.info\n"
+        "assert 'regard.tasks' not in sys.modules\n"
+        "import regard.analysis\n"
+        "assert 'decisive_share' in dir(regard.analysis)\n"
+        "assert not hasattr(regard.analysis, 'tasks')"
+    )
+    subprocess.run([PYTHON, "-c", code], capture_output=True, check=True)
+
+
 def test_no_arguments_is_help(capsys):
     assert cli.main([]) == 0
     assert "regard demo" in capsys.readouterr().out

@@ -1,17 +1,22 @@
-"""Analyses of trained models: comparison, faithfulness, capture, and descriptions of runs."""
+"""Analyses of trained models: comparison, faithfulness, capture, and descriptions of runs.
 
-from regard.tasks.classification.comparison import compare_classifiers
-from regard.tasks.classification.decisive import decisive_share
-from regard.tasks.classification.faithfulness import measure_faithfulness
-from regard.tasks.translation.alignments import evaluate_alignment
-from regard.tasks.translation.comparison import compare_translators
-from regard.tasks.translation.faithfulness import measure_translation_faithfulness
+A public name is imported when it is first used, because `regard.capture` and `regard.info` need none of the tasks.
+"""
 
-__all__ = [
-    "compare_classifiers",
-    "compare_translators",
-    "decisive_share",
-    "evaluate_alignment",
-    "measure_faithfulness",
-    "measure_translation_faithfulness",
-]
+from importlib import import_module
+from typing import Any
+
+from regard.homes import read_homes
+
+_HOMES = read_homes(__file__)
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard.analysis' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
