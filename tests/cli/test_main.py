@@ -40,7 +40,9 @@ def test_no_torch_for_what_needs_none(arguments):
 def test_analyses_of_one_kind_do_not_load_those_of_tasks():
     code = (
         "import sys, regard\n"
-        "regard.capture, regard.curves, regard.info\n"
+        "regard.curves\n"
+        "assert 'torch' not in sys.modules\n"
+        "regard.capture, regard.info\n"
         "assert 'regard.tasks' not in sys.modules\n"
         "import regard.analysis\n"
         "assert 'decisive_share' in dir(regard.analysis)\n"

@@ -1,7 +1,8 @@
-"""A trained model on disk: a folder of plain files. Loading a model runs no code from its folder."""
+"""A trained model on disk: a folder of plain files. Loading a model runs no code from its folder.
 
-from regard.bundle.load import load_bundle
-from regard.bundle.save import save_bundle
-from regard.bundle.start import StartFiles, read_start
+A public name is imported when it is first used, because the files of a run can be read without torch.
+"""
 
-__all__ = ["StartFiles", "load_bundle", "read_start", "save_bundle"]
+from regard.homes import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
