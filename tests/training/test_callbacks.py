@@ -1,6 +1,8 @@
 """Callbacks of the user's own."""
 
 import math
+import signal
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from training.test_resume import signal_at  # noqa: F401 (fixture)
 from regard.errors import ConfigError, Interrupted
 from regard.training import Callback, fit, resume
 from regard.training.folder import RunFolder
+from regard.training.progress import Reporter
 
 
 class Counter(Callback):
@@ -70,3 +73,14 @@ def test_its_state_is_restored(config, change, signal_at):  # noqa: F811
     resume(config.out, model=TinyTranslator, callbacks=[counter], progress=False)
     assert counter.updates == progress_of(config)["step"] > 5
     assert Path(config.out, "model.safetensors").exists()
+
+
+def test_it_starts_before_an_interrupted_validation_is_repeated(config, change, monkeypatch):
+    monkeypatch.setattr(Reporter, "validating", lambda self, total: nullcontext(lambda: signal.raise_signal(signal.SIGTERM)))
+    config = change(config, max_epochs=1)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, callbacks=[Counter()], progress=False)
+    monkeypatch.setattr(Reporter, "validating", lambda self, total: nullcontext(lambda: None))
+    counter = Counter()
+    resume(config.out, model=TinyTranslator, callbacks=[counter], progress=False)
+    assert counter.seen == ["start", ["bleu"], "end"]

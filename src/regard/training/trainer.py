@@ -309,8 +309,8 @@ def _train(run: Run, reporter: Reporter) -> Any:
     validator = task.validator(run.machine)
     if validator is None and (missing := messages.describe_missing_dev(run)):
         reporter.say(missing)
-    logging = Logging()
-    run.active = [Validation(validator, reporter), logging, EarlyStopping(), *run.callbacks, Checkpointing(), reporter]
+    validation, logging, checkpointing = Validation(validator, reporter), Logging(), Checkpointing()
+    run.active = [validation, logging, EarlyStopping(), *run.callbacks, checkpointing, reporter]
     run.model.train()
     try:
         with run.signals, explaining_memory(), torch.enable_grad():
@@ -318,7 +318,8 @@ def _train(run: Run, reporter: Reporter) -> Any:
             run.settle = updater.settle
             logging.open(run)
             _agree(run)
-            for callback in run.active:
+            # The user's callbacks start before an interrupted validation is repeated, because it calls them.
+            for callback in (*run.callbacks, validation, checkpointing, reporter):
                 callback.start(run)
             while not progress.finished:
                 for update in load_updates(run):  # one epoch, or the rest of it
