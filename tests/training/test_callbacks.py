@@ -5,11 +5,13 @@ import signal
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny import TinyTranslator
 from training.test_resume import signal_at  # noqa: F401 (fixture)
 
 from regard.errors import ConfigError, Interrupted
+from regard.tasks.translation.train import TranslationScores
 from regard.training import Callback, fit, resume
 from regard.training.folder import RunFolder
 from regard.training.progress import Reporter
@@ -84,3 +86,13 @@ def test_it_starts_before_an_interrupted_validation_is_repeated(config, change, 
     counter = Counter()
     resume(config.out, model=TinyTranslator, callbacks=[counter], progress=False)
     assert counter.seen == ["start", ["bleu"], "end"]
+
+
+def test_its_state_and_the_scores_may_have_numbers_of_numpy(config, change, monkeypatch):
+    inner = TranslationScores.to_dict
+    monkeypatch.setattr(TranslationScores, "to_dict", lambda scores: {**inner(scores), "bleu": np.float64(scores.bleu)})
+    monkeypatch.setattr(Counter, "state_dict", lambda counter: {"updates": np.int64(counter.updates)})
+    fit(change(config, max_epochs=1), model=TinyTranslator, callbacks=[Counter()], progress=False)
+    counter = Counter()
+    resume(config.out, model=TinyTranslator, callbacks=[counter], progress=False)
+    assert counter.updates == progress_of(config)["step"]

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from pickle import UnpicklingError
 
+import numpy as np
 import pytest
 import torch
 from several import run_several
@@ -36,11 +37,13 @@ def listening():
 def test_plain_data_and_tensors_arrive_over_loopback():
     def work(rank):
         with joined() as team:
-            return team.by_first(lambda: SENT if rank == 0 else None), listening()
+            numbers = team.by_first(lambda: {"scores": [np.float64(0.5), (np.int64(3), np.True_)]})
+            return team.by_first(lambda: SENT if rank == 0 else None), listening(), numbers
 
     for outcome in run_several(work):
         assert not outcome.trace, outcome.trace
-        found, addresses = outcome.value
+        found, addresses, numbers = outcome.value
+        assert numbers == {"scores": [0.5, (3, True)]}
         torch.testing.assert_close(found.pop("weights"), SENT["weights"], rtol=0, atol=0)
         assert found == {name: value for name, value in SENT.items() if name != "weights"}
         assert "0100007F" in addresses  # 127.0.0.1

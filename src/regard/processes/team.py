@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -73,7 +74,7 @@ class Team:
         buffer = io.BytesIO()
         try:
             result = work()
-            torch.save((None, result), buffer)
+            torch.save((None, with_plain_numbers(result)), buffer)
         except Exception as error:
             message = "out of memory" if out_of_memory(error) else str(error)
             torch.save(((type(error).__name__, message, getattr(error, "exit_code", 1)), None), buffer := io.BytesIO())
@@ -156,6 +157,15 @@ class Team:
             error.told = not self.first and int(code) == own
 
 
+def with_plain_numbers(value: Any) -> Any:
+    """Return lists, tuples and dictionaries with Python's numbers in place of NumPy's, which `weights_only` does not load."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is dict:  # subclasses, such as the weights of a model, may have attributes that must be kept
+        return {with_plain_numbers(name): with_plain_numbers(item) for name, item in value.items()}
+    return type(value)(map(with_plain_numbers, value)) if type(value) in (list, tuple) else value
+
+
 @contextmanager
 def joined() -> Iterator[Team]:
     """Connect to the other processes of this run, if torchrun has started some, and disconnect at the end.
@@ -177,7 +187,7 @@ def joined() -> Iterator[Team]:
     team = Team(ranks, control)
     try:
         yield team
-        dist.barrier(control)
+        dist.barrier(control)  # a process that ends earlier would close connections over which others still receive
     except BaseException as error:
         atexit.unregister(disconnect)  # it would wait for processes that have ended
         if isinstance(error, RegardError):

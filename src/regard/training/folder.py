@@ -40,7 +40,7 @@ from regard.config import RunConfig
 from regard.config.loading import load_config
 from regard.disk import FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
-from regard.processes.team import Team
+from regard.processes.team import Team, with_plain_numbers
 from regard.training.schedule import Change
 
 _RUN, _START, _LAST, _PREVIOUS, _LOCK = "run.json", "start.ckpt", "last.ckpt", "previous.ckpt", "lock"
@@ -340,7 +340,7 @@ class RunFolder:
     def _save(self, path: Path, value: Any) -> None:
         # Saved to memory first, because torch.save raises an error about its archive if the disk is full.
         buffer = io.BytesIO()
-        torch.save(value, buffer)
+        torch.save(with_plain_numbers(value), buffer)
         self._write(path, buffer.getbuffer(), seal_of(buffer.getbuffer()))
 
     def _load(self, path: Path) -> dict[str, Any]:
