@@ -6,8 +6,10 @@ from contracts.attention_cases import BY_NAME, CASES, FIRST
 from contracts.battery import inputs, made
 from contracts.cases.base import B, Case, K, Q
 from quick import quick
+from torch import Tensor, nn
 from torch.export import Dim
 
+from regard.attention import AddedKeys, Attention, Dot, GatedDeltaNet, LinearAttention, MultiHead
 from regard.errors import RequestError
 
 OTHERS = [(3, 5, 11), (1, 1, 4), (4, 7, 40)]
@@ -35,6 +37,50 @@ def test_open_axes(case: Case, unchecked):
         found, wanted = exported(*tensors, key_mask=mask), attention(*tensors, key_mask=mask)
         torch.testing.assert_close(found.context, wanted.context, rtol=0, atol=1e-5)
         torch.testing.assert_close(found.weights, wanted.weights, rtol=0, atol=1e-5)
+
+
+class WithoutWeights(nn.Module):
+    """Self-attention that returns the context alone."""
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(x, need_weights=False).context
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "attention",
+    [
+        Dot(16),
+        MultiHead(16, 4, dtype=torch.bfloat16),
+        MultiHead(16, 4, causal=True, modifiers=[AddedKeys(4, 4)]),
+        LinearAttention(16, 4, causal=True),
+        GatedDeltaNet(16, 4, causal=True),
+    ],
+    ids=lambda attention: type(attention).__name__,
+)
+def test_without_weights_sizes_stay_open(attention: Attention, unchecked):
+    module, dtype = WithoutWeights(attention.eval()), next((x.dtype for x in attention.parameters()), torch.float32)
+    sizes = {0: Dim("batch", min=1, max=1000), 1: Dim("length", min=2, max=1000)}
+    exported = torch.export.export(module, (torch.randn(3, 9, 16, dtype=dtype),), dynamic_shapes=(sizes,)).module()
+    for batch, length in ((1, 2), (70, 8), (2, 130)):
+        x = torch.randn(batch, length, 16, dtype=dtype)
+        torch.testing.assert_close(exported(x), module(x), rtol=0, atol=0.03 if dtype == torch.bfloat16 else 1e-5)
+
+
+@torch.no_grad()
+def test_a_causal_mechanism_exports_for_other_numbers_of_queries_than_keys(unchecked):
+    attention = MultiHead(16, 4, causal=True).eval()
+    query, key = torch.randn(3, 9, 16), torch.randn(3, 9, 16)
+    sizes = {"query": {1: Dim("queries", min=1, max=99)}, "key": {1: Dim("keys", min=2, max=99)}, "need_weights": None}
+    exported = torch.export.export(attention, (query, key), {"need_weights": False}, dynamic_shapes=sizes)
+    for queries, keys in ((4, 9), (9, 4), (5, 5)):
+        query, key = torch.randn(3, queries, 16), torch.randn(3, keys, 16)
+        wanted = attention(query, key, need_weights=False).context
+        torch.testing.assert_close(exported.module()(query, key, need_weights=False).context, wanted)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.build().sequential], ids=lambda case: case.name)

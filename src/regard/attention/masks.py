@@ -94,7 +94,8 @@ def resolve_masks(
         bias = bias.to(torch.promote_types(bias.dtype, torch.float32))
         hidden = bias == -torch.inf
         mask, bias = ~hidden if mask is None else mask & ~hidden, bias.masked_fill(hidden, 0)
-    may_be_empty = mask is not None or queries > keys  # a causal mask or a window alone allows each query its own position
+    # A causal mask or a window alone allows each query its own position. In an export, a comparison may not be a bool.
+    may_be_empty = mask is not None or (queries <= keys) is not True
     if own is not None:
         mask = own if mask is None else own & mask
     if added:

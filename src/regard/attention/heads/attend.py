@@ -123,16 +123,19 @@ LARGE = 1 << 21
 
 
 def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
-    """Return whether two products are faster than PyTorch's fused kernel: on a CPU, in half types up to LARGE weights.
+    """Return whether two products are faster than PyTorch's fused kernel: on a CPU only, for some types and sizes.
 
-    Speed-up in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
-    128,4,1,30; 2 and 2.3 at 4,4,384,384; 0.4 and 0.7 with more weights, at 4,8,512,512.
+    In half types, they are faster up to LARGE weights. Speed-up in bfloat16, forward and with gradients, with heads of 64: 3
+    and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at 128,4,1,30. Above LARGE, it depends on the sizes: 2 and 2.3 at 4,4,384,384,
+    but 0.4 and 0.7 at 4,8,512,512.
 
-    In float32, it is so for a step of a search over many sentences, with few queries and many heads. Speed-up with a mask and
-    heads of 32: 2.0 at 64,4,5,14; 1.2 at 64,4,5,75; 0.6 at 64,4,5,200; 1.6 at 64,4,1,14; 0.6 at 64,4,1,8 and at 1,4,5,13;
-    in a pool of words, 0.8 at 16,4,5,50 and 0.4 at 16,4,1,40.
+    In float32, they are faster in a step of a search over many sentences, with few queries and many heads. Speed-up with a mask
+    and heads of 32: 2.0 at 64,4,5,14; 1.2 at 64,4,5,75; 1.6 at 64,4,1,14. Sizes for which the kernel is used: 0.6 at
+    64,4,5,200, at 64,4,1,8 and at 1,4,5,13; in a pool of words, 0.8 at 16,4,5,50 and 0.4 at 16,4,1,40.
+
+    An exported graph must not depend on sizes, so it has the fused kernel.
     """
-    if query.device.type != "cpu":
+    if query.device.type != "cpu" or torch.compiler.is_exporting():
         return False
     if query.dtype.itemsize == 2:
         return query.shape[:-1].numel() * keys <= LARGE

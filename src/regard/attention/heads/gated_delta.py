@@ -16,10 +16,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.heads.attend import head_product, join_heads
-from regard.attention.heads.linear import in_chunks
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MapOptions
-from regard.attention.heads.recurrent import CHUNK, RecurrentHeads
+from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
 from regard.attention.learned import at_least_float32, build_linear, normed, softplus
 from regard.attention.scores.cosine import unit_vectors
 
@@ -207,16 +206,14 @@ def scan_chunks(
     length = key.shape[2]
     if length == 0:
         return value, summary
-    # A graph that is exported for any number of keys cannot loop over chunks, so all keys form one chunk.
-    size = length if torch.compiler.is_exporting() else min(CHUNK, length)
-    q, k, v, g = (x[:, :, None] if size is length else in_chunks(x, size) for x in (query, key, value, gates))
+    q, k, v, g = (in_chunks(x) for x in (query, key, value, gates))
     faded, rate = g[..., 0].cumsum(-1), g[..., 1:]
     decay, kept = faded.exp()[..., None], (faded[..., -1:] - faded).exp()[..., None]
     within = strictly_lower(faded)
     # Solve for both right-hand sides at once: diag(β) V, and diag(β exp c) K, whose solution is multiplied by S in the loop.
     both = solve_unit_lower(rate * within * (k @ k.mT), rate * torch.cat([v, decay * k], -1), left=True)
     new, old = both.split([v.shape[-1], k.shape[-1]], -1)
-    own = (q @ k.mT) * (within + torch.eye(size, dtype=k.dtype, device=k.device))
+    own = (q @ k.mT) * (within + torch.eye(k.shape[3], dtype=k.dtype, device=k.device))
     q, k, results = decay * q, kept * k, []
     for n in range(k.shape[2]):
         written = new[:, :, n] - old[:, :, n] @ summary

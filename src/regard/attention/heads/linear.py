@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.heads.attend import head_product
 from regard.attention.heads.memory import HeadMemory
-from regard.attention.heads.recurrent import CHUNK, RecurrentHeads
+from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
 from regard.attention.learned import at_least_float32
 
 
@@ -144,13 +144,8 @@ def scan_chunks(
     length = query.shape[2]
     if not length:
         return value, summary
-    q, k, v = (in_chunks(x, min(CHUNK, length)) for x in (query, key, value))
+    q, k, v = (in_chunks(x) for x in (query, key, value))
     after = summary[:, :, None] + (k.transpose(3, 4) @ v).cumsum(2)
     before = torch.cat([summary[:, :, None], after[:, :, :-1]], 2)
     products = q @ before + (q @ k.transpose(3, 4)).tril() @ v
     return products.flatten(2, 3)[:, :, :length], after[:, :, -1]
-
-
-def in_chunks(x: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
-    """Split the positions into N chunks of C = `size` positions; the last chunk is padded with zeros."""
-    return nn.functional.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))

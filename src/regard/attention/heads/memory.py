@@ -72,7 +72,7 @@ class HeadMemory(Memory):
 
     def with_further(self, pairs: list[tuple[Float[Tensor, "G N E"], Float[Tensor, "G N Ev"]]]) -> "HeadMemory":
         """Return keys and values followed by further ones, the same in each row; masks and positions are left out."""
-        rows = len(self.key)
+        rows = self.key.shape[0]
         key = torch.cat([self.key, *(key.to(self.key).expand(rows, -1, -1, -1) for key, _ in pairs)], 2)
         value = torch.cat([self.value, *(value.to(self.value).expand(rows, -1, -1, -1) for _, value in pairs)], 2)
         return HeadMemory(key, value)

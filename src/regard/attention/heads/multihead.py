@@ -28,13 +28,11 @@ from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.modifiers import HeadModifier
 from regard.attention.heads.positions import RelativePositions
 from regard.attention.learned import start_linear
-from regard.attention.masks import Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
+from regard.attention.masks import NO_MASKS, Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer, keeps_order
 from regard.attention.normalizers.softmax import Softmax
 from regard.errors import ConfigError, RequestError, ShapeError
 from regard.shapes import check_shape
-
-NO_MASKS = Masks()
 
 
 class MapOptions(TypedDict, total=False):
@@ -247,12 +245,15 @@ class MultiHead(Attention):
         if self.positions is not None or query_positions is not None:
             heads, bias = self._place(heads, memory, query_positions)
         if self.modifies:
-            memory = memory.with_further([further for modifier in self.modifiers if (further := modifier.extra()) is not None])
-            added = memory.key.shape[2] - keys
+            extra = [further for modifier in self.modifiers if (further := modifier.extra()) is not None]
+            if extra:
+                memory = memory.with_further(extra)
+                added = memory.key.shape[2] - keys
         plain = need_weights or reweight is not None or self.changes_weights
         given = key_mask is not None or attn_mask is not None or score_bias is not None or bias is not None or added
-        # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
-        causal = self.causal and self.window is None and queries == keys and not (given or plain)
+        # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K. In an export,
+        # the comparison of two axes that may differ is not a bool.
+        causal = self.causal and self.window is None and (queries == keys) is True and not (given or plain)
         own = None if causal else self.own_mask(queries, keys, query.device)
         masks = NO_MASKS
         if given or own is not None:

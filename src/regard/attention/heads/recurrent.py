@@ -12,7 +12,7 @@ from typing import Unpack
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory, Rows, register
 from regard.attention.capabilities import Reweight, reweighted
@@ -111,22 +111,23 @@ class RecurrentHeads(MultiHead):
         """Attend with each query to the keys of the state (if given) and of `memory`; see `Attention.attend` and the class."""
         assert isinstance(memory, HeadMemory)
         exists = memory.exists
-        queries = check_shape("query", query, f"B Q {self.query_size}", {"B": len(exists)})["Q"]
+        batch, keys = exists.shape  # `len(exists)` would fix the size of the batch in an export
+        queries = check_shape("query", query, f"B Q {self.query_size}", {"B": batch})["Q"]
         heads = self.project_query(query)
         by_weights = need_weights or reweight is not None or attn_mask is not None
-        if isinstance(state, SummaryState) and (by_weights or queries != exists.shape[1]):
+        if isinstance(state, SummaryState) and (by_weights or queries != keys):
             raise RequestError(
                 f"{type(self).__name__}.attend got a state without keys, because earlier steps had need_weights=False; "
                 "weights, attn_mask and reweight need the keys of all steps, so give need_weights=True in every step; "
                 "without them, give each query its key, as in attend(x, prepare(x), state)"
             )
-        if by_weights or isinstance(state, HeadMemory) or (self.causal and queries != exists.shape[1]):
+        if by_weights or isinstance(state, HeadMemory) or (self.causal and queries != keys):
             assert not isinstance(state, SummaryState)
             return self._by_weights(query, heads, memory, state, attn_mask, reweight, need_weights)
         if memory.summary is not None:
             context, seen, after = self.read(heads, memory.summary), exists.any(1, keepdim=True), None
         else:
-            before = exists.new_zeros(len(exists)) if state is None else state.seen
+            before = exists.new_zeros(batch) if state is None else state.seen
             seen = torch.cat([before[:, None], exists], 1).cumsum(1) > 0  # before each query, and after the last one
             context, summary = self.scan(heads, memory, None if state is None else state.summary)
             seen, after = seen[:, 1:], SummaryState(summary, seen[:, -1])
@@ -155,3 +156,11 @@ class RecurrentHeads(MultiHead):
         weights = reweighted(weights, masks.allowed, reweight)
         output = self.output(head_product(weights.to(memory.value.dtype), memory.value), query)
         return AttentionOutput(zero_rows(output, masks.empty), weights if need_weights else None), state
+
+
+def in_chunks(x: Float[Tensor, "B H T X"]) -> Float[Tensor, "B H N C X"]:
+    """Split the positions into N chunks of C positions, C ≤ `CHUNK`; the last chunk is padded with zeros."""
+    if torch.compiler.is_exporting():  # the graph must work for any number of positions, so they form one chunk
+        return x[:, :, None]
+    size = min(CHUNK, x.shape[2])
+    return nn.functional.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
