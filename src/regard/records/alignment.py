@@ -68,14 +68,7 @@ def format_pharaoh(links: Iterable[Link]) -> str:
 
 
 def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:
-    """Read a file of alignments, one sentence per line; an empty line is a sentence without links.
-
-    Yields:
-        For each line, the sure links, and all links including the sure ones.
-
-    Raises:
-        DataError: If the file cannot be read, or a line is not an alignment; the message names the file and the line.
-    """
+    """Read a file of alignments: for each line, yield the sure links, and all links including the sure ones."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), 1):

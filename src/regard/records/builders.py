@@ -172,13 +172,6 @@ def record_of_tokens(
     """Build the record of a model whose tokens are parts of words.
 
     If there is no target, and all sites are those of a decoder, the tokens are the target, which the model reads.
-
-    Args:
-        tokens: Tokens of the source.
-        target_tokens: Tokens of the target; None if the record has no target.
-        weights: Weights by site, as in a record.
-        target_is_read: As in a record.
-        options: See `TokenOptions`.
     """
     subwords, units = options.get("subwords", "auto"), options.get("units", "auto")
     if subwords == "none":

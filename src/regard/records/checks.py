@@ -15,18 +15,7 @@ limits their size.
 
 
 def fields(data: object, where: str, *, newest: int, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
-    """Check the fields of a record from a file that is not trusted, and return them without the version.
-
-    Args:
-        data: Content of the file.
-        where: Prefix of error messages.
-        newest: The newest supported version of the format.
-        known: Names of all fields of a record.
-        needed: Names of the fields without a default.
-
-    Raises:
-        DataError: If the data are not the fields of a record.
-    """
+    """Check the fields of a record from a file that is not trusted, and return them without the version."""
     if not isinstance(data, dict):
         raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
     content = dict(data)
@@ -63,17 +52,7 @@ def to_float32(name: str, array: Any) -> np.ndarray:
 
 
 def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.ndarray:
-    """Return the weights of a site as float32, read-only.
-
-    Args:
-        site: Name of the site.
-        array: The weights (T,S), or (H,T,S) with heads; for `encoder…` sites (S,S), for `decoder…` sites (T,T).
-        num_tokens: Number of tokens by side, `source` (S) and `target` (T).
-
-    Raises:
-        ShapeError: If the weights don't fit the tokens.
-        DataError: If a weight is not finite, or the site's name is not a string.
-    """
+    """Return the weights of a site as float32, read-only, after comparing them with the number of tokens of each side."""
     if not isinstance(site, str):
         raise DataError(f"AttentionRecord: a site's name must be a string, got {site!r}")
     name = f"weights[{site!r}]"

@@ -41,31 +41,16 @@ def rollout_across(
     within: Sequence[Float[np.ndarray, "*heads T T"]] | Float[np.ndarray, "L *heads T T"],
     across: Sequence[Float[np.ndarray, "*heads T S"]] | Float[np.ndarray, "L *heads T S"],
 ) -> Float[np.ndarray, "T S"]:
-    """Combine the attention of a decoder's layers with the encoder's rollout into shares of the source words.
+    """Combine the attention of a decoder's layers with the encoder's rollout E into shares of the source words.
 
     Each state of the decoder consists of shares of source words (a row of R) and of target words (a row of Q). At the
-    beginning, R = 0 and Q = I. Layer l, with the self-attention D_l and the attention C_l to the encoder's states, changes
-    them to
+    beginning, R = 0 and Q = I. Layer l, with the self-attention D_l and the attention C_l to the encoder's states, changes them
+    to
 
         R ← D̂_l R,  Q ← D̂_l Q      and then      R ← ½ C_l E + ½ R,  Q ← ½ Q
 
-    where E is the encoder's rollout, and D̂_l is ½ D_l + ½ I with rows divided by their sums. At the end, only the shares of
-    source words are kept, and each row of R is divided by its sum.
-
-    Args:
-        encoder: The encoder's rollout E.
-        own: Self-attention D_1 … D_L of the decoder.
-        across: The decoder's attention C_1 … C_L to the encoder.
-
-    Returns:
-        A float64 matrix whose rows sum to one, or to zero if the source has no share.
-
-    Raises:
-        ShapeError: If `within` and `across` are empty or differ in length, or the matrices of `within` are not all square
-            and of one size.
-
-    Reference:
-        Abnar and Zuidema 2020, for self-attention only; here, attention to the source is added in the same proportion.
+    where D̂_l is ½ D_l + ½ I with rows divided by their sums. At the end, only the shares of source words are kept, and each
+    row of R is divided by its sum: Abnar and Zuidema 2020, with attention to the source in the same proportion.
     """
     if len(within) != len(across):
         raise ShapeError(
@@ -83,13 +68,8 @@ def rollout_across(
 def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarray, "rows columns"]:
     """Return the rollout of a record's weights, from the sites `family.0`, `family.1`, …
 
-    Args:
-        weights: Weights by site.
-        family: `encoder` or `decoder`; or `cross`, which needs `decoder.i` and `cross.i` of every layer i. If there is no
-            `encoder.i`, `cross` treats the encoder's states as the source words themselves.
-
-    Raises:
-        RequestError: If there is no such family, or sites are missing.
+    The family `cross` needs `decoder.i` and `cross.i` of every layer i. If there is no `encoder.i`, it treats the encoder's
+    states as the source words themselves.
     """
     if family not in FAMILIES:
         raise RequestError(f"rollout: there is no family {family!r}, expected one of {', '.join(FAMILIES)}")

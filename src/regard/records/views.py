@@ -25,14 +25,7 @@ def merge(
 ) -> Float[np.ndarray, "rows columns"]:
     """Sum the columns of each word and average the rows of each word; tokens with word index −1 are left out.
 
-    Args:
-        weights: Weights over tokens.
-        row_of: Index of the word of each of the T rows.
-        column_of: Index of the word of each of the S columns.
-        num_words: Number of words for the rows, and for the columns.
-
-    Returns:
-        Float32 weights; words without tokens have zeros.
+    The result is float32; words without tokens have zeros.
     """
     row, column = np.asarray(row_of, int), np.asarray(column_of, int)
     keep_row, keep_column = row >= 0, column >= 0
@@ -128,11 +121,7 @@ class WordView:
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
     """Combine weights over tokens into weights over words, and compute the share that is left out.
 
-    Args:
-        weights: Weights over tokens.
-        rows: The T tokens of the rows, with their words.
-        columns: The S tokens of the columns, with their words.
-        special: Whether to show special tokens as separate words.
+    If `special`, special tokens are separate words.
     """
     if special:
         rows, columns = rows.with_special(), columns.with_special()

@@ -49,9 +49,9 @@ class Batch:
     def padded(self) -> "Batch":
         """Return the batch padded to sizes of a coarse grid, so that few shapes occur; the loss stays the same.
 
-        Lengths become 1, 2 or multiples of 4, and numbers of rows become 1, 2, 4, 8 or multiples of 16. Lengths above 32 and
-        numbers of rows above 128 become multiples of an eighth of the next power of two. Added rows repeat the first row, so
-        that no source is empty; their `target_out` and `target_mask` are padding, so the loss ignores these rows.
+        Lengths become 1, 2 or multiples of 4, and numbers of rows 1, 2, 4, 8 or multiples of 16; beyond 32 and 128, multiples
+        of an eighth of the next power of two. Added rows repeat the first, so that no source is empty; their targets are
+        padding.
         """
         more = _on_grid(len(self), 16) - len(self)
         fields = {}
@@ -76,22 +76,9 @@ def _on_grid(size: int, step: int) -> int:
 class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices, in which max(longest source, longest target) × number of pairs is at most `batch_tokens`.
 
-    A pair that is longer than this budget forms its own batch. Every index occurs exactly once per epoch. Processes that train
-    together iterate over the same batches, and each takes some of them, or some pairs of each (`training.data.share_batches`).
-
-    Iteration starts at the place that `resume_at` sets, and does not change it: a loader may read batches ahead, so only the
-    training loop knows which batches have been used.
-
-    Args:
-        source_lengths: Number of tokens of each source, (N,).
-        target_lengths: Number of tokens of each target, (N,).
-        batch_tokens: Maximum number of tokens on each side, including padding; 1 or more.
-        batch_sentences: Maximum number of pairs in a batch; 0 for no limit.
-        seed: Seed. The order is a function of the seed and the epoch.
-
-    Raises:
-        ConfigError: If a setting is out of range, or there are no examples.
-        ShapeError: If the two arrays of lengths have different shapes, or more or fewer than one axis.
+    A pair longer than this budget forms its own batch. Processes that train together iterate over the same batches, and each
+    takes some of them, or some pairs of each (`training.data.share_batches`). Iteration starts at the place that `resume_at`
+    sets, and does not change it: a loader may read batches ahead, so only the training loop knows which have been used.
     """
 
     def __init__(
@@ -120,13 +107,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
     def of_run(
         cls, config: RunConfig, lengths: Int[np.ndarray, " N"], target_lengths: Int[np.ndarray, " N"] | None = None
     ) -> Self:
-        """Build the sampler that a run's configuration describes.
-
-        Args:
-            config: Configuration of the run.
-            lengths: Number of tokens of each text, or of each source.
-            target_lengths: Number of tokens of each target; None for texts without targets.
-        """
+        """Build the sampler that a run's configuration describes; `target_lengths` is None for texts without targets."""
         training = config.training
         return cls(
             lengths,
@@ -141,11 +122,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         return len(self._starts) - 1
 
     def resume_at(self, epoch: int, position: int) -> None:
-        """Go to the place after the first `position` batches of an epoch.
-
-        Raises:
-            ConfigError: If the epoch has fewer batches.
-        """
+        """Go to the place after the first `position` batches of an epoch."""
         if not 0 <= position <= len(self):
             raise ConfigError(
                 f"a batch sampler was set to position {position} of an epoch of {len(self)} batches; "
@@ -168,20 +145,9 @@ class BucketBatchSampler(Sampler[np.ndarray]):
 
 
 def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_sentences: int = 0) -> list[np.ndarray]:
-    """Group sentences of similar length into batches for decoding, the longest first.
+    """Group sentences of similar length into batches for decoding, the longest first; return the indices of each batch.
 
-    Args:
-        lengths: Number of tokens of each sentence, (N,).
-        batch_tokens: Maximum of (length of the longest sentence) × (number of sentences) in a batch. A sentence that is longer
-            than this forms its own batch.
-        batch_sentences: Maximum number of sentences in a batch; 0 for no limit.
-
-    Returns:
-        An array of indices for each batch; each index from 0 to N−1 is in exactly one of them. To put results into the
-        original order, assign `results[batch] = …` for each batch.
-
-    Raises:
-        ConfigError: If `batch_tokens` is below 1, or `batch_sentences` is negative.
+    To put results into the original order, assign `results[batch] = …` for each batch.
     """
     _check_budget(batch_tokens, batch_sentences)
     lengths = np.asarray(lengths, np.int64)
@@ -197,13 +163,10 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return a sort key for each pair: first by the length of the longer side, then by the difference of the two lengths.
+    """Return a sort key for each pair, and the number of possible keys for each length of the longer side.
 
-    The longest pairs have the smallest keys. The difference, source − target, rises among pairs whose longer side has an even
-    length, and falls among those with an odd length. So the last pairs of one length are similar to the first of the next.
-
-    Returns:
-        The sort keys, (N,), and the number of possible keys for each length of the longer side.
+    The longest pairs come first. Among equal lengths, the difference of the sides rises if the length is even, and falls if it
+    is odd, so that the last pairs of one length are similar to the first of the next.
     """
     longer = np.maximum(source, target).astype(np.int64)
     longest = int(longer.max())

@@ -42,14 +42,7 @@ ABANDONED_AFTER = 24 * 3600.0
 
 
 def cache_folder(data: FileSettings) -> Path:
-    """Return the folder of the cache.
-
-    It is `data.cache`; if that is empty, the environment variable REGARD_CACHE; without both, `regard` in the user's cache
-    folder (XDG_CACHE_HOME or ~/.cache).
-
-    Raises:
-        DataError: If the user has no home folder.
-    """
+    """Return the folder of the cache: `data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder."""
     chosen = data.cache or os.environ.get("REGARD_CACHE", "")
     try:
         return Path(chosen or os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / ("" if chosen else "regard")
@@ -61,15 +54,7 @@ def cache_folder(data: FileSettings) -> Path:
 
 
 def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
-    """Return the SHA-256 hash of each file.
-
-    Args:
-        paths: The files.
-        what: Expected content, for messages.
-
-    Raises:
-        DataError: If a file is missing, empty, unreadable, or not a regular file.
-    """
+    """Return the SHA-256 hash of each file; `what` is their expected content, for messages."""
     digests = []
     for path in paths:
         with check_file(path, what).open("rb") as file:
@@ -89,14 +74,9 @@ def prepared_settings(data: FileSettings) -> dict[str, Any]:
 
 
 def entry_name(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
-    """Return the first part of the name of an entry: a hash of the relevant settings and of versions of the software.
+    """Return the first part of the name of an entry: a hash of the settings and of versions of the software.
 
-    The second part is a hash of the files' bytes. Folders and names of the files do not affect the name, unless `settings`
-    contains them.
-
-    Args:
-        settings: The relevant settings, as plain data.
-        kinds: The kinds of tokenizers.
+    The second part is a hash of the files' bytes. Names of files do not affect the name, unless `settings` contains them.
     """
     versions = {}
     for package in ("tokenizers", *(["spacy"] if "spacy" in kinds else [])):
@@ -108,11 +88,7 @@ def entry_name(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
 
 @contextmanager
 def workspace(cache: Path) -> Iterator[Path]:
-    """Yield an empty folder in the cache, which is deleted at the end unless `publish` renamed it.
-
-    Raises:
-        DataError: If the cache cannot be written to, or the disk is full.
-    """
+    """Yield an empty folder in the cache, which is deleted at the end unless `publish` renamed it."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(cache)
@@ -135,19 +111,9 @@ def workspace(cache: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, entry: Path, load: Callable[[], T | None]) -> T:
-    """Make a finished folder of `workspace` an entry, and return the content of the entry.
+    """Make a finished folder of `workspace` an entry, and return the content of the entry, which `load` reads.
 
-    The folder gets a manifest, and the name of the entry. If another run has published a complete entry already, that entry is
-    kept. A damaged entry is replaced.
-
-    Args:
-        work: The folder.
-        entry: Path of the entry.
-        load: Function that reads the entry; it returns None for a missing or damaged entry.
-
-    Raises:
-        OSError: If the manifest cannot be written, such as on a full disk, or the folder cannot be renamed.
-        DataError: If the entry cannot be read back.
+    If another run has published a complete entry already, that entry is kept. A damaged entry is replaced.
     """
     files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
     disk.write(work / MANIFEST, json.dumps(files, indent=1))

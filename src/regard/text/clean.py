@@ -32,7 +32,7 @@ _FEWEST = 10
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some examples in the file's order: sentence pairs, labelled texts or texts alone. The lists have equal length."""
+    """Some examples in the file's order: sentence pairs, labelled texts or texts alone."""
 
     columns: tuple[list[str], ...]
     """The texts: sources and targets, or one column."""
@@ -88,7 +88,7 @@ def clean(
         report: Report, which counts the rows.
         empty: For each column, the reason for skipping a row whose other columns are not empty.
         longest: Maximum number of characters of a text.
-        labels: Labels of each row, or a reason for skipping the row; empty for data without labels.
+        labels: Labels of each row, or a reason for skipping it.
         multiple: Whether rows may have several labels.
         where: Addition to the reasons, which names the file.
     """
@@ -127,17 +127,9 @@ def _find_damage(texts: Sequence[str]) -> str:
 def read_usable(
     sources: Sequence[tuple[str, Sequence[Path], Iterable[Chunk]]], data: FileSettings, report: ReadingReport
 ) -> Iterator[Chunk]:
-    """Yield the chunks of one or several sources, and check at the end of each that enough of its lines are usable.
+    """Yield the chunks of sources, given by name, files and chunks, and raise an error if too many lines of one are unusable.
 
-    Duplicates, blank lines, a header, and examples beyond `max_tokens`, `max_pairs` or `max_texts` do not count as unusable.
-
-    Args:
-        sources: The name of each source in messages, its files, and its chunks.
-        data: Settings, of which `allow_skipped` and `encoding` are used.
-        report: Report, which is filled while reading.
-
-    Raises:
-        DataError: If more lines of a source are unusable than `data.allow_skipped` allows, or no example is usable.
+    Duplicates, blank lines, a header, and examples beyond the limits of the settings do not count as unusable.
     """
     for name, paths, chunks in sources:
         before = report.read - report.count(NOT_DATA), report.count(UNUSABLE), report.count(UNDECODABLE)

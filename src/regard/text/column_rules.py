@@ -99,9 +99,7 @@ def rate_label(content: Content) -> int:
 class ColumnRules(ABC):
     """The two columns to look for in a table: their names, their content, and the settings that choose them.
 
-    Args:
-        data: Settings, of which `header` and `encoding` are used.
-        given: The two columns that the settings name; an empty string for a column that they don't name.
+    `given` are the two columns that the settings name; an empty string for a column that they don't name.
     """
 
     what: str

@@ -84,10 +84,6 @@ def choose_columns(
         rules: The columns to look for.
         path: The file, for messages.
         unreadable: Names of further columns, whose values cannot be read, with a description of these values.
-
-    Raises:
-        DataError: If there are fewer than two columns; if the settings name a column that does not exist or cannot be read, or
-            one column twice; if a column that cannot be read is named like a wanted column; or if the choice is not clear.
     """
     width = len(names) if names is not None else max(map(len, rows), default=0)
     if width < 2:
@@ -236,17 +232,7 @@ class _Choice:
 
 
 def find_position(column: str, names: Sequence[str], path: object, setting: str) -> int:
-    """Return the position of a column that is given by name or by number.
-
-    Args:
-        column: The name or the number.
-        names: Names of all columns, or their numbers.
-        path: The file, for messages.
-        setting: Setting that gives the column, for messages.
-
-    Raises:
-        MissingColumnError: If there is no such column; the message lists the names of the columns, or their numbers.
-    """
+    """Return the position of a column that the setting gives by name or by number."""
     column, names = trim(column), list(map(trim, names))
     if column in names:
         return names.index(column)

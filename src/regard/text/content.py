@@ -56,7 +56,7 @@ class Content:
 
     @property
     def varies(self) -> bool:
-        """Whether there are many values and nearly all are different. Such a column does not contain labels."""
+        """Whether there are many values and nearly all differ, so that they are not labels."""
         return self.count >= MANY and self.distinct > _MOST * self.count
 
     def describe(self) -> str:
@@ -69,11 +69,7 @@ class Content:
 
 
 def describe_cells(cells: Sequence[object]) -> Content:
-    """Summarise the content of a column.
-
-    Args:
-        cells: Some of its values: strings; in formats whose values have types, also numbers, lists and booleans.
-    """
+    """Summarise some values of a column: strings, or, in formats with types, also numbers, lists and booleans."""
     if any(isinstance(cell, list) for cell in cells):
         return Content(len(cells), "lists", len(cells), 0.0)
     if any(isinstance(cell, dict) for cell in cells):

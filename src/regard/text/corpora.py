@@ -2,7 +2,7 @@
 
 A plain text is a row of ids between the start symbol and the end symbol. A long text is split into several rows, called
 blocks. Each block except the first begins with the last id of the previous block, so every id except the start symbol is
-predicted exactly once.
+predicted exactly once. A row takes 24 bytes of memory, for the positions and lengths of its two lists.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,7 @@ from regard.text.symbols import END, PAD, START, UNKNOWN
 
 
 class EncodedCorpus(MappedCorpus):
-    """Encoded sentence pairs with their texts, in a file.
-
-    A pair takes 24 bytes of memory: for each side, its position in the file (8 bytes) and its length (4 bytes).
-    """
+    """Encoded sentence pairs with their texts, in a file."""
 
     schema = pa.schema(
         [
@@ -45,18 +42,7 @@ class EncodedCorpus(MappedCorpus):
         """Number of source tokens and of target tokens of each pair, including the end symbol."""
 
     def batch(self, indices: Indices) -> Batch:
-        """Return the tensors of some pairs, padded to the longest sentence on each side.
-
-        Args:
-            indices: Positions of B pairs, in [0, len(self)).
-
-        Returns:
-            The sources, with the end symbol; the input of the decoder, with the start symbol; the expected output of the
-            decoder, with the end symbol; masks, which are True at symbols and False at padding; and `indices`.
-
-        Raises:
-            IndexError: If a position is out of range.
-        """
+        """Return the tensors of some pairs, padded to the longest sentence on each side."""
         rows = np.asarray(indices, np.int64)
         source, source_mask = self._gather(self._source_starts[rows], self.source_lengths[rows])
         target, target_mask = self._gather(self._target_starts[rows], self.target_lengths[rows])
@@ -69,11 +55,7 @@ class EncodedCorpus(MappedCorpus):
         )
 
     def texts(self, indices: Indices) -> tuple[list[str], list[str]]:
-        """Return the raw texts of both sides of some pairs, in the order of `indices`.
-
-        Raises:
-            IndexError: If a position is out of range.
-        """
+        """Return the raw texts of both sides of some pairs, in the order of `indices`."""
         return self._texts("source_text", indices), self._texts("target_text", indices)
 
     def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -108,11 +90,7 @@ class LabelledBatch:
 
 
 class LabelledCorpus(MappedCorpus):
-    """Encoded texts with their labels and the original texts, in a file.
-
-    A text takes 24 bytes of memory: for its tokens and for its labels, the position in the file (8 bytes) and their number (4
-    bytes).
-    """
+    """Encoded texts with their labels and the original texts, in a file."""
 
     schema = pa.schema(
         [
@@ -124,12 +102,7 @@ class LabelledCorpus(MappedCorpus):
 
     @classmethod
     def schema_for(cls, *, num_labels: int, multiple: bool) -> pa.Schema:
-        """Return the schema of a new corpus, with `num_labels` and `multiple` in its metadata.
-
-        Args:
-            num_labels: Number of labels.
-            multiple: Whether a text may have any number of labels; if False, it has exactly one.
-        """
+        """Return the schema of a new corpus, with the number of labels and `multiple` in its metadata."""
         return cls.schema.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))})
 
     def __init__(self, path: str | Path) -> None:
@@ -150,14 +123,7 @@ class LabelledCorpus(MappedCorpus):
         return self._labels_of(np.arange(len(self)))
 
     def batch(self, indices: Indices) -> LabelledBatch:
-        """Return the tensors of some texts, padded to the longest.
-
-        Args:
-            indices: Positions of B texts, in [0, len(self)).
-
-        Raises:
-            IndexError: If a position is out of range.
-        """
+        """Return the tensors of some texts, padded to the longest."""
         rows = np.asarray(indices, np.int64)
         starts, lengths = self._starts[rows], self.lengths[rows]
         tokens, mask = pad_rows(self._flat, starts, lengths)
@@ -170,11 +136,7 @@ class LabelledCorpus(MappedCorpus):
         )
 
     def texts(self, indices: Indices) -> list[str]:
-        """Return the raw texts, in the order of `indices`.
-
-        Raises:
-            IndexError: If a position is out of range.
-        """
+        """Return the raw texts, in the order of `indices`."""
         return self._texts("text", indices)
 
     def _labels_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
@@ -188,11 +150,6 @@ class LabelledCorpus(MappedCorpus):
 
 def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """Prepare texts for a classifier: truncate rows to `longest` tokens, and replace empty rows with one unknown symbol.
-
-    Args:
-        ids: The concatenated tokens of n texts.
-        offsets: Index at which each text begins, and the end of the last text, (n + 1,).
-        longest: Maximum number of tokens of a row.
 
     Returns:
         The rows, and a mask of the rows that were truncated, (n,).
@@ -220,28 +177,16 @@ class TextCorpus(MappedCorpus):
         """Number of predicted tokens in each row, including the end symbol."""
 
     def batch(self, indices: Indices) -> Batch:
-        """Return the tensors of some rows, padded to the longest, as targets of an empty source.
-
-        Args:
-            indices: Positions of B rows, in [0, len(self)).
-
-        Raises:
-            IndexError: If a position is out of range.
-        """
+        """Return the tensors of some rows, padded to the longest, as targets of an empty source."""
         rows = np.asarray(indices, np.int64)
         return as_batch(self._flat, self._starts[rows], self.lengths[rows], rows)
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
-    """Return a batch whose targets are rows of ids, and whose sources are one end symbol each.
+    """Return a batch whose targets are rows of `flat`, and whose sources are one end symbol each.
 
-    The input of the decoder is the row without its last id, and the expected output is the row without its first id.
-
-    Args:
-        flat: Array that contains the rows.
-        starts: Index at which each row begins, (B,).
-        lengths: Number of predicted tokens of each row, (B,), which is one less than the row's number of tokens.
-        index: Identifiers of the rows, (B,).
+    The input of the decoder is the row without its last id, and the expected output is the row without its first id, so
+    `lengths` is one less than the rows' numbers of tokens.
     """
     target_in, mask = pad_rows(flat, starts, lengths)
     target_out, _ = pad_rows(flat, starts + 1, lengths)
@@ -256,12 +201,7 @@ def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int
 
 
 def cut_blocks(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Convert texts to rows with start and end symbols, and split long texts into blocks.
-
-    Args:
-        ids: The concatenated tokens of n texts, without special symbols.
-        offsets: Index at which each text begins, and the end of the last text, (n + 1,).
-        longest: Maximum number of predicted tokens in a row.
+    """Add start and end symbols to texts, and split long texts into blocks that predict at most `longest` tokens.
 
     Returns:
         The rows, and the index of each row's text.

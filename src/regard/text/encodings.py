@@ -35,11 +35,7 @@ _SEARCHED_BYTES = 1 << 26
 
 
 def advise_encoding(path: str | Path) -> str:
-    """Return a sentence with the probable encoding of a file and advice on how to read it; empty if there is no good guess.
-
-    Args:
-        path: A file with bytes that are not UTF-8, or with NULs.
-    """
+    """Return a sentence with the probable encoding of a file that is not UTF-8; empty if there is no good guess."""
     found, name = find_encoding(path), Path(path).name
     if found and _is_mixed(path):
         return f"{name} has lines in UTF-8 and lines in {_SHOWN[found]}: convert all lines to UTF-8."
@@ -47,12 +43,7 @@ def advise_encoding(path: str | Path) -> str:
 
 
 def advise_decoding(paths: Sequence[str | Path], encoding: str) -> str:
-    """Return a sentence about files that cannot be decoded, with the setting to use or to check.
-
-    Args:
-        paths: The files.
-        encoding: The encoding in which they were read, or `auto`.
-    """
+    """Return a sentence about files that could not be decoded, with the setting to use or to check."""
     if encoding != "auto" and not is_utf8(encoding):
         return f"Is data.encoding right? It is {encoding}."
     found = (advise_encoding(path) for path in paths)

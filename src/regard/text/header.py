@@ -112,16 +112,7 @@ def _drop(rows: list[list[str]], numbers: Sequence[int], reasons: Sequence[str],
 def find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     """Find the layout of a file whose values have no types, such as CSV, from its first rows.
 
-    Args:
-        rows: Some rows from the start of the file.
-        rules: The columns to look for.
-        path: The file.
-
-    Raises:
-        DataError: If there is only one column; if the settings name a column that does not exist, or give names although
-            `data.header` is `no`; if most lines have more columns than the header; or if it is not clear which columns are
-            wanted, or whether the first line is a header. If the first row or a tenth of the rows cannot be decoded, the
-            message names the probable encoding.
+    If an error is raised, and the first row or a tenth of the rows cannot be decoded, its message names the probable encoding.
     """
     stripped = [cells for row in rows if any(cells := list(map(trim, row)))]
     try:
@@ -201,11 +192,7 @@ def _count_titles(rows: Rows, rules: ColumnRules) -> int:
 
 
 def _fit_header(first: Sequence[str], rest: Rows, rules: ColumnRules, path: Path, *, by_number: bool) -> Sequence[str]:
-    """Return the names of the columns. If these are given by number, columns that the header lacks get empty names.
-
-    Raises:
-        DataError: If most lines have more columns than the header, and the settings do not give columns by number.
-    """
+    """Return the names of the columns. If these are given by number, columns that the header lacks get empty names."""
     wider = Counter(max(place for place, cell in enumerate(row) if cell) + 1 for row in rest if _is_wider(row, len(first)))
     if len(first) < 2 or 2 * wider.total() <= len(rest):
         return first
@@ -239,14 +226,7 @@ def _is_numbered(first: Sequence[str], rest: Rows) -> bool:
 def is_header(first: Sequence[str], rest: Rows, rules: ColumnRules, path: Path | None = None) -> bool:
     """Return True if the first row names the columns and is not an example, by the rule of this module.
 
-    Args:
-        first: The first row that is not blank, stripped.
-        rest: Rows below, stripped.
-        rules: The columns to look for.
-        path: The file, for the error about too few rows; None for no such error.
-
-    Raises:
-        DataError: If there are too few rows to tell.
+    `path` names the file in the error about too few rows to tell; None for no such error.
     """
     others = [row for row in rest if row != first]  # joined files repeat the header
     below = [build_column(place, name, others) for place, name in enumerate(first)]

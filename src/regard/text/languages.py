@@ -46,9 +46,7 @@ def _languages() -> dict[str, str]:
 def find_language(name: str, *, codes: bool = True) -> str | None:
     """Return the code of the language that a name or a code means, such as `fr` for `Français`, `fra` and `fr-CA`.
 
-    Args:
-        name: Name of a column, or value of a setting.
-        codes: Whether codes such as `fr` count, not only names.
+    If `codes` is False, only names count.
     """
     known, folded = _languages(), fold(name)
     whole = [folded] if codes or len(folded) > 3 or not folded.isascii() else []

@@ -27,9 +27,7 @@ Indices = Sequence[int] | npt.NDArray[np.int64]
 class MappedWriter:
     """A context manager that writes an encoded corpus to a file, chunk by chunk.
 
-    Args:
-        path: The file.
-        schema: Columns of the file: first the columns of numbers, then the columns of text.
+    The schema has first the columns of numbers, then the columns of text.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -45,27 +43,16 @@ class MappedWriter:
         self._open.__exit__(kind, error, trace)
 
     def append(self, numbers: Sequence[Rows], texts: Sequence[Sequence[str]]) -> None:
-        """Append rows.
-
-        Args:
-            numbers: Values of the columns of numbers, in the order of the schema.
-            texts: Values of the columns of text, in the order of the schema.
-        """
+        """Append rows: the values of the columns of numbers, and of the columns of text."""
         lists = [pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)) for ids, offsets in numbers]
         strings = [pa.array(column, pa.large_string()) for column in texts]
         self._writer.write_batch(pa.record_batch([*lists, *strings], schema=self._schema))
 
 
 class MappedCorpus:
-    """An encoded corpus in a memory-mapped file. Only its path is pickled, and worker processes open the file again.
+    """An encoded corpus in a memory-mapped file that a `MappedWriter` wrote with the columns of `schema`.
 
-    Rows of numbers are slices of one int32 array, `_flat`.
-
-    Args:
-        path: A file that a `MappedWriter` wrote with the columns of `schema`.
-
-    Raises:
-        DataError: If the file is missing, damaged, or has other columns.
+    Only its path is pickled, and worker processes open the file again. Rows of numbers are slices of one int32 array, `_flat`.
     """
 
     schema: ClassVar[pa.Schema]
@@ -109,11 +96,7 @@ class MappedCorpus:
 
     @property
     def _flat(self) -> Ids:
-        """The whole file as one int32 array.
-
-        Raises:
-            DataError: If another program has written to the file since it was opened.
-        """
+        """The whole file as one int32 array, after a check that no other program has written to it since."""
         if self._look() != self._state:
             raise DataError(f"{self.path}: has changed while it was in use; do not change the cache, and resume the run")
         return self._whole
@@ -131,11 +114,7 @@ class MappedCorpus:
         return np.concatenate(starts), np.concatenate(lengths)
 
     def _texts(self, name: str, indices: Indices) -> list[str]:
-        """Return the texts of some rows of a column, in the order of `indices`.
-
-        Raises:
-            IndexError: If a position is out of range.
-        """
+        """Return the texts of some rows of a column, in the order of `indices`."""
         rows = np.arange(len(self))[np.asarray(indices, np.int64)]
         blocks = np.searchsorted(self._ends, rows, side="right")
         places = (rows - np.r_[0, self._ends][blocks]).tolist()
@@ -143,13 +122,7 @@ class MappedCorpus:
 
 
 def pad_rows(flat: Ids, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return rows of ids, padded at the end to the longest, and a mask that is True at ids.
-
-    Args:
-        flat: The array that holds the rows.
-        starts: Index at which each row begins.
-        lengths: The length of each row.
-    """
+    """Return rows of ids, padded at the end to the longest, and a mask that is True at ids."""
     steps = np.arange(lengths.max(initial=1))
     mask = steps < lengths[:, None]
     ids = np.full(mask.shape, PAD, np.int64)

@@ -54,15 +54,7 @@ _MARKS = (
 
 
 def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
-    """Return the path, if it is a readable file that is not empty.
-
-    Args:
-        path: The file.
-        what: Expected content of the file, for messages.
-
-    Raises:
-        DataError: If the file is missing, empty or unreadable, or is a folder, pipe or device.
-    """
+    """Return the path, if it is a readable file that is not empty; `what` is its expected content, for messages."""
     path = Path(path)
     try:
         if not path.exists():
@@ -100,13 +92,7 @@ class _HashedFile(io.RawIOBase):
 def open_bytes(path: str | Path, hashes: dict[str, str] | None = None) -> Iterator[io.BufferedReader]:
     """Open a file, unpack it if it begins like gzip, and convert errors while reading to a DataError. It may be a pipe.
 
-    Args:
-        path: The file.
-        hashes: Dictionary that receives the SHA-256 hash of the whole file, as it is on the disk, by its path.
-
-    Raises:
-        DataError: If the file cannot be read or is a device; or if a gzip file is truncated or damaged; or if the file is an
-            office document, or is packed in another way than gzip.
+    `hashes` receives the SHA-256 hash of the whole file, as it is on the disk, by its path.
     """
     try:
         with open(path, "rb") as plain:
@@ -180,16 +166,7 @@ def find_mark(file: io.BufferedReader) -> tuple[bytes, str]:
 
 @contextmanager
 def open_utf8(path: str | Path, encoding: str = "auto", hashes: dict[str, str] | None = None) -> Iterator[Any]:
-    """Open a file, unpack it if necessary, and read it as UTF-8 without a byte order mark.
-
-    Args:
-        path: The file.
-        encoding: Its encoding; `auto` for the encoding of its byte order mark, or UTF-8 without a mark.
-        hashes: As for `open_bytes`.
-
-    Raises:
-        DataError: As for `open_bytes`, or if Python does not have the encoding or cannot decode it in parts.
-    """
+    """Open a file, unpack it if necessary, and read it as UTF-8 without a byte order mark; `hashes` as for `open_bytes`."""
     if encoding != "auto" and not is_utf8(encoding) and codecs.lookup(encoding).incrementaldecoder is None:
         raise DataError(f"data.encoding is '{encoding}', which Python cannot decode in parts; convert the file to UTF-8")
     with open_bytes(path, hashes) as file:
@@ -235,11 +212,7 @@ def fits_utf8(path: str | Path) -> bool:
 
 
 def is_utf8(encoding: str) -> bool:
-    """Return True if an encoding's name means UTF-8, with or without a byte order mark.
-
-    Raises:
-        DataError: If there is no such encoding.
-    """
+    """Return True if an encoding's name means UTF-8, with or without a byte order mark."""
     try:
         return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
     except LookupError as error:
@@ -259,23 +232,12 @@ def show_encoding(path: str | Path, encoding: str) -> str:
 def line_blocks(
     path: str | Path, encoding: str = "auto", hashes: dict[str, str] | None = None, *, any_line_ends: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Read the lines of a file in small blocks.
+    """Read the lines of a file in small blocks, each with the number of its first line.
 
     Bytes that cannot be decoded become lone surrogates (`surrogateescape`), which the readers find and report. A byte order
-    mark at the start of a line is removed.
-
-    Args:
-        path: The file.
-        encoding: Its encoding; `auto` for the encoding of its byte order mark, or UTF-8 without a mark.
-        hashes: As for `open_bytes`.
-        any_line_ends: If True, lines that end in `\\r` only are accepted and stay one line, for files that hold a single text.
-
-    Yields:
-        The number of the block's first line, from 1, and the lines. A line that is longer than `LONGEST_LINE` is replaced with
-        `OVER_LONG_LINE` in a block of its own.
-
-    Raises:
-        DataError: As for `open_utf8`, or if the lines end in `\\r` only and `any_line_ends` is False.
+    mark at the start of a line is removed. A line that is longer than `LONGEST_LINE` is replaced with `OVER_LONG_LINE` in a
+    block of its own. If `any_line_ends`, lines that end in `\\r` only are accepted and stay one line, for files that hold a
+    single text.
     """
     with open_utf8(path, encoding, hashes) as file:
         number, rest, passing = 1, b"", False

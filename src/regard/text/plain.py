@@ -31,20 +31,11 @@ the memory.
 
 
 def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[Chunk]:
-    """Read texts, chunk by chunk, so that memory does not grow with the file.
+    """Read texts, chunk by chunk, so that memory does not grow with the file; the report is filled on the way.
 
     Texts are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. If `data.unit` is
     `paragraph`, the stripped lines of a paragraph are joined with spaces. If it is `block`, symbols replace all white space
     that tokenizers would drop (`symbols.show_space`).
-
-    Args:
-        paths: Text files, which are read one after another.
-        data: Settings, of which `unit`, `encoding`, `allow_skipped` and `normalization` are used.
-        report: Report, which is filled while reading: every text is either kept or skipped with a reason.
-
-    Raises:
-        DataError: If a file is missing, empty, damaged or a Parquet file; if, at the end of a file, the share of its unusable
-            texts is larger than `data.allow_skipped`; or if there is no usable text in any file. The message names the file.
     """
     files = [check_file(path, WHAT) for path in paths]
     if packed := next((file for file in files if detect_format(file, data.encoding, ("parquet",)) == "parquet"), None):
@@ -87,8 +78,8 @@ def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "bloc
 def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> Iterator[tuple[list[str], list[int]]]:
     """Join the lines of each paragraph, up to an empty line, and yield paragraphs with the number of their first line.
 
-    A line that is too long becomes a separate paragraph. If `whole` is True, white space is kept, and a paragraph continues
-    after an empty line if the next line is indented.
+    A line that is too long is a paragraph. If `whole` is True, white space is kept, and a paragraph continues after an empty
+    line if the next line is indented.
     """
     waiting: list[str] = []
     size = begin = empty = 0
@@ -129,21 +120,7 @@ def prepare_texts(
 ) -> TextData:
     """Make encoded corpora and a tokenizer from text files, or load them from the cache.
 
-    Args:
-        data: The files, how to read them, and which texts to use.
-        tokenizer: Settings of the tokenizer, which is learned from the training texts only.
-        seed: Seed for choosing the held-out texts.
-        progress: If True, show progress bars on standard error.
-        learned: The tokenizer of a model that training starts from, which is used instead of a new one.
-
-    Returns:
-        The corpora, memory-mapped from the cache, with the tokenizer and the report. The same files and settings give the same
-        bytes.
-
-    Raises:
-        DataError: If a file cannot be read or has no usable text, or the cache cannot be written.
-        ConfigError: If the tokenizer needs a package that is not installed or a language that spaCy does not have, or one of
-            its limits is too small.
+    `learned` is the tokenizer of a model that training starts from, which is used instead of a new one.
     """
     return prepare_data(_PlainSchema(data, tokenizer, learned), seed=seed, progress=progress)
 

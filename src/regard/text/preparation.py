@@ -124,9 +124,7 @@ class Part:
 
 
 class DataSchema(ABC):
-    """One kind of data: how it is read, split, encoded, counted and loaded.
-
-    A schema is made for one preparation, with its settings.
+    """One kind of data: how it is read, split, encoded, counted and loaded. It is made for one preparation.
 
     Args:
         data: The settings of the data.
@@ -212,22 +210,11 @@ class DataSchema(ABC):
 
     @abstractmethod
     def encode(self, part: Part, positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
-        """Convert some rows of a part to rows of the corpus.
-
-        Args:
-            part: The part that the rows belong to.
-            positions: The positions of the rows in the spool.
-            encoded: The ids of each column, without special symbols.
-            texts: The raw texts of each column.
-        """
+        """Convert the rows at some positions of a part, given as ids and as raw texts of each column, to rows of the corpus."""
 
     @abstractmethod
     def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> PreparationReport:
-        """Return the report on the training and the dev data, with notes for this kind of data.
-
-        Raises:
-            DataError: If there is nothing to train on.
-        """
+        """Return the report, with notes for this kind of data; raise an error if there is nothing to train on."""
 
     def count_texts(self, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
         """Return the fields of a `TextsReport`, except `notes` and `symbols`."""
@@ -252,21 +239,9 @@ class DataSchema(ABC):
 
 
 def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
-    """Prepare data, or load it from the cache.
+    """Prepare data, or load it from the cache: return an object of the schema's class `prepared`.
 
-    Args:
-        schema: The kind of data, with its settings.
-        seed: Seed for choosing the held-out examples.
-        progress: If True, show progress bars on standard error.
-
-    Returns:
-        An object of the schema's class `prepared`: the corpora, memory-mapped from the cache, with the tokenizers and the
-        report. The same files and settings give the same bytes.
-
-    Raises:
-        DataError: If a file cannot be read or has no usable example, or the cache cannot be written.
-        ConfigError: If the settings of the tokenizers contradict each other, need a package that is not installed or a language
-            that spaCy does not have, or have a limit that is too small.
+    The corpora are memory-mapped from the cache. The same files and settings give the same bytes.
     """
     data = schema.files
     if not data.train:
@@ -324,11 +299,7 @@ def _load(schema: DataSchema, entry: Path, hashes: Sequence[str]) -> Prepared[An
 
 
 def _prepare(schema: DataSchema, seed: int, work: Path, bars: Progress) -> dict[str, str]:
-    """Run all steps, and write the corpora, the tokenizers, `report.json` and `DataSchema.further_files`.
-
-    Returns:
-        The hashes of the files that were read, by their paths.
-    """
+    """Run all steps, write the files of an entry, and return the hashes of the files that were read, by their paths."""
     data, read, read_dev = schema.files, ReadingReport(), ReadingReport()
     selection = schema.select(_read(schema, data.train, read, work, bars), read, seed)
     train = Part("train", selection.spool, selection.train, read)

@@ -56,15 +56,12 @@ class Skipped:
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
-    """Numbers of the first five skipped lines, rows or files, counted from 1."""
+    """Numbers of the first skipped lines, rows or files, counted from 1."""
 
 
 @dataclass
 class ReadingReport:
-    """Report on reading one file, or several that belong together.
-
-    After reading, `read == kept + sum of all skipped counts`.
-    """
+    """Report on reading one file, or several that belong together: `read == kept + sum of all skipped counts`."""
 
     files: list[str] = field(default_factory=list)
     form: str = ""
@@ -72,9 +69,7 @@ class ReadingReport:
     columns: list[str] = field(default_factory=list)
     """Names or numbers of the columns that were read; empty for files without columns."""
     unit: str = "lines"
-    """Unit of counting: `lines`; `rows` if a row can span lines or the file has no lines; `paragraphs`; or `files` if each file
-    holds one text.
-    """
+    """Unit of counting: `lines`; `rows` if a row can span lines; `paragraphs`; or `files` if each holds one text."""
     read: int = 0
     kept: int = 0
     kind: str = "pairs"
@@ -103,12 +98,7 @@ class ReadingReport:
         return len(self.files) < 2 or self.form == PARALLEL
 
     def withdraw(self, reason: str, lines: Sequence[int] | npt.NDArray[np.int64]) -> None:
-        """Count examples that the reader kept but a later step leaves out.
-
-        Args:
-            reason: Reason for leaving them out.
-            lines: The line numbers of these examples, in ascending order.
-        """
+        """Count examples that the reader kept but a later step leaves out, given by their ascending line numbers."""
         if not len(lines):
             return
         entry = self.skipped.setdefault(reason, Skipped())

@@ -39,17 +39,14 @@ def hash_texts(texts: Sequence[str]) -> Hashes:
     """Return 64-bit hashes of texts, which can be compared within this process only.
 
     The hash is Python's SipHash, which is computed once per string. It has a secret key, so nobody can cause collisions on
-    purpose. With ten million different texts, the probability of any collision is below 1 in 300,000. Only equality of hashes
-    is used, not their order or value, so results do not depend on the key.
+    purpose; of ten million texts, two collide with a probability below 1 in 300,000. Only equality of hashes is used, so
+    results do not depend on the key.
     """
     return np.fromiter(map(hash, texts), np.int64, len(texts))
 
 
 def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
-    """Return 64-bit hashes of pairs: the source's hash, mixed by the finalizer of MurmurHash3, plus the target's hash.
-
-    Because only one side is mixed, a pair and the pair with exchanged sides have different hashes.
-    """
+    """Return 64-bit hashes of pairs: the source's hash, mixed by the finalizer of MurmurHash3, plus the target's hash."""
     mixed = source.astype(np.uint64)
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed ^= mixed >> np.uint64(33)
@@ -68,11 +65,8 @@ def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
 def find_components(source: Hashes, target: Hashes) -> Indices:
     """Return the group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
 
-    The algorithm is FastSV (Zhang, Azad & Hu 2020): each pair repeatedly takes the smallest label of all pairs with
-    the same source or target, until nothing changes. This takes a few passes over the arrays, even for long chains.
-
-    Returns:
-        For each pair, the position of its group's first pair.
+    The algorithm is FastSV (Zhang, Azad & Hu 2020): each pair repeatedly takes the smallest label of all pairs with the same
+    source or target, until nothing changes. This takes a few passes over the arrays, even for long chains.
     """
     label = np.arange(len(source))
     sides = [_group(source), _group(target)]
@@ -99,20 +93,12 @@ def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
 
 
 def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int, seed: int) -> Split:
-    """Choose the pairs to train on and the pairs to validate on.
+    """Choose the pairs to train on and the pairs to validate on, given by hashes in the file's order.
 
     If there are more pairs than `max_pairs`, the first `max_pairs` are for training. Of the others, pairs that share neither
     source nor target with training can be drawn for dev. Otherwise, dev pairs are drawn in whole groups of `find_components`.
     Groups larger than a tenth of the pairs to hold out are used only if necessary, because a large group consists of variants
-    of a few sentences and is not representative.
-
-    Args:
-        source: Hashes of the sources, in the file's order.
-        target: Hashes of the targets.
-        dev_size: Number of pairs to hold out, but at most a tenth of all pairs, or of `max_pairs` if there are more pairs.
-            Fewer are held out if too few pairs or groups are suitable.
-        max_pairs: Maximum number of training pairs; 0 for no limit.
-        seed: Seed. The draw is a pure function of the seed and the groups of equal hashes.
+    of a few sentences and is not representative. At most a tenth of the pairs are held out.
     """
     size = len(source)
     generator = np.random.default_rng(seed)
@@ -166,12 +152,10 @@ class LabelRows:
         return len(self.offsets) - 1
 
     def take(self, places: Indices) -> "LabelRows":
-        """Return the labels of some texts."""
         counts = np.diff(self.offsets)[places]
         return LabelRows(self.flat[ranges(self.offsets[places], counts)], np.r_[0, np.cumsum(counts)].astype(np.int64))
 
     def counts(self, num_labels: int) -> npt.NDArray[np.int64]:
-        """Return the number of texts with each label."""
         return np.bincount(self.flat, minlength=num_labels)
 
     def owners(self) -> Indices:
@@ -191,13 +175,7 @@ class Groups:
 
 
 def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
-    """Group equal texts.
-
-    Args:
-        texts: Hashes of the texts, in the file's order.
-        labels: The labels of these texts.
-        num_labels: Number of labels.
-    """
+    """Group equal texts, given by their hashes in the file's order."""
     _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
     # Groups are numbered in the order of their first texts, because the order of hashes differs between processes.
     rank = np.empty(len(first), np.int64)
@@ -212,16 +190,10 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
 
 
 def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the texts to hold out, (N,).
+    """Return a mask of the texts to hold out, (N,): at most a tenth of all.
 
     `dev_size` is divided among the strata in proportion to their sizes. Each stratum contributes whole groups, drawn at random;
     a group larger than what is left of its stratum's share is skipped. At least one text of each label stays in training.
-
-    Args:
-        groups: Result of `find_groups`.
-        labels: The texts' labels.
-        dev_size: Number of texts to hold out, but at most a tenth of all texts.
-        seed: Seed. The draw is a pure function of the seed and the groups.
     """
     wanted = min(dev_size, len(groups.of) // LARGEST_DEV_PART)
     order = _shuffled(groups, seed)
@@ -239,16 +211,10 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
 
 
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the texts in one of the folds, (N,). Each text is in exactly one fold.
+    """Return a mask of the texts in fold number `fold`, from 1, (N,). Each text is in exactly one fold.
 
-    The groups of each stratum are assigned to the folds in turn, large groups first, so that the numbers of groups in
-    two folds differ by at most one.
-
-    Args:
-        groups: Result of `find_groups`.
-        folds: Number of folds, 2 or more.
-        fold: Number of the fold, from 1.
-        seed: Seed. The draw is a pure function of the seed and the groups.
+    The groups of each stratum are assigned to the folds in turn, large groups first, so that the numbers of groups in two folds
+    differ by at most one.
     """
     order = _shuffled(groups, seed)
     order = order[np.lexsort((-groups.sizes[order], groups.stratum[order]))]
@@ -258,15 +224,7 @@ def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArra
 
 
 def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
-    """Return the positions of the first texts of each stratum, in ascending order.
-
-    Each stratum contributes texts in proportion to its size, at least one.
-
-    Args:
-        labels: The texts' labels.
-        strata: The stratum of each text.
-        size: Number of texts to take; a few more are taken if rare strata would otherwise contribute none.
-    """
+    """Return the positions of the first `size` texts, in ascending order: of each stratum in proportion, at least one."""
     if size >= len(labels):
         return np.arange(len(labels))
     order = np.argsort(strata, kind="stable")

@@ -39,12 +39,7 @@ class Spool:
         return len(self.lines)
 
     def chunks(self, chosen: Chosen, size: int) -> Iterator[tuple[Indices, Texts]]:
-        """Yield the chosen rows in order, at most `size` at a time, with their positions.
-
-        Args:
-            chosen: A mask of the rows to read.
-            size: Maximum number of rows in a chunk.
-        """
+        """Yield the chosen rows in order, at most `size` at a time, with their positions."""
         with pa.memory_map(str(self.path)) as file:
             reader = pa.ipc.open_file(file)
             begin = 0
@@ -58,13 +53,7 @@ class Spool:
 
 
 def spool_texts(chunks: Iterable[Chunk], columns: Sequence[str], path: Path) -> Spool:
-    """Write texts to a file while they are read, and collect their labels.
-
-    Args:
-        chunks: The texts, their line numbers and labels.
-        columns: The names of the columns of texts.
-        path: The file.
-    """
+    """Write texts to a file while they are read, and collect their labels; `columns` are the names of the texts' columns."""
     hashes: list[list[Hashes]] = [[np.zeros(0, np.int64)] for _ in columns]
     lines = [np.zeros(0, np.int64)]
     numbers: dict[str, int] = {}  # labels in the order in which they are read

@@ -23,13 +23,7 @@ def trim(text: str) -> str:
 
 
 def quoted(text: str, most: int = 60, mark: str = "'") -> str:
-    """Return text in quotation marks, in one line; a text that is too long is truncated and ends with `…`.
-
-    Args:
-        text: Any text.
-        most: Maximum number of characters of the text that are kept.
-        mark: The quotation mark.
-    """
+    """Return text in quotation marks, in one line; a text of more than `most` characters is truncated and ends with `…`."""
     short = " ".join(text[: 4 * most].split())
     cut = len(short) > most or len(text) > 4 * most
     return f"{mark}{printable(short[:most])}{'…' if cut else ''}{mark}"

@@ -64,11 +64,6 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
     Args:
         paths: One table, one text file for each label, a folder of such files, or folders of texts.
         data: Settings, of which `format` and `encoding` are used.
-
-    Raises:
-        DataError: If no file is given, a file cannot be read, the number of files does not fit the format, one of several files
-            is named like a table, two labels are the same, folders do not look like labels with one text per file, or a folder
-            holds folders of texts beside label files or a table.
     """
     given = [Path(path) for path in paths]
     if not given:
@@ -176,11 +171,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _in_order(paths: Sequence[Path], labels: Sequence[str]) -> list[LabelFile]:
-    """Return files or folders with their labels, in order of the labels.
-
-    Raises:
-        DataError: If two have the same label.
-    """
+    """Return files or folders with their labels, in order of the labels, which must all be different."""
     label, count = Counter(labels).most_common(1)[0]
     if count > 1:
         both = [str(path) for path, other in zip(paths, labels, strict=True) if other == label]
@@ -191,10 +182,7 @@ def _in_order(paths: Sequence[Path], labels: Sequence[str]) -> list[LabelFile]:
 
 
 def _name_labels(files: Sequence[Path]) -> list[str]:
-    """Return the files' names without their endings.
-
-    If only the endings differ (`polarity.pos`, `polarity.neg`), return the endings.
-    """
+    """Return the files' names without their endings, or their endings if only these differ (`polarity.pos`, `polarity.neg`)."""
     names = [without_gz(file.name) for file in files]
     stems = [name.rpartition(".")[0] or name for name in names]
     endings = [name.rpartition(".")[2] for name in names]

@@ -16,11 +16,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of a classifier.
-
-    Raises:
-        DataError: If a name is not a text, is empty or occurs twice, or the counts don't match the names.
-    """
+    """Labels of a classifier."""
 
     names: tuple[str, ...]
     """Names in natural order (`sort_names`); the number of a label is its index."""
@@ -45,15 +41,7 @@ class Labels:
         return len(self.names)
 
     def number(self, name: str, where: str = "") -> int:
-        """Return the number of a label.
-
-        Args:
-            name: The label.
-            where: File and line of this label, for messages, such as `reviews.tsv, line 3`.
-
-        Raises:
-            DataError: If training had no such label.
-        """
+        """Return the number of a label; `where` is its file and line, for messages."""
         try:
             return self._numbers[name]
         except KeyError:
@@ -67,14 +55,7 @@ class Labels:
             ) from None
 
     def encode(self, labels: Sequence[str | Collection[str]]) -> np.ndarray:
-        """Return the number of each text's label, (N,); if texts may have several labels, ones and zeros, (N,C).
-
-        Args:
-            labels: For each text, its label or a collection of its labels.
-
-        Raises:
-            DataError: If a label did not occur in training, or the model has one label per text and a text has none or several.
-        """
+        """Return the number of each text's label, (N,); if texts may have several labels, ones and zeros, (N,C)."""
         given = [[label] if isinstance(label, str) else list(label) for label in labels]
         gold = np.zeros((len(given), len(self.names)), np.int64)
         for row, own in enumerate(given):
@@ -90,11 +71,7 @@ class Labels:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Labels":
-        """Build labels from the result of `to_dict`.
-
-        Raises:
-            DataError: If `plain` has another form.
-        """
+        """Build labels from the result of `to_dict`, which may come from a stranger."""
         match plain:
             case {"names": list(names), "multiple": bool(multiple), "counts": list(counts)}:
                 return cls(tuple(names), multiple, tuple(counts))
@@ -108,10 +85,7 @@ class Labels:
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-    """Sort names in natural order: numbers by value, before words.
-
-    Numbers inside words are sorted by value too (`class 2`, `class 10`).
-    """
+    """Sort names in natural order: numbers by value, before words; numbers inside words by value too."""
     return sorted(names, key=_natural)
 
 

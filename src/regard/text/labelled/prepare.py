@@ -54,25 +54,8 @@ def prepare_labelled(
 ) -> LabelledData:
     """Make encoded corpora and a tokenizer from files of labelled texts, or load them from the cache.
 
-    Args:
-        data: The files, how to read them, and which texts to use.
-        tokenizer: Settings of the tokenizer, which is learned from the training texts only.
-        seed: Seed for choosing the held-out texts.
-        progress: If True, show progress bars on standard error.
-        learned: The tokenizer and the labels of a model that training starts from. The tokenizer is used instead of a new one,
-            and so are the labels if they include all labels of these texts.
-
-    Returns:
-        The corpora, memory-mapped from the cache, with the tokenizer, the labels and the report. The same files and settings
-        give the same bytes.
-
-    Raises:
-        DataError: If a file cannot be read or has no usable text; if texts have one label each, and there is a single label or
-            a label with a single text; if there are more folds than texts; if dev files have a label that training does not
-            have; if training files, dev files and `learned` differ in whether a text may have several labels; or if the cache
-            cannot be written.
-        ConfigError: If the tokenizer needs a package that is not installed or a language that spaCy does not have, or one of
-            its limits is too small.
+    `learned` are the tokenizer and the labels of a model that training starts from. The tokenizer is used instead of a new one,
+    and so are the labels if they include all labels of these texts.
     """
     return prepare_data(_LabelledSchema(data, tokenizer, learned), seed=seed, progress=progress)
 
@@ -97,11 +80,7 @@ class _LabelledSchema(DataSchema):
         return {str(file.path): list(map(str, file.texts_with_content)) for file in find_files(paths, self.data).files}
 
     def settings(self) -> dict[str, Any]:
-        """Return the format of the files, the labels from their names, and the labels of the starting model.
-
-        Each label comes with its number of non-empty files, so that the cache notices if a file moves to the folder of another
-        label. Empty files don't count, because `find_files` leaves them out.
-        """
+        """Return the format of the files, the labels from their names, and the labels of the starting model."""
         found = [find_files(paths, self.data) for paths in (self.data.train, self.data.dev) if paths]
         known = [self._labels.names, self._labels.multiple] if self._labels else None
         files_of = [[each.form, [[file.label, len(file.texts_with_content)] for file in each.files]] for each in found]
@@ -111,14 +90,7 @@ class _LabelledSchema(DataSchema):
         return read_labelled(paths, self.data, report)
 
     def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection:
-        """Drop duplicates, check the labels, hold out texts of every label, and apply `max_texts`.
-
-        If the starting model has all labels of the texts, each label keeps its number in that model.
-
-        Raises:
-            DataError: If the labels cannot be learned (`_check_labels`); if there are more folds than different texts; or if
-                texts have several labels and those of the model have one each, or vice versa.
-        """
+        """Drop duplicates, check the labels, hold out texts of every label, and apply `max_texts`."""
         data, hashes = self.data, spool.hashes[0]
         whole = hash_pairs(hashes, _label_sets(spool.labels))
         first = first_occurrences(whole) if data.drop_repeats else np.ones(len(spool), np.bool_)
@@ -154,11 +126,7 @@ class _LabelledSchema(DataSchema):
         )
 
     def match_dev(self, spool: Spool, selection: Selection, report: ReadingReport) -> Spool:
-        """Number the labels of dev files as in training.
-
-        Raises:
-            DataError: If training lacks one of these labels, or only the dev texts or only the training texts have several.
-        """
+        """Number the labels of dev files as in training, which must have all of them."""
         labels = _labels_of(selection)
         if spool.multiple != labels.multiple:
             one, many = ("data.train", "data.dev") if spool.multiple else ("data.dev", "data.train")

@@ -32,25 +32,13 @@ _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>",
 
 
 def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report: ReadingReport) -> Iterator[Chunk]:
-    """Read labelled texts, chunk by chunk, so that memory does not grow with the file.
+    """Read labelled texts, chunk by chunk, so that memory does not grow with the file; the report is filled on the way.
 
     Texts and labels are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. Numeric
     and boolean labels in JSON or Parquet are written as `1`, `0.5`, `true`; `1.0` is `1` in every format. A cell such as `NaN`
     or `null` means that the label is missing. If `data.label_separator` is set, JSON or Parquet has lists, or all labels are
     written as lists (`['film', 'good']`), a text may have several labels or none; otherwise a text without a label is skipped.
     Only the first 65,536 characters of a text are read.
-
-    Args:
-        paths: One table, one text file for each label, a folder of such files, or a folder for each label, with one
-            text per file.
-        data: Settings, of which `format`, `text`, `label`, `label_separator`, `header`, `encoding`, `allow_skipped` and
-            `normalization` are used.
-        report: Report, which is filled while reading: every line is either kept or skipped with a reason.
-
-    Raises:
-        DataError: If a file is missing, empty, damaged or not in the expected format; if a column does not exist, or it is not
-            clear which columns are wanted; or, at the end, if no usable text was found, or the unusable share is
-            larger than `data.allow_skipped`. The message names the file and the line.
     """
     found = find_files(paths, data)
     report.files, report.kind = [str(file.path) for file in found.files], "texts"
@@ -118,13 +106,7 @@ def _read_files(file: LabelFile, data: LabelledDataConfig, report: ReadingReport
 
 
 class _LabelReader:
-    """A reader of the cells of a column of labels.
-
-    Args:
-        data: The settings.
-        report: The report, whose file messages name.
-        typed: Whether values have types (JSON, Parquet).
-    """
+    """A reader of the cells of a column of labels; `typed` is True if values have types, as in JSON and Parquet."""
 
     def __init__(self, data: LabelledDataConfig, report: ReadingReport, *, typed: bool) -> None:
         self.data, self.report, self.typed = data, report, typed
@@ -140,11 +122,7 @@ class _LabelReader:
         return list(map(self._read_cell, cells))
 
     def _check_lists(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
-        """Find whether labels are written as lists, such as `['film', 'good']` in a table that pandas wrote.
-
-        Raises:
-            DataError: If only some labels are.
-        """
+        """Find whether labels are written as lists, such as `['film', 'good']` in a table that pandas wrote."""
         first = {cell: line for cell, line in reversed(list(zip(cells, lines, strict=True))) if isinstance(cell, str)}
         lists = {cell: read_list(cell) for cell in first if (label := trim(cell)) and not is_missing(label, typed=self.typed)}
         if self._listed is None and lists:
@@ -189,11 +167,7 @@ class _LabelReader:
 def is_missing(label: str, *, typed: bool) -> bool:
     """Return True if a label is a word that programs write for a missing value: NaN, N/A, null, or None.
 
-    `none`, `NONE` and `NA` are ordinary labels.
-
-    Args:
-        label: Content of the cell, stripped.
-        typed: Whether values have types (JSON, Parquet). If True, `None` is an ordinary label.
+    `none`, `NONE` and `NA` are ordinary labels, and so is `None` in a format with types.
     """
     return label in _MISSING or (label == "None" and not typed)
 

@@ -38,15 +38,8 @@ class Vectors:
 def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = True) -> Vectors:
     """Read the vectors of some words. Memory grows with the number of these words, not with the file.
 
-    Args:
-        path: A text file, plain or gzip.
-        words: The words.
-        any_case: If True, a word that is not in the file gets the vector of its lower-case form, else of its capitalised or
-            upper-case form.
-
-    Raises:
-        DataError: If the file cannot be read, a line has another number of values than the others or a value that is not a
-            finite number, or there are fewer lines than the first one announces. The message names the line.
+    If `any_case` is True, a word that is not in the file gets the vector of its lower-case form, else of its capitalised or
+    upper-case form.
     """
     path = check_file(path, "word vectors")
     lines = _lines(path)

@@ -71,12 +71,7 @@ class GuidedCorpus(EncodedCorpus):
 
 
 def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedData:
-    """Add the alignments of `data.alignments` to the training pairs.
-
-    Raises:
-        DataError: If the file cannot be read, is not in Pharaoh format, has an alignment after the last pair, has links to
-            words that do not exist, or links no words of the training pairs.
-    """
+    """Add the alignments of `data.alignments` to the training pairs."""
     known = _read(data)
     offsets, links = [0], [np.zeros((0, 2), np.int32)]
     for start in range(0, len(prepared.train), CHUNK_ROWS):

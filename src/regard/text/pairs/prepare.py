@@ -51,21 +51,7 @@ def prepare(
 ) -> PreparedData:
     """Make encoded corpora and tokenizers from files of pairs, or load them from the cache.
 
-    Args:
-        data: The files, how to read them, and which pairs to use.
-        tokenizers: Settings of the tokenizers, which are learned from the training pairs only.
-        seed: Seed for choosing the held-out pairs.
-        progress: If True, show progress bars on standard error.
-        learned: The tokenizers of a model that training starts from, which are used instead of new ones.
-
-    Returns:
-        The corpora, memory-mapped from the cache, with the tokenizers and the report. The same files and settings give the
-        same bytes.
-
-    Raises:
-        DataError: If a file cannot be read or has no usable pair, or the cache cannot be written.
-        ConfigError: If the settings of the tokenizers contradict each other, need a package that is not installed or a language
-            that spaCy does not have, or have a limit that is too small.
+    `learned` are the tokenizers of a model that training starts from, which are used instead of new ones.
     """
     return prepare_data(_PairSchema(data, tokenizers, learned), seed=seed, progress=progress)
 
@@ -111,11 +97,7 @@ class _PairSchema(DataSchema):
         return EncodedRows(encoded, texts, symbols, tokens, int((~fits).sum()))
 
     def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> PairReport:
-        """Return the report.
-
-        Raises:
-            DataError: If all pairs have too many tokens.
-        """
+        """Return the report; raise an error if all pairs have too many tokens."""
         num_train = len(train) - train.num_long
         if not num_train:
             raise DataError(

@@ -21,22 +21,10 @@ _TABLES = (*get_args(TableFormat), "fast_align")
 
 
 def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[Chunk]:
-    """Read sentence pairs, chunk by chunk, so that memory does not grow with the file.
+    """Read sentence pairs, chunk by chunk, so that memory does not grow with the file; the report is filled on the way.
 
     Both sides are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise: quotes, inner
     line separators, "None" and "nan" are ordinary text.
-
-    Args:
-        paths: One file of pairs, or two parallel text files.
-        data: Settings, of which `format`, `columns`, `header`, `encoding`, `allow_skipped`, `normalization` and the languages
-            are used.
-        report: Report, which is filled while reading: every line is either kept or skipped with a reason.
-
-    Raises:
-        DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length,
-            or are named like the target's and the source's language; if two files look like tables; if a column does not exist,
-            or it is not clear which columns are wanted; or, at the end, if no usable pair was found, or the unusable share is
-            larger than `data.allow_skipped`. The message names the file and the line.
     """
     files = [check_file(path) for path in paths]
     if len(files) not in (1, 2):
@@ -75,12 +63,7 @@ def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
 
 
 def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read two parallel files: line n of one file and line n of the other are a pair.
-
-    Raises:
-        DataError: If the files differ in length (the message has both counts), only one begins with a header, or they are named
-            like the languages of the target and the source; else as for `opening.line_blocks`.
-    """
+    """Read two parallel files: line n of one file and line n of the other are a pair."""
     named = [find_language(ending(path)[1:]) for path in paths]
     if None not in named and named[0] != named[1] and tuple(named) == rules.languages[::-1]:
         raise DataError(
@@ -117,8 +100,7 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
 def _has_headers(lines: Sequence[str], paths: Sequence[Path], rules: PairColumns) -> bool:
     """Return True if both files begin with a header, such as `English` and `German`, or `data.header` says so.
 
-    Raises:
-        DataError: If only one file does, because then line n of one is not the translation of line n of the other.
+    If only one does, an error is raised, because then line n of one is not the translation of line n of the other.
     """
     if rules.header != "auto":
         return rules.header == "yes"

@@ -45,16 +45,7 @@ def name_format(path: str | Path, names: Sequence[str] = get_args(TableFormat)) 
 
 
 def detect_format(path: Path, encoding: str, names: Sequence[str]) -> str:
-    """Return the format of a table, found from its name and first bytes; tab-separated by default.
-
-    Args:
-        path: The file.
-        encoding: Its encoding, or `auto`.
-        names: The formats to consider.
-
-    Raises:
-        DataError: If the file cannot be read.
-    """
+    """Return which of the named formats a table has, by its name and first bytes; tab-separated by default."""
     with open_bytes(path) as file:
         if file.peek(4)[:4] == b"PAR1":
             return "parquet"

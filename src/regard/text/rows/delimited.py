@@ -40,11 +40,7 @@ NumberedRows = tuple[list[list[str]], Sequence[int]]
 
 
 def _choose(blocks: Iterator[NumberedRows], rules: ColumnRules, path: Path, report: ReadingReport) -> Iterator[Chunk]:
-    """Choose two columns by the first block of rows, and yield their values.
-
-    Raises:
-        DataError: As for `header.find_layout`.
-    """
+    """Choose two columns by the first block of rows, and yield their values."""
     layout: Layout | None = None
     for rows, numbers in blocks:
         if layout is None:
@@ -81,10 +77,6 @@ def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator
     """Read rows of a CSV file.
 
     The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
-
-    Raises:
-        DataError: If a quote is not closed, text follows a closing quote, a line is too long, or it is not clear whether commas
-            or semicolons separate the columns; else as for `header.find_layout`.
     """
     report.unit = "rows"
     rows = _csv_rows(path, rules.encoding, report)
@@ -165,7 +157,6 @@ class _Start:
 
     @cached_property
     def share(self) -> float:
-        """Share of the rows that have `width` columns."""
         return bool(self.width) * sum(len(row) == self.width for row in self.rows) / max(len(self.rows), 1)
 
     @property
@@ -231,13 +222,9 @@ def _split_start(head: Sequence[str], separator: str) -> _Start:
 
 
 def _split_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
-    """Return the first lines of a CSV file as rows; None if they cannot be read. The last row may be incomplete.
+    """Return the first lines of a CSV file as rows, of which the last may be incomplete; None if they cannot be read.
 
-    Args:
-        head: The lines, each with a line feed at its end.
-        separator: The separator.
-        spaced: Whether to ignore spaces after a separator.
-        strict: Whether rows must obey the rules of quoting.
+    If `spaced`, spaces after a separator are ignored; if `strict`, rows must obey the rules of quoting.
     """
     rows = []
     try:

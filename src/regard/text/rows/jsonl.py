@@ -27,12 +27,7 @@ Keys = tuple[str, ...]
 
 
 def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
-    """Read JSON objects. The columns are chosen from the keys of the first objects. A null counts as an empty text.
-
-    Raises:
-        DataError: If a line or an element is not a JSON object; if the value of a chosen key has a type that is not in
-            `rules.kinds`; if the settings name a key that does not exist; or if it is not clear which keys are wanted.
-    """
+    """Read JSON objects. The columns are chosen from the keys of the first objects. A null counts as an empty text."""
     start = read_start(path, rules.encoding).lstrip()
     array = start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"]", b"")
     if array:
@@ -137,18 +132,9 @@ def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Ite
 
 
 def choose_keys(rows: Sequence[Object], rules: ColumnRules, path: Path, where: str) -> list[Keys]:
-    """Return the keys of the two wanted columns.
+    """Return the keys of the two wanted columns; `where` is the file and line of the first row, for messages.
 
     Whether a key can be a column depends on its first value that is neither null nor an empty list or object.
-
-    Args:
-        rows: Some rows of the table.
-        rules: The columns to look for.
-        path: The file.
-        where: File and line of the first row, for messages.
-
-    Raises:
-        DataError: If there are fewer than two usable columns; else as for `choose_columns`.
     """
     first: dict[Keys, Any] = {}
     for row in rows[:SAMPLE_ROWS]:

@@ -24,10 +24,6 @@ def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chu
     """Read the columns of a Parquet file. A null counts as an empty text.
 
     Parquet is read from its end, so a gzip file is unpacked first, and the hash of the file needs a pass of its own.
-
-    Raises:
-        DataError: If the file is not Parquet or is damaged, has fewer than two usable columns, or lacks the requested columns;
-            or if it is not clear which columns are wanted.
     """
     import pyarrow as pa
 

@@ -30,15 +30,10 @@ _GERMAN_PAIRS = {"„": "“”", "‚": "‘’", "»": "«", "›": "‹"}
 
 
 def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool = False) -> str:
-    """Join words to a sentence with the usual spacing.
+    """Join words and punctuation marks to a sentence with the usual spacing.
 
-    Args:
-        words: Words and punctuation marks, as from the tokenizers `words` and `spacy`.
-        language: A language code such as `en`; text after `-` or `_` is ignored.
-        split_hyphens: Whether the tokenizer splits `well-known` into three words. If True, hyphens between words get no spaces.
-
-    Returns:
-        The sentence. The order and spelling of the words are never changed.
+    The order and spelling of the words are never changed. If `split_hyphens`, because the tokenizer splits `well-known` into
+    three words, hyphens between words get no spaces.
     """
     return _Joiner(re.split("[-_]", language.lower())[0], split_hyphens).join(words)
 
@@ -68,14 +63,7 @@ class _Joiner:
         return "".join(text)
 
     def glue(self, before: str, word: str, after: str, *, last: bool) -> tuple[bool, bool]:
-        """Return two flags: no space before the word, and no space after it.
-
-        Args:
-            before: The word before; empty for none.
-            word: The word.
-            after: The word after; empty for none.
-            last: Whether this is the last occurrence of the word in the sentence.
-        """
+        """Return two flags: no space before the word, and no space after it; `last` is False if the word occurs again."""
         if word[:1] in _GLUED:
             return True, True
         quotation = self.quotation(before, word, last)

@@ -54,9 +54,6 @@ def read_tokenizer(path: str | Path, data: bytes | None = None) -> tuple[dict[st
 
     Returns:
         The fields `kind`, `language`, `lowercase` and `normalization`, among others; and the symbols.
-
-    Raises:
-        BundleError: If the file is damaged or missing. The message gives the reason.
     """
     content = _read_json(Path(path), data)
     where = f"{path} is not a tokenizer that regard can read"

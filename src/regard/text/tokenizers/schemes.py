@@ -66,10 +66,8 @@ def _cutter(pattern: str) -> Any:
 class Scheme(ABC):
     """Rules of one kind of tokenizer.
 
-    Args:
-        kind: The kind, as in `TokenizerConfig`.
-        language: Language code for the rules that join words; may be empty.
-        pre_tokenizer: The rules as an object of the `tokenizers` library, for saved files and for comparison in tests.
+    `language` selects the rules that join words. `pre_tokenizer` has the rules as an object of the `tokenizers` library, for
+    saved files and for comparison in tests.
     """
 
     space: ClassVar[str] = ""
@@ -126,11 +124,7 @@ class WordsScheme(Scheme):
 
 
 class SpacyScheme(Scheme):
-    """The rules of spaCy's blank pipeline for a language.
-
-    Raises:
-        ConfigError: If spaCy is not installed, or does not know the language.
-    """
+    """The rules of spaCy's blank pipeline for a language."""
 
     longest_part: ClassVar[int] = 400
     """Maximum number of characters that spaCy gets at once, because it needs quadratic time for text that it cannot split."""

@@ -50,11 +50,7 @@ class Encoding:
 class Tokenizer:
     """Conversion of text to ids and back. Get one from `build_tokenizer`, `build_tokenizers` or `Tokenizer.load`.
 
-    Args:
-        symbols: The vocabulary.
-        scheme: Rules for splitting text into words and joining words.
-        lowercase: Whether words are converted to lower case before the look-up.
-        normalization: Unicode form of the text: `nfc`, `nfkc` or `none`.
+    If `lowercase`, words are converted to lower case before the look-up. `normalization` is `nfc`, `nfkc` or `none`.
     """
 
     def __init__(self, symbols: Symbols, *, scheme: Scheme, lowercase: bool = False, normalization: str = "nfc") -> None:
@@ -123,10 +119,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], *, replace: dict[int, str] | None = None) -> str:
         """Convert ids to a text with the usual spacing. Padding, start and end symbols are left out.
 
-        Args:
-            ids: The ids, with or without special symbols.
-            replace: Words by position in `ids`. Each word replaces the symbol at its position; for example, a source word can
-                replace an unknown symbol. An empty word removes the symbol.
+        Words of `replace` replace the symbols at their positions in `ids`; an empty word removes the symbol.
         """
         replace = replace or {}
         kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
@@ -155,15 +148,9 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, *, data: bytes | None = None) -> "Tokenizer":
-        """Load a tokenizer that `save` wrote. No code in the file is run, and all its contents are checked.
+        """Load a tokenizer that `save` wrote; `data` is the file's content, if it was read before.
 
-        Args:
-            path: The file.
-            data: Content of the file, if it was read before. Then `path` is only used in messages.
-
-        Raises:
-            BundleError: If the file is missing, damaged, too large or not a tokenizer.
-            ConfigError: If the tokenizer needs spaCy, and spaCy or the language is missing.
+        No code in the file is run, and all its contents are checked.
         """
         fields, symbols = read_tokenizer(path, data)
         scheme = build_scheme(fields["kind"], fields["language"])

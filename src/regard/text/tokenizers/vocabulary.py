@@ -54,16 +54,7 @@ class Symbols:
 
 
 def learn(units: Counter[str], config: FixedTokenizerConfig, *, progress: bool = False) -> Symbols:
-    """Learn the symbols of one tokenizer.
-
-    Args:
-        units: Count of each unit of the scheme (word, character, or word with its space mark).
-        config: The kind and its limits.
-        progress: Whether to show a bar on standard error if learning takes long.
-
-    Raises:
-        ConfigError: If a limit is too small.
-    """
+    """Learn the symbols of one tokenizer from the count of each unit (word, character, or word with its space mark)."""
     match config:
         case BPEConfig():
             return _learn_bpe(units, config, progress)
@@ -112,7 +103,7 @@ def _order_characters(vocabulary: list[tuple[str, float]]) -> list[tuple[str, fl
     """Make trained unigram scores deterministic.
 
     The trainer adds characters that have no symbol yet, with the scores min, min + 1e-4, min + 2e-4, … in the order of a hash
-    table, which differs between runs. This function gives these characters the same scores in the order of their code points.
+    table, which differs between runs. They get the same scores in the order of their code points.
     """
     scores = {subword: round(score, _SCORE_DIGITS) for subword, score in vocabulary if subword not in SPECIAL_TOKENS}
     least = min(scores.values())
