@@ -36,18 +36,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--seed", type=whole_number, default=1, metavar="N", help="seed, which chooses the first example (default: 1)"
     )
-    options = parser.read(arguments)
+    _write(parser.read(arguments))
+
+
+def _write(options: argparse.Namespace) -> None:
+    """Write the pairs or reviews to a file, and name it."""
     if options.alignments and options.reviews:
         raise RequestError("corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out")
-    show(_write(options))
-
-
-def _write(options: argparse.Namespace) -> str:
-    """Write the pairs or reviews to a file, and return a message that names the file.
-
-    Raises:
-        RequestError: If the corpus has too few pairs or reviews.
-    """
     from regard.demo import DemoCorpus, ReviewCorpus
 
     corpus = DemoCorpus(seed=options.seed) if options.pairs else ReviewCorpus(seed=options.seed)
@@ -63,4 +58,4 @@ def _write(options: argparse.Namespace) -> str:
     else:
         corpus.write(options.to, options.start, stop)
     aligned = f", and their alignments in {options.alignments}" if options.alignments else ""
-    return f"{count:,} {what} are in {options.to}{aligned}."
+    show(f"{count:,} {what} are in {options.to}{aligned}.")

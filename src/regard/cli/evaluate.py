@@ -37,14 +37,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run_on_files(parser: Parser, command: str, arguments: Sequence[str], *, files: str) -> None:
-    """Apply an operation of the model's task to files, and print, draw and keep its result.
-
-    Args:
-        parser: Parser of the command, without options.
-        command: Name of the command, which is that of the operation.
-        arguments: Arguments of the command line.
-        files: Help text of the files.
-    """
+    """Apply the operation with the name of a command to files, and print, draw and keep its result."""
     add_model_argument(parser)
     parser.add_argument("files", metavar="FILE[,FILE]", help=files)
     own = TaskOptions(parser, command, command)

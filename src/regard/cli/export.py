@@ -1,20 +1,26 @@
 """`regard export`: write a trained model for other runtimes."""
 
-from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, model_folder
 from regard.errors import RequestError, install_command
 from regard.terminal import show
 
-if TYPE_CHECKING:
-    from regard.export.folder import Exported
-
 
 def main(arguments: Sequence[str]) -> None:
     """Export a model, and print the files, and how much the export differs from the model."""
-    done = _export(_parser().read(arguments))
+    options = _parser().read(arguments)
+    from regard.export import export_ctranslate2, export_onnx
+
+    if options.format == "ctranslate2":
+        for name in ("overridable", "check", "precision"):
+            if getattr(options, name) not in (False, "", "float32"):
+                rounds = "; CTranslate2 rounds weights when it loads a model, with compute_type='int8'" * (name == "precision")
+                raise RequestError(f"export: --{name} is for --format onnx; leave it out{rounds}")
+        done = export_ctranslate2(options.dir, options.to, overwrite=options.overwrite)
+    else:
+        chosen = {name: getattr(options, name) for name in ("overridable", "precision", "check", "overwrite")}
+        done = export_onnx(options.dir, options.to, **chosen)
     show(f"{done.folder}: {', '.join(done.files)}")
     show(f"largest difference between export and model, over inputs of six sizes: {done.largest_difference:.1e}")
     for quality in done.quality:
@@ -61,31 +67,3 @@ def _parser() -> Parser:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an export that is already in the folder")
     return parser
-
-
-def _export(options: Namespace) -> "Exported":
-    """Export the model in the chosen format.
-
-    Raises:
-        RequestError: If an option is given that only the other format has.
-    """
-    from regard.export import export_ctranslate2, export_onnx
-
-    if options.format == "ctranslate2":
-        for name in ("overridable", "check"):
-            if getattr(options, name):
-                raise RequestError(f"export: --{name} is for --format onnx; leave it out")
-        if options.precision != "float32":
-            raise RequestError(
-                "export: --precision is for --format onnx; CTranslate2 rounds weights when it loads a model, with "
-                "compute_type='int8'"
-            )
-        return export_ctranslate2(options.dir, options.to, overwrite=options.overwrite)
-    return export_onnx(
-        options.dir,
-        options.to,
-        overridable=options.overridable,
-        precision=options.precision,
-        check=options.check,
-        overwrite=options.overwrite,
-    )

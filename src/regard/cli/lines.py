@@ -26,20 +26,9 @@ _PASSED_OVER = 1 << 20
 
 
 def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[str]:
-    """Yield the lines of a text file, which may be compressed as .gz.
+    """Return the lines of a text file, which may be compressed as .gz; `verb` says in messages what happens to them.
 
-    The file is opened, and its first line is read, at once, so that a missing file is reported before a model is loaded.
-
-    As in training data, a line may have at most 65,536 characters. A longer line is truncated to `kept` characters, and its
-    rest is read in parts, so that it does not fill the memory.
-
-    Args:
-        path: The file.
-        verb: Verb for messages that says what the command does with the lines, such as `translate`.
-        kept: Number of characters to keep of a line that has more than 65,536 characters.
-
-    Raises:
-        DataError: If the file cannot be read, is empty, is a device, or is named like a Parquet file.
+    As in training data, a line may have at most 65,536 characters; a longer line is truncated to `kept` characters.
     """
     named = name_format(path)
     if named == "parquet":
@@ -53,7 +42,7 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
             file=sys.stderr,
         )
     lines = _lines_in(path, kept)
-    first = next(lines, None)
+    first = next(lines, None)  # read at once, so that a missing file is reported before a model is loaded
     if first is None:
         raise DataError(f"{path} is empty, so there is nothing to {verb}")
     return chain((first,), lines)
@@ -69,10 +58,7 @@ def _lines_in(path: str, kept: int) -> Iterator[str]:
 
 
 def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
-    """Yield lines without their line ends, and truncate lines that are too long.
-
-    After the last line, the numbers of truncated lines and of lines that are not valid UTF-8 are reported.
-    """
+    """Yield lines without their ends, truncated if too long; report how many were, and how many are not valid UTF-8."""
     unreadable, too_long = (0, 0), (0, 0)  # number of lines, and the first of them
     number = 0
     while line := file.readline(LONGEST_SIDE + 2):  # + 2 for the line end, which may be \r\n
@@ -84,7 +70,7 @@ def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
             too_long = too_long[0] + 1, too_long[1] or number
             text = text[:kept]
         yield text
-        while line and not line.endswith("\n"):
+        while line and not line.endswith("\n"):  # the rest is read in parts, so that it does not fill the memory
             line = file.readline(_PASSED_OVER)
     for (count, first), fault, effect in (
         (unreadable, "that are not valid UTF-8", "invalid bytes are read as \ufffd"),
@@ -108,9 +94,6 @@ def output_file(path: str | None, command: str) -> Iterator[TextIO]:
     """Open the output of a command: standard output, or a file that appears when it is complete.
 
     If the path is a link, the file that it points to is written; a pipe or a device is written directly.
-
-    Raises:
-        RequestError: If the command runs in several processes, or the file cannot be written.
     """
     if not read_ranks().alone:
         raise RequestError(
@@ -134,11 +117,7 @@ def output_file(path: str | None, command: str) -> Iterator[TextIO]:
 
 
 def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
-    """Yield the lines of standard input in groups; `what` names the content of a line, and `kept` is as for `read_lines`.
-
-    Raises:
-        RequestError: If standard input is closed.
-    """
+    """Yield the lines of standard input in groups; `what` names the content of a line, and `kept` is as for `read_lines`."""
     if sys.stdin is None:
         raise RequestError(f"{command}: standard input is closed; give {what}s, or --input FILE")
     if sys.stdin.isatty():
@@ -147,10 +126,8 @@ def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterato
 
 
 def _available(stream: TextIO, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
-    """Yield the lines in groups: wait for one line, and then add all lines that have already arrived.
-
-    So a program that waits for the answer to each line gets it at once, and a large input is processed in large batches.
-    """
+    """Yield the lines in groups: wait for one line, and then add all lines that have already arrived."""
+    # So a program that waits for the answer to each line gets it at once, and a large input is processed in large batches.
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
     queue: Queue[str | OSError | None] = Queue(2 * _AT_ONCE)  # bounded, because a pipe may deliver more than fits into memory

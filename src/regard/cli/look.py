@@ -86,11 +86,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
 
 
 def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | None:
-    """Return the attention sites that `--heads` chooses; None if it is not given.
-
-    Raises:
-        RequestError: If `--heads` is given without `--to`, or the model or the kind of file does not fit it.
-    """
+    """Return the attention sites that `--heads` chooses; None if it is not given."""
     if options.heads is None:
         return None
     if not options.to:

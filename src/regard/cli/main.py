@@ -84,14 +84,10 @@ def command_names() -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run the command in `arguments`, by default those of the process, and return the exit code.
 
-    Args:
-        arguments: Arguments of the command line, without the program's name; None for those of the process.
-
-    Returns:
-        0 for success, 2 for an error that is reported in a message, 130 after Ctrl-C, 143 after SIGTERM, 141 if the program
-        that reads the output has closed the pipe.
+    The code is 0 for success, 2 for an error that is reported in a message, 130 after Ctrl-C, 143 after SIGTERM, and 141 if
+    the program that reads the output has closed the pipe.
     """
     open_closed_streams()
     replace_unwritable(sys.stdout)

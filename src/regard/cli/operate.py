@@ -1,11 +1,12 @@
-"""The commands that apply an operation to texts: `regard translate`, `classify`, `generate`, and those of other tasks."""
+"""The commands that apply an operation to texts or to lines of files: `regard translate`, `classify`, `align`, …."""
 
 import argparse
+import inspect
 import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -23,9 +24,9 @@ from regard.cli.options import (
     load_for,
     record_of,
 )
-from regard.cli.per_line import run as run_per_line
 from regard.errors import RequestError, nearest
 from regard.task import AttentionOperation, LineOperation, Text, TextOperation, all_tasks
+from regard.tasks.arguments import add_layout_options, given_files
 from regard.terminal import show
 
 
@@ -40,21 +41,16 @@ def find_operations() -> dict[str, tuple[str, type[TextOperation] | type[LineOpe
 
 
 def main(name: str, arguments: Sequence[str]) -> None:
-    """Apply an operation to texts or to the lines of a file, and print a result for each.
-
-    Args:
-        name: Name of the operation.
-        arguments: Arguments of the command line.
-    """
+    """Apply the operation with this name to texts or to the lines of a file, and print a result for each."""
     task, kind = find_operations()[name]
     if issubclass(kind, LineOperation):
-        run_per_line(task, kind, arguments)
+        _operate_per_line(task, kind, arguments)
         return
     parser = _parser(kind)
     options = parser.read(arguments)
     if options.texts and options.input:
         parser.error(f"{kind.text}s and --input are both given; give only one of the two")
-    operation = create(kind, options, _names(kind))
+    operation = create(kind, options, kind.options().keys() - kind.service_only)
     _check_picture(kind, options)
     lines = _read(kind, options)  # a missing file is found before the model is loaded
     with output_file(options.output, name) as file:
@@ -102,9 +98,30 @@ def _draw(result: Any, number: int, kind: type[TextOperation], options: argparse
     record.save(target, special=options.special, caption=options.caption, units=options.units)
 
 
-def _names(kind: type[TextOperation]) -> set[str]:
-    """Return the options that the command has."""
-    return kind.options().keys() - kind.service_only
+def _operate_per_line(task: str, kind: type[LineOperation], arguments: Sequence[str]) -> None:
+    """Apply an operation to files, and print one result per line of the file."""
+    first, _, rest = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+    parser = Parser(kind.name, f"{first}\n{rest}".rstrip(), kind.examples)
+    add_options(parser, kind)
+    if kind.ensembles:
+        add_ensemble_option(parser)
+    add_model_argument(parser)
+    parser.add_argument("files", metavar="FILE[,FILE]", help=kind.files)
+    add_layout_options(parser, *kind.layout)
+    add_machine_options(parser)
+    options = parser.read(arguments)
+    operation = create(kind, options)
+    found = operation.run(load_for(task, options, kind.name), given_files(options))
+    printed = 0
+    for line, text in found.rows:
+        show("\n" * (line - printed - 1) * found.padded + text)
+        printed = line
+    if found.padded and found.report.unit == "lines":
+        show("\n" * (found.report.read - printed), end="")
+    if found.report.skipped:
+        show(found.report.render(), file=sys.stderr)
+    if remark := found.remark():
+        show(remark, file=sys.stderr)
 
 
 def _parser(kind: type[TextOperation]) -> Parser:
@@ -113,7 +130,7 @@ def _parser(kind: type[TextOperation]) -> Parser:
     parser.add_argument("texts", nargs="*", metavar=kind.text.upper(), help=f"{kind.text} to {kind.name}")
     parser.add_argument("--input", metavar="FILE", help=f"text file with one {kind.text} per line; /dev/stdin for a pipe")
     add_output_option(parser)
-    add_options(parser, kind, _names(kind))
+    add_options(parser, kind, kind.options().keys() - kind.service_only)
     if kind.per_text:
         shown = ", ".join(f'"{name}": …' for name in kind.per_text)
         parser.add_argument(
@@ -138,10 +155,13 @@ def _parser(kind: type[TextOperation]) -> Parser:
 
 def _read(kind: type[TextOperation], options: argparse.Namespace) -> Iterable[list[str]]:
     """Return the texts in groups that are processed together."""
+    from regard.tasks.requests import text_blocks
+
     if options.texts:
-        return _blocks([" ".join(text.split()) for text in options.texts] if kind.reads_stdin else options.texts, kind.block)
+        texts = [" ".join(text.split()) for text in options.texts] if kind.reads_stdin else options.texts
+        return text_blocks(texts, kind.block)
     if options.input:
-        return _blocks(read_lines(options.input, kind.name, kept=kind.kept), kind.block)
+        return text_blocks(read_lines(options.input, kind.name, kept=kind.kept), kind.block)
     if kind.reads_stdin:
         return typed_lines(kind.name, kind.text, kept=kind.kept)
     if _is_piped():
@@ -151,12 +171,6 @@ def _read(kind: type[TextOperation], options: argparse.Namespace) -> Iterable[li
             file=sys.stderr,
         )
     return [[""]]
-
-
-def _blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    from regard.tasks.requests import text_blocks
-
-    return text_blocks(lines, size)
 
 
 def _is_piped() -> bool:
@@ -169,11 +183,7 @@ def _is_piped() -> bool:
 
 
 def _request(line: str, number: int, kind: type[TextOperation], options: argparse.Namespace) -> Text:
-    """Return the text of a line, and the options of this text.
-
-    Raises:
-        RequestError: If the line should be a JSON object (`--requests`), but is not a valid one.
-    """
+    """Return the text of a line; with `--requests`, the line is a JSON object that also has options of this text."""
     if not getattr(options, "requests", False):
         return Text(line, number)
     where = f"{kind.name}: line {number + 1}"

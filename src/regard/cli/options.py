@@ -33,23 +33,15 @@ class _Operand(str):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that accepts no abbreviated options. Wrong arguments raise a `RequestError`.
+    """An argparse parser that accepts no abbreviated options. Wrong arguments raise a `RequestError`."""
 
-    Args:
-        command: Name of the command, without `regard`.
-        description: Text of the help.
-        examples: Lines with examples, for the end of the help; empty for none.
-        settings: Further arguments of `argparse.ArgumentParser`.
-    """
-
-    def __init__(self, command: str, description: str, examples: str = "", **settings: Any) -> None:
+    def __init__(self, command: str, description: str, examples: str = "") -> None:
         super().__init__(
             prog=f"regard {command}",
             description=description,
             epilog=f"examples:\n{examples}" if examples else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
-            **settings,
         )
         self.register("type", None, str)
 
@@ -66,9 +58,7 @@ class Parser(argparse.ArgumentParser):
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse a command line, in which options and other arguments may be mixed in any order; `--` ends the options.
 
-        Raises:
-            RequestError: If the arguments are wrong. For an unknown option, the message gives regard's name for another tool's
-                option, or the most similar option.
+        The error for an unknown option gives regard's name for another tool's option, or the most similar option.
         """
         if "--" in arguments:
             end = arguments.index("--")
@@ -178,8 +168,8 @@ def add_caption_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_units_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--units`."""
+def add_picture_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--units`, `--special` and `--no-caption`, for pictures of attention."""
     parser.add_argument(
         "--units",
         choices=get_args(Units),
@@ -187,11 +177,6 @@ def add_units_option(parser: argparse.ArgumentParser) -> None:
         help="show tokens, characters (if the model's tokens are characters) or words; auto shows characters for a side\n"
         "whose tokens are characters, and words for other sides (default: auto)",
     )
-
-
-def add_picture_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--units`, `--special` and `--no-caption`, for pictures of attention."""
-    add_units_option(parser)
     parser.add_argument(
         "--special",
         action="store_true",
@@ -220,11 +205,7 @@ def kind_of(model: "Predictor") -> str:
 
 
 def load_for(task: str, arguments: argparse.Namespace, command: str) -> Any:
-    """Load a model that must be for a task.
-
-    Raises:
-        RequestError: If the model is for another task.
-    """
+    """Load a model that must be for a task."""
     found = load_model(arguments)
     if found.config.task != task:
         use = next((one.name for one in find_task(found.config.task).operations if issubclass(one, TextOperation)), "")
@@ -243,18 +224,12 @@ def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord
 
 
 def set_threads(threads: int, *, spare: int = 0) -> None:
-    """Set the number of CPU threads that PyTorch uses.
-
-    Args:
-        threads: Number of threads; 0 for this process's share of the cores. If there is only one process, 0 does not raise
-            PyTorch's current number.
-        spare: Number of cores of that share that `threads=0` leaves to other work. PyTorch gets at least one core.
-    """
+    """Set the number of CPU threads that PyTorch uses; 0 for this process's share of the cores, except `spare` of them."""
     import torch
 
     ranks = read_ranks()
     share = max(1, count_cores(ranks.local_size) - spare)
-    # If there are several processes, PyTorch's current number is ignored, because torchrun sets it to 1.
+    # One process never gets more than PyTorch's current number. For several, it is ignored, because torchrun sets it to 1.
     torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
 
 

@@ -19,9 +19,7 @@ _TOKEN = "REGARD_TOKEN"
 _LARGEST_TOKEN, _LARGEST_PAGE = 4096, 1 << 29  # bytes
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Serve models until SIGTERM or Ctrl-C."""
-    options = _parser().read(arguments)
+def _serve(options: argparse.Namespace) -> None:
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: {install_command('serve')}")
@@ -64,7 +62,8 @@ def _load(folder: Path, *, device: str, engine: str) -> Any:
     return predictor
 
 
-def _parser() -> Parser:
+def main(arguments: Sequence[str]) -> None:
+    """Serve models until SIGTERM or Ctrl-C."""
     parser = Parser(
         "serve",
         "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate, /v1/attention …\n"
@@ -76,6 +75,13 @@ def _parser() -> Parser:
         "  regard serve de=runs/deu --port 9000 --threads 2\n"
         '  curl --json \'{"texts": ["she kissed him ."]}\' http://127.0.0.1:8000/v1/translate',
     )
+    _add_options(parser)
+    _add_limits(parser)
+    add_machine_options(parser, threads="all cores but one")
+    _serve(parser.read(arguments))
+
+
+def _add_options(parser: Parser) -> None:
     parser.add_argument("dirs", nargs="+", metavar="DIR", help="a trained model's folder; NAME=DIR gives it another name")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)")
     parser.add_argument("--port", type=whole_number, default=8000, metavar="N", help="port; 0 for any free one (default: 8000)")
@@ -110,6 +116,9 @@ def _parser() -> Parser:
         metavar="X",
         help="seconds between two checks for a newer model; 0 for no checks (default: 2)",
     )
+
+
+def _add_limits(parser: Parser) -> None:
     from regard.serve.limits import Limits
 
     group = parser.add_argument_group("limits")
@@ -121,8 +130,6 @@ def _parser() -> Parser:
             metavar="N" if facts.type is int else "X",
             help=f"{facts.help.rstrip('.')} (default: {facts.default:,})".replace("%", "%%"),
         )
-    add_machine_options(parser, threads="all cores but one")
-    return parser
 
 
 def _token(options: argparse.Namespace) -> str:
@@ -136,11 +143,7 @@ def _token(options: argparse.Namespace) -> str:
 
 
 def _read(path: str, what: str, largest: int, advice: str = "") -> str:
-    """Return the text of a file that an option names.
-
-    Raises:
-        RequestError: If the file cannot be read, is not UTF-8 text, or has more bytes than `largest`.
-    """
+    """Return the UTF-8 text of a file that an option names; it may have at most `largest` bytes."""
     try:
         with open(path, "rb") as file:
             content = file.read(largest + 1)  # instead of asking for the size: a device has none, and may never end

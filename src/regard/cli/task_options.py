@@ -10,13 +10,9 @@ from regard.tasks.arguments import add_layout_options
 
 
 class TaskOptions:
-    """The options of all operations with one name, which belong to several tasks. The command has all of them.
+    """The options of all operations with one name, which belong to several tasks.
 
-    Args:
-        parser: Parser of the command, to which the options are added.
-        command: Name of the command, for messages.
-        name: Name of the operations.
-        without: Options that the command does not have.
+    The command whose parser is given has all of them, except those in `without`.
     """
 
     def __init__(self, parser: argparse.ArgumentParser, command: str, name: str, *, without: tuple[str, ...] = ()) -> None:
@@ -51,11 +47,7 @@ class TaskOptions:
         return {name: endings for pictures in found for name, endings in pictures.items()}
 
     def create(self, kind: Any, options: argparse.Namespace, task: str) -> Any:
-        """Build the operation of a task, which must be of a class; `options` are the parsed ones, with `dir`.
-
-        Raises:
-            RequestError: If an option that the user gave is for other tasks only, or the task has no such operation.
-        """
+        """Build the operation of a task, which must be of a class; options for other tasks only raise an error."""
         held = f"{options.dir} holds {find_task(task).words.predictor}"
         operation = self.operations.get(task)
         if operation is None or not issubclass(operation, kind):
@@ -65,7 +57,6 @@ class TaskOptions:
             if task not in owners and getattr(options, option) is not None:
                 whom = " and ".join(find_task(name).words.predictors for name in owners)
                 flags = {name: flag for one in self.operations.values() for name, flag in one.flags.items()}
-                raise RequestError(
-                    f"{self._command}: {flags.get(option, f'--{option.replace(chr(95), chr(45))}')} is for {whom}, and {held}"
-                )
+                flag = flags.get(option, "--" + option.replace("_", "-"))
+                raise RequestError(f"{self._command}: {flag} is for {whom}, and {held}")
         return create(operation, options, self._names(operation))

@@ -53,23 +53,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False) -> RunConfig:
-    """Build the configuration that a command line describes.
+    """Build the configuration that a command line, without the task, describes.
 
-    Layers of settings take precedence in this order: options, file, teachers, preset or model to start from, task.
-
-    Args:
-        task: Name of the task.
-        arguments: Arguments after the task.
-        choose: Whether to choose settings that are not given from the data, if there is neither a preset nor a model to start
-            from; otherwise, they have their default values.
-
-    Raises:
-        ConfigError: If a setting is unknown or has an invalid value, or a teacher is for another task.
-        RequestError: If an argument is not an option; if an option belongs to another tool or has no value; if `--from` and
-            `--preset` are both given; if the model, the preset or the file of settings is for another task; or if there is
-            nothing to train on.
-        BundleError: If the folder of a model to start from, or of a teacher, contains no trained model.
-        DataError: If the data cannot be read.
+    Layers of settings take precedence in this order: options, file, teachers, preset or model to start from, task. With
+    `choose`, and with neither a preset nor a model to start from, further settings are chosen from the data.
     """
     _check_habits(task, arguments)
     flags = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
@@ -143,12 +130,7 @@ def _unknown_task(task: str) -> RequestError:
 
 
 def _check_habits(task: str, arguments: Sequence[str]) -> None:
-    """Check that no option is one of another tool, and that options without a value are known.
-
-    Raises:
-        RequestError: If an option is one of another tool, or is unknown and has no value. The message gives regard's name for
-            it, or the most similar name.
-    """
+    """Raise an error for an option of another tool, or an unknown option without a value; it names regard's own option."""
     own = {option for action in _parser(task)._actions for option in action.option_strings}
     known = own | {f"--{name}" for name in setting_names(find_task(task).config_class)}
     for argument, following in pairwise((*arguments, "--")):
@@ -164,10 +146,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
 
 
 def _checked(layer: Layer, name: str, task: str, *, default: str = "translation") -> Layer:
-    """Return a layer; raise an error, which names the source of the settings, if they are for another task.
-
-    Settings that name no task are for `default`.
-    """
+    """Return a layer whose settings, from the source `name`, are for a task; those that name no task are for `default`."""
     theirs = layer.values.get("task", default)
     if theirs != task:
         presets = "`regard presets` shows the task of each preset"
@@ -228,13 +207,7 @@ def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
 def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, bool]) -> tuple[dict[str, str], list[str]]:
     """Return the settings of a command line (`--name value`, `--name=value`), and the arguments that argparse reads.
 
-    Args:
-        command: Name of the command, for messages.
-        arguments: Arguments of the command.
-        own: Options that are not settings, for argparse; the value is True if the option needs an argument.
-
-    Raises:
-        RequestError: If a setting has no value.
+    The latter include the options in `own`, whose value is True if the option needs an argument.
     """
     settings: dict[str, str] = {}
     rest: list[str] = []
