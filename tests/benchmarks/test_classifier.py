@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -42,18 +41,3 @@ def test_one_line_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["training_ratio"] > 0
     assert found["single_ms"] > 0
     assert found["sentences_per_second"].keys() == {"labels", "labels_and_attention"}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
-def test_rows_are_prepared_and_trained_on_in_processes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--rows", "500", "--steps", "2", "--batch-tokens", "256", "--folder", str(tmp_path)])
-    found = json.loads(capsys.readouterr().out)
-    assert found["steps"]["prepare"]["kept"] == 500
-    assert found["steps"]["train"]["updates"] == 2
-    assert found["peak_mb"]["train"] > found["peak_mb"]["prepare"] * 0.1 > 0
-
-
-def test_what_cannot_be_read_is_an_error_and_no_traceback(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"error: .*nowhere"):
-        main(["--data", str(tmp_path / "nowhere.tsv")])

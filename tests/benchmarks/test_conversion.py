@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from benchmarks.conversion import JOEYNMT, read_spelt, spell, spellings, to_joeynmt
+from benchmarks.conversion import JOEYNMT, to_joeynmt
 from export.models import build
 
 from regard.config import TransformerConfig
@@ -19,12 +19,6 @@ def test_joeynmt_is_refused_what_it_has_not(tmp_path):
     had = ("norm: rms", "feed_forward: swiglu", "positions: rotary", "embeddings that are not all tied", "output_bias: true")
     assert all(part in str(refused.value) for part in had)
     assert lacks(TransformerConfig(norm_order="deep"), JOEYNMT) == "norm_order: deep"  # to be trained; weights go over
-
-
-def test_a_sentence_is_spelt_by_numbers_and_read_again():
-    assert spell([4, 22, 1]) == "p4 p22 <unk>"
-    assert read_spelt("p4 p22 <unk>") == [4, 22, 1]
-    assert spellings(6) == ["<pad>", "<unk>", "<s>", "</s>", "p4", "p5"]
 
 
 @pytest.mark.parametrize("order", ["pre", "post", "deep"])

@@ -2,10 +2,7 @@
 
 import json
 
-import pytest
 from benchmarks import precision
-
-from regard.errors import RegardError
 
 
 def test_figures(capsys, tmp_path, monkeypatch):
@@ -26,11 +23,3 @@ def test_figures(capsys, tmp_path, monkeypatch):
     for ratio in found["ratio"].values():
         assert ratio["lowest"] <= ratio["median"] <= ratio["highest"]
     assert set(found["one"]) == {"float32", "bfloat16", "int8"}
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(RegardError, match=r"missing\.en: cannot be read: .*; expected a text file in UTF-8"):
-        precision.read_lines(tmp_path / "missing.en", 0)
-    (tmp_path / "empty.en").write_text("")
-    with pytest.raises(RegardError, match=r"empty\.en: is empty; expected one sentence per line"):
-        precision.read_lines(tmp_path / "empty.en", 0)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import types
 from pathlib import Path
 
@@ -51,55 +50,6 @@ def test_the_ratio_is_the_median_and_the_page_lists_it(place, ran):
     assert "**3.00×**" in page
     assert "`python -m benchmarks additive`" in page
     assert "Not measured yet: linear attention, forward" in page
-
-
-def test_other_results_stay(place, ran):
-    report.main(["--only", "additive", "--rounds", "1"])
-    before = json.loads((place / "claims.json").read_text())["additive-training"]
-    report.main(["--only", "additive-forward", "--rounds", "1"])
-    after = json.loads((place / "claims.json").read_text())
-    assert after["additive-training"] == before
-    assert after["additive-forward"]["median"] == 12.0
-
-
-def test_what_needs_data_is_left_out_and_named(place, ran, capfd):
-    with pytest.raises(SystemExit, match="nothing to measure"):
-        report.main(["--only", "transformer-beam", "--data", "x"])
-    assert "give --data and --transformer" in capfd.readouterr().err
-    assert not ran
-
-
-def test_options_reach_the_benchmark(place, monkeypatch):
-    commands = []
-
-    def run(command, **options):
-        commands.append(command[2:])
-        found = {"matches": [{"by_beam": {beam: {"processor": {"over_ctranslate2": 0.7}} for beam in "15"}}]}
-        return types.SimpleNamespace(returncode=0, stdout=json.dumps(found))
-
-    monkeypatch.setattr(report.subprocess, "run", run)
-    report.main(["--only", "decoding", "--rounds", "1", "--data", "data", "--transformer", "runs/tiny"])
-    assert commands[0][:4] == ["benchmarks.decoding", "runs/tiny", "--test", "data/multi30k/test_2016_flickr"]
-    page = (place / "claims.md").read_text()
-    assert "`python -m benchmarks decoding TRANSFORMER --test DATA/multi30k/test_2016_flickr" in page
-
-
-def test_mistakes_are_named(place, ran, monkeypatch):
-    with pytest.raises(SystemExit, match="--only additiv: no claim or benchmark has this name; expected some of additive, "):
-        report.main(["--only", "additiv"])
-    failed = types.SimpleNamespace(returncode=3, stdout="")
-    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: failed)
-    with pytest.raises(SystemExit, match=r"benchmarks\.additive failed with exit code 3"):
-        report.main(["--only", "additive"])
-
-
-def test_a_busy_machine_is_waited_for(place, ran, monkeypatch):
-    monkeypatch.setattr(report.os, "getloadavg", lambda: (2.0, 2.0, 2.0))
-    monkeypatch.setattr(report, "_PATIENCE", -1.0)
-    with pytest.raises(SystemExit, match=r"the load average stays at 2\.0"):
-        report.main(["--only", "additive"])
-    report.main(["--only", "additive", "--busy", "--rounds", "1"])
-    assert "load average 2.0" in (place / "claims.md").read_text()
 
 
 def test_the_page_of_the_documentation_is_that_of_the_kept_results():

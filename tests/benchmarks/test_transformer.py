@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchmarks import decoding, marian, streaming, transformer
+from benchmarks import marian, transformer
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 
 from regard.config import TransformerConfig
 from regard.config.loading import dump_config, load_config
-from regard.errors import RegardError
 from regard.models.build import build_translator
 from regard.presets import load_preset
 
@@ -34,21 +33,6 @@ def test_joeynmt_is_given_the_shape_of_the_preset(tmp_path):
     assert {part["activation"] for part in parts} == {model.feed_forward}
     assert made["training"]["validation_freq"] % made["training"]["logging_freq"] == 0
     assert vocabulary.read_text().split()[4:] == ["p4", "p5", "p6", "p7", "p8"]
-
-
-@pytest.mark.parametrize("changes", [{"positions": "rotary"}, {"norm": "rms"}, {"norm_order": "deep"}])
-def test_joeynmt_and_marian_are_refused_what_they_have_not(tmp_path, changes):
-    [(name, value)] = changes.items()
-    model = TransformerConfig(**changes)
-    with pytest.raises(
-        RegardError, match=f"the model has {name}: {value}, which JoeyNMT 2.3 does not support; it supports norm: layer, "
-    ):
-        transformer_config(model, data={}, vocabulary=tmp_path, model_dir=tmp_path)
-    pytest.importorskip("transformers", reason="MarianMT is not installed: pip install '.[bench]'")
-    with pytest.raises(
-        RegardError, match=f"{name}: {value}.*, which MarianMT does not support; it supports .*norm_order: post"
-    ):
-        marian.build_marian(model, 9)
 
 
 def test_the_run_that_is_measured_is_the_preset_in_the_shape_that_all_share(tmp_path):
@@ -80,18 +64,3 @@ def test_marian_trains_as_many_weights(forward):
     model = shared(TransformerConfig(feed_forward=forward, positions="rotary", **sizes))
     ours = build_translator(model, source_size=23, target_size=23)
     assert marian.count_trained(marian.build_marian(model, 23)) == marian.count_trained(ours)
-
-
-@pytest.mark.parametrize("module", [decoding, transformer])
-def test_unknown_rivals_are_refused(module, tmp_path):
-    extra = ["somewhere"] if module is decoding else []
-    options = module._options([*extra, "--rivals", "moses", "--out", str(tmp_path)])
-    with pytest.raises(RegardError, match="--rivals is 'moses', expected some of "):
-        module.compare(options)
-
-
-def test_lines_are_repeated_and_memory_is_read(tmp_path):
-    (tmp_path / "few").write_text("a\nb\n")
-    streaming._write(tmp_path / "many", tmp_path / "few", 5)
-    assert (tmp_path / "many").read_text() == "a\nb\na\nb\na\n"
-    assert 0 < streaming._memory()["anonymous_mb"] < streaming._memory()["peak_mb"]

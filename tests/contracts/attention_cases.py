@@ -23,6 +23,9 @@ BY_NAME = {case.name: case for case in CASES}
 FIRST = {case.name for case in {type(case.build()): case for case in reversed(CASES)}.values()}
 """Names of the first case of each class."""
 
+DIFFERENT = FIRST | {"qk_norm_rotary", "talking_heads", "added_keys", "causal_window_rotary", "alibi", "dot_sparsemax"}
+"""Names of the cases that `make test` gives to every test of the batteries; `make test-slow` takes the others, too."""
+
 
 def expected(
     case: Case,

@@ -2,11 +2,12 @@
 
 import copy
 import inspect
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from contracts.attention_cases import CASES, expected
+from contracts.attention_cases import CASES, DIFFERENT, expected
 from contracts.battery import MASKS, SHAPES, TOLERANCE, choose_kernels, forms, gradients, inputs, made, masks
 from contracts.cases.base import DV, B, Case, K, Q
 from quick import quick
@@ -14,13 +15,26 @@ from quick import quick
 from regard.errors import ShapeError
 
 FEW_MASKS = quick({kind: kind for kind in MASKS}, {"none", "key_with_empty_row", "both"}.__contains__)
-CELLS = quick(
-    {f"{kind}-{name}": (kind, shape) for kind in MASKS for name, shape in SHAPES.items()},
-    lambda name: name.endswith("full") or name.startswith(("none", "both")),
-)
+CELLS = list(product(MASKS, SHAPES.values()))
+FEW_CELLS = [(kind, shape) for kind, shape in CELLS if shape == SHAPES["full"] or kind in ("none", "both")]
+OF_EVERY_CASE = {
+    "test_equals_its_formula",
+    "test_rows_sum_to_one_or_with_nothing_to_attend_to_to_zero",
+    "test_permuting_keys_permutes_weights_where_declared",
+    "test_gradcheck",
+    "test_step_by_step_equals_all_at_once",
+}
+"""Tests of what a case's own formula decides; `make test` gives the other tests one case of each class."""
 
 
-@pytest.fixture(params=[(case, form) for case in CASES for form in forms(case)], ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each test the cases with their forms; those that only `make test-slow` takes are marked."""
+    every = metafunc.function.__name__ in OF_EVERY_CASE
+    pairs = {f"{case.name}-{form}": (case, form) for case in CASES for form in forms(case)}
+    metafunc.parametrize("case", quick(pairs, lambda name: every or name.rpartition("-")[0] in DIFFERENT), indirect=True)
+
+
+@pytest.fixture
 def case(request, monkeypatch) -> Case:
     """A mechanism, its kernels on and off; what it refuses is skipped with its reason."""
     case, form = request.param
@@ -31,15 +45,16 @@ def case(request, monkeypatch) -> Case:
     return case
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_equals_its_formula(case, cell):
+@pytest.mark.parametrize("cells", [FEW_CELLS, pytest.param(CELLS, marks=pytest.mark.slow)], ids=["few cells", "all cells"])
+def test_equals_its_formula(case, cells):
     """In float64; the other number formats are in the matrix."""
-    attention, (kind, shape) = made(case), cell
-    tensors, kept = inputs(case, attention, shape), masks(kind, shape)
-    out = attention(*tensors, **kept)
-    context, weights = expected(case, attention, *tensors, **kept)
-    np.testing.assert_allclose(out.weights.detach().numpy(), weights, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(out.context.detach().numpy(), context, rtol=0, atol=3e-12)
+    attention = made(case)
+    for kind, shape in cells:
+        tensors, kept = inputs(case, attention, shape), masks(kind, shape)
+        out = attention(*tensors, **kept)
+        context, weights = expected(case, attention, *tensors, **kept)
+        np.testing.assert_allclose(out.weights.detach().numpy(), weights, rtol=0, atol=1e-12, err_msg=f"{kind} {shape}")
+        np.testing.assert_allclose(out.context.detach().numpy(), context, rtol=0, atol=3e-12, err_msg=f"{kind} {shape}")
 
 
 @pytest.mark.parametrize("kind", FEW_MASKS)

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from contracts.attention_cases import CASES
+from contracts.attention_cases import BY_NAME, DIFFERENT
 from contracts.battery import inputs, made, masks
+from quick import quick
 from torch import nn
 
 from regard.attention import (
@@ -16,7 +17,7 @@ from regard.attention import (
 from regard.errors import ShapeError
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
+@pytest.fixture(params=quick(BY_NAME, DIFFERENT.__contains__))
 def case(request):
     reason = request.param.refused.get(request.function.__name__.removeprefix("test_"))
     if reason:

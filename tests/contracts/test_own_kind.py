@@ -1,13 +1,11 @@
 """A mechanism of another package, offered as an entry point: commands train with it, load it, and take its settings."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import regard
+from regard.cli.main import main
 from regard.config.loading import load_config, override_layer, read_layer
 from regard.errors import ConfigError
 
@@ -82,28 +80,18 @@ def offer(tmp_path, monkeypatch):
     return install
 
 
-def run(paths: list[str], *arguments: str) -> tuple[int, str, str]:
-    """Run `regard`, and return its exit code and what it printed."""
-    search = os.pathsep.join([*paths, str(Path(regard.__file__).parent.parent)])
-    environment = {**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-    command = [sys.executable, "-m", "regard", *arguments]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    return result.returncode, result.stdout, result.stderr
-
-
-def test_commands_use_it(offer, tmp_path):
-    paths = offer("nearest_key", "nearest_keys:NearestConfig")
+def test_commands_use_it(offer, tmp_path, capsys):
+    offer("nearest_key", "nearest_keys:NearestConfig")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{a} {b} .\t{b.upper()} {a.upper()} .\n" for a in "abcdefg" for b in "hijklmn"))
     options = ["--model.decoder.attention.kind", "nearest_key", "--model.decoder.attention.beta", "0.5"]
     settings = ["--data.train", str(pairs), "--out", str(tmp_path / "run"), "--training.max_epochs", "1"]
-    code, _, err = run(paths, "train", "translation", "--preset", "demo", *settings, *options)
-    assert code == 0, err
+    assert main(["train", "translation", "--preset", "demo", *settings, *options]) == 0
     assert "kind: nearest_key\n      beta: 0.5" in (tmp_path / "run" / "config.yaml").read_text()
 
-    code, out, err = run(paths, "look", str(tmp_path / "run"), "a h .")
-    assert code == 0, err
-    assert "Weights in hundredths" in out
+    assert main(["look", str(tmp_path / "run"), "a h ."]) == 0
+    assert "Weights in hundredths" in capsys.readouterr().out
+    sys.modules.pop("nearest_keys")
 
 
 def test_the_package_is_imported_only_for_its_kind(offer):
@@ -145,10 +133,10 @@ def test_an_error_names_the_line_of_the_file(offer, tmp_path):
         load_config(read_layer(file))
 
 
-def test_help_lists_installed_kinds(offer):
-    code, out, err = run(offer("nearest_key", "nearest_keys:NearestConfig"), "train", "translation", "--help")
-    assert code == 0, err
-    assert "kinds of installed packages: nearest_key" in out
+def test_help_lists_installed_kinds(offer, capsys):
+    offer("nearest_key", "nearest_keys:NearestConfig")
+    assert main(["train", "translation", "--help"]) == 0
+    assert "kinds of installed packages: nearest_key" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

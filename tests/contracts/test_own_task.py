@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config.loading import load_config
+from regard.cli.main import main
+from regard.config.loading import load_config, render_config
 from regard.config.tasks import BUILT_IN, locate_task, task_names
 from regard.errors import BundleError, ConfigError
 from regard.task import find_task
@@ -70,11 +71,19 @@ def settings(packages, tmp_path):
     }
 
 
-def run(packages, *arguments):
-    """Run `regard`, and return what it printed."""
-    result = start(packages, "-m", "regard", *arguments)
-    out, err = result.communicate(timeout=120)
-    return result.returncode, out, err
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Return a function that runs `regard` in this process, and returns its exit code and what it printed."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def command(*arguments):
+        try:
+            code = main(list(arguments))
+        except SystemExit as stop:  # argparse has printed a help
+            code = stop.code
+        return code, *capsys.readouterr()
+
+    return command
 
 
 def start(packages, *arguments):
@@ -126,11 +135,9 @@ def test_it_starts_from_a_trained_model_and_overwrites_one(settings, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("updates", [pytest.param(2, marks=pytest.mark.slow), 7])
-def test_killed_and_resumed_it_ends_with_the_same_bytes(settings, packages, tmp_path, updates):
+def test_killed_and_resumed_it_ends_with_the_same_bytes(settings, packages, run, tmp_path, updates):
     config = load_config(settings, {"training": {"checkpoint_every": 1, "max_epochs": 2}})
     regard.fit(replace(config, out=str(tmp_path / "whole")), progress=False)
-    from regard.config.loading import render_config
-
     (tmp_path / "config.yaml").write_text(render_config(config))
     script = tmp_path / "slow.py"
     script.write_text(
@@ -146,41 +153,41 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(settings, packages, tmp_
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)  # closes the pipes, too
     assert process.returncode == -signal.SIGKILL
-    code, _, err = run(packages, "resume", settings["out"])
+    code, _, err = run("resume", settings["out"])
     assert code == 0, err
     assert "continuing " in err
     whole, resumed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "run"))
     assert resumed == whole
 
 
-def test_the_command_line_has_it(settings, packages, tmp_path):
+def test_the_command_line_has_it(settings, run, tmp_path):
     data = settings["data"]["train"][0]
-    code, out, err = run(packages, "train", "--help")
+    code, out, err = run("train", "--help")
     assert code == 0, err
     assert "regard train tagging         train a tagger on tagged sentences (`regard train tagging --help`)" in out
-    code, out, err = run(packages, "train", "tagging", "--help")
+    code, out, err = run("train", "tagging", "--help")
     assert code == 0, err
     assert "a text file with one tagged sentence per line" in out
     assert "--model.num_heads  (default: 2; 1 or more)" in out
 
     folder = str(tmp_path / "mine")
     options = ["--data.train", data, "--training.max_epochs", "6", "--training.learning_rate", "0.02", "--width", "12"]
-    code, out, err = run(packages, "train", "tagging", *options, "--training.batch_tokens", "60", "--out", folder)
+    code, out, err = run("train", "tagging", *options, "--training.batch_tokens", "60", "--out", folder)
     assert code == 0, err
     assert "60 tagged sentences, 0 held out" in err
     assert f'The model is in {folder}. Next:\n  regard look {folder} "a sentence"' in out
-    code, out, err = run(packages, "look", folder, "the cat fish a dog", "--to", str(tmp_path / "map.json"))
+    code, out, err = run("look", folder, "the cat fish a dog", "--to", str(tmp_path / "map.json"))
     assert code == 0, err
     assert out.startswith("the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n")
     assert regard.records.load_record(tmp_path / "map.json").matrix().shape == (5, 5)
-    code, out, err = run(packages, "tag", folder, "the cat fish a dog", "--upper")
+    code, out, err = run("tag", folder, "the cat fish a dog", "--upper")
     assert (code, out) == (0, "the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n"), err
-    code, out, err = run(packages, "tag", folder, "the cat", "--json")
+    code, out, err = run("tag", folder, "the cat", "--json")
     assert (code, out) == (0, '{"words": ["the", "cat"], "tags": ["DET", "NOUN"]}\n'), err
-    code, out, err = run(packages, "evaluate", folder, data, "--json")
+    code, out, err = run("evaluate", folder, data, "--json")
     assert code == 0, err
     assert out == '{"accuracy": 1.0}\n'
-    code, out, err = run(packages, "info", folder)
+    code, out, err = run("info", folder)
     assert code == 0, err
     assert f"{folder}: tagger\n" in out
     assert "ADJ, DET, NOUN, VERB" in out
@@ -204,9 +211,8 @@ def test_the_service_has_it(settings):
         assert "/v1/tag" in web.get("/docs").text
 
 
-@pytest.mark.slow
-def test_mistakes_are_explained(settings, packages, tmp_path):
-    run(packages, "train", "tagging", "--data.train", settings["data"]["train"][0], "--out", str(tmp_path / "mine"))
+def test_mistakes_are_explained(settings, run, tmp_path):
+    run("train", "tagging", "--data.train", settings["data"]["train"][0], "--out", str(tmp_path / "mine"))
     for arguments, message in (
         (["train", "tagging"], "train tagging: nothing to train on; name a file of tagged sentences with --data.train FILE"),
         (["train", "taging"], "train: there is no task 'taging'; did you mean 'tagging'?"),
@@ -215,7 +221,7 @@ def test_mistakes_are_explained(settings, packages, tmp_path):
         (["evaluate", str(tmp_path / "mine"), "x", "--beam", "3"], "--beam is for translators, and"),
         (["export", str(tmp_path / "mine"), "--to", str(tmp_path / "onnx")], "a TaggingModel cannot be exported to ONNX"),
     ):
-        code, _, err = run(packages, *arguments)
+        code, _, err = run(*arguments)
         assert (code, message in err) == (2, True), err
         assert "Traceback" not in err
 
@@ -261,10 +267,10 @@ def test_a_broken_entry_point_is_explained(packages, value, message):
         find_task("broken")
 
 
-def test_a_broken_task_does_not_break_commands_for_others(packages, tmp_path):
+def test_a_broken_task_does_not_break_commands_for_others(packages, run):
     (Path(packages[1]) / "tagger-1.0.dist-info" / "entry_points.txt").write_text("[regard.tasks]\nbroken = tagger:NOTHING\n")
     for arguments in (["evaluate", "--help"], ["train", "--help"]):
-        code, out, err = run(packages, *arguments)
+        code, out, err = run(*arguments)
         assert code == 0, err
         assert "regard" in out
 

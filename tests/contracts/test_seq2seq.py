@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from quick import quick
 from torch import Tensor
 
 from regard.attention import Coverage, LocalMonotonic, MultiHead
@@ -104,7 +105,22 @@ def build(config: ModelConfig | LanguageModelConfig) -> Seq2Seq:
     return model
 
 
-@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+DIFFERENT = {
+    "bahdanau",
+    "bahdanau-deep",
+    "luong-general",
+    "luong-feeding",
+    "luong-feeding-deep",
+    "transformer",
+    "transformer-deep",
+    "transformer-rotary",
+    "language",
+    "language-deep",
+}
+"""Cases that `make test` runs: those whose code differs; `make test-slow` takes the others, too."""
+
+
+@pytest.fixture(params=quick(CASES, DIFFERENT.__contains__))
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
     return build(request.param)
 
@@ -375,7 +391,7 @@ def test_packed_steps_equal_plain_ones(model, batch):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick(CASES, DIFFERENT.__contains__, key=True))
 def test_packed_steps_in_bfloat16_are_as_exact_as_plain_ones(name, batch):
     torch.manual_seed(0)
     model = create(CASES[name])
@@ -390,7 +406,7 @@ def test_packed_steps_in_bfloat16_are_as_exact_as_plain_ones(name, batch):
         assert error <= 1.25 * plain_error + 0.005 * expected.abs().max()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick(CASES, DIFFERENT.__contains__, key=True))
 def test_save_and_load_are_equal(name, batch):
     model = build(CASES[name])
     torch.manual_seed(99)

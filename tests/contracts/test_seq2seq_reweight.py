@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from contracts.test_seq2seq import BATCH, CASES, bahdanau, batch, build, joined, language, luong, model, same, transformer
+from contracts.test_seq2seq import BATCH, CASES, bahdanau, batch, build, joined, language, luong, same, transformer
 from quick import quick
 from torch import Tensor
 
@@ -17,7 +17,14 @@ from regard.models.seq2seq import Seq2Seq
 from regard.reweight import at_step, attend_to, chain, erase, flatten, sharpen
 from regard.text.symbols import END, START
 
-__all__ = ["batch", "model"]
+__all__ = ["batch"]
+DIFFERENT = {"bahdanau-deep", "luong", "luong-feeding", "transformer", "transformer-rotary", "language"}
+"""Cases that `make test` runs; `make test-slow` takes the others, too."""
+
+
+@pytest.fixture(params=quick(CASES, DIFFERENT.__contains__))
+def model(request) -> Seq2Seq:
+    return build(request.param)
 
 
 def used(model: Seq2Seq) -> list[str]:

@@ -96,7 +96,12 @@ def embeddings(model: TextClassifier) -> list[nn.Embedding]:
     return [module for module in model.modules() if isinstance(module, nn.Embedding) and module.padding_idx == PAD]
 
 
-@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+DIFFERENT = {"recurrent", "recurrent-gru", "recurrent-one-way", "bag", "bag-heads", "hierarchical", "combined"}
+DIFFERENT |= {"hierarchical-lstm", "transformer", "transformer-heads"}
+"""Cases that `make test` runs; `make test-slow` takes the others, too."""
+
+
+@pytest.fixture(params=quick(CASES, DIFFERENT.__contains__))
 def model(request: pytest.FixtureRequest) -> TextClassifier:
     return build(request.param)
 
@@ -227,7 +232,8 @@ def test_embeddings_of_the_callers_own(model, tokens):
 def test_the_gradient_of_embeddings_is_right(model, tokens):
     rows = slice(1, 4)
     embedded = model.embed(tokens)[rows, :4].detach().requires_grad_()
-    assert torch.autograd.gradcheck(lambda e: model(tokens[rows, :4], MASK[rows, :4], embedded=e).logits, (embedded,))
+    call = lambda e: model(tokens[rows, :4], MASK[rows, :4], embedded=e).logits  # noqa: E731
+    assert torch.autograd.gradcheck(call, (embedded,), fast_mode=True)
 
 
 def test_uniform_weights_are_used_and_recorded(model, tokens):
@@ -292,7 +298,7 @@ def test_float32_is_near_float64(model, tokens):
     torch.testing.assert_close(read(model.float(), tokens).logits.double(), exact, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick(CASES, DIFFERENT.__contains__, key=True))
 def test_save_and_load_are_equal(name, tokens):
     model = build(CASES[name])
     torch.manual_seed(99)
@@ -302,7 +308,7 @@ def test_save_and_load_are_equal(name, tokens):
     assert pack(other) == pack(model)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick(CASES, DIFFERENT.__contains__, key=True))
 def test_the_width_of_word_vectors_is_taken(name, tokens):
     model = build(CASES[name], embedding_size=37)
     assert {embedding.weight.shape for embedding in embeddings(model)} == {(WORDS, 37)}

@@ -51,13 +51,6 @@ def test_a_grid_says_it_of_all_its_maps(tmp_path):
     )
 
 
-def test_equal_shares_are_said_once():
-    views = [make({"pool": [row] * 2}, ["[CLS]", "good"], ["a", "b"]).view() for row in ([1.0, 0.0], [0.3, 0.7])]
-    assert caption.hides(views[:1])[0].endswith("they received 100% of each row's weight.")
-    assert caption.hides(views[1:])[0].endswith("they received 30% of each row's weight.")
-    assert caption.hides(views)[0].endswith("they received 65% of a row's weight on average and 100% at most.")
-
-
 def test_special_tokens_are_drawn_when_asked_for(tmp_path):
     for found in everywhere(bert(), tmp_path, special=True):
         assert "Special tokens are drawn." in found
@@ -89,14 +82,6 @@ def test_the_start_symbol_of_a_decoder_is_drawn_before_what_it_wrote():
     plain = translation().view("decoder.0")
     np.testing.assert_allclose(plain.hidden, [1, 0.5])
     assert plain.special == ("<s>",)
-
-
-def test_words_without_tokens_keep_their_places_among_special_ones():
-    from regard.records.views import Axis
-
-    axis = Axis(["<s>", "b", "</s>"], ["a", "b", "c"], [-1, 1, -1]).with_special()
-    assert list(axis.words) == ["<s>", "a", "b", "</s>", "c"]
-    assert axis.word_of == [0, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -148,12 +133,6 @@ def test_pictures_without_prose(tmp_path):
     reliability.draw([ReliabilityBin(0.0, 1.0, 3, 0.5, 0.5)], tmp_path / "r.svg", caption=False)
     for name in ("grid", "c", "r"):
         assert len(texts(tmp_path / f"{name}.svg")) < 130, name
-
-
-def test_one_probability_is_shown_once(tmp_path):
-    it = record([[1.0]], ["a"], ["x"], probabilities={"x": 0.87, "y": 0.13})
-    picture, body, terminal_text = everywhere(it, tmp_path)
-    assert [text.count("0.87") for text in (picture, body, terminal_text)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf", "html"])

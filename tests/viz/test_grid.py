@@ -74,13 +74,6 @@ def test_lines_are_said_where_they_are_drawn(size, said, tmp_path):
     assert bool(figure.axes[0].lines) == said
 
 
-def test_long_sentences_are_maps_without_words(monkeypatch):
-    monkeypatch.setattr(picture, "_DPI", 40)
-    figure = grid.draw(made(170, 110, 1, 1), family="cross")
-    assert not any("out" in text.get_text() and "output" not in text.get_text() for text in drawn(figure))
-    assert max(figure.get_size_inches()) < 12
-
-
 def test_sites_without_heads_and_layers_of_other_numbers_of_heads(tmp_path):
     weights = {"encoder.0": np.eye(2), "encoder.1": np.stack([np.eye(2)] * 3)}
     it = record(weights, ["a", "b"], ["x"])
@@ -104,12 +97,6 @@ def test_sites_of_one_kind_are_drawn_together_without_being_asked_for(tmp_path):
         both.save(tmp_path / "heads.svg")
 
 
-def test_same_record_same_bytes(tmp_path):
-    for name in ("one.png", "two.png"):
-        made().save(tmp_path / name, site="cross")
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
-
-
 def test_refusals(tmp_path):
     with pytest.raises(
         RequestError, match="the record has no sites of the family 'encode', only of cross, encoder; did you mean"
@@ -122,14 +109,6 @@ def test_refusals(tmp_path):
 
 
 @pytest.mark.slow
-def test_words_are_written_at_120_words(monkeypatch):
-    monkeypatch.setattr(picture, "_DPI", 40)
-    figure = grid.draw(made(120, 120, 1, 2), family="cross")
-    assert {"out119", "source119"} <= {text.get_text() for text in drawn(figure)}
-    assert max(figure.get_size_inches()) < 22
-
-
-@pytest.mark.slow
 def test_many_heads_of_a_long_sentence_do_not_make_a_huge_picture(monkeypatch):
     monkeypatch.setattr(picture, "_DPI", 40)
     it = made(100, 100, 12, 12)
@@ -138,12 +117,6 @@ def test_many_heads_of_a_long_sentence_do_not_make_a_huge_picture(monkeypatch):
     assert "out3" not in [text.get_text() for text in drawn(figure)]
     small = " ".join(text.get_text() for text in figure.texts)
     assert "They are not written, because the picture would be too large; draw one head to see them." in small
-
-
-def test_a_word_that_fits_its_cell_is_horizontal():
-    for size, angle in ((1, 0), (8, 90)):
-        figure = grid.draw(made(size, size), family="cross")
-        assert {text.get_rotation() for text in drawn(figure) if text.get_text() == "source0"} == {angle}
 
 
 def test_the_direction_of_columns_is_said():

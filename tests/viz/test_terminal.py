@@ -122,13 +122,6 @@ def test_long_texts_flow_over_lines_that_fit_and_no_word_is_lost():
         assert [word.split("(")[0] for word in plain.split() if word.startswith("word")][:200] == words[:200]
 
 
-def test_classifications_on_ascii_terminals_and_of_nothing():
-    text = shown(classified(["a"], [1.0], note=""), encoding="ascii", width=30)
-    assert "good  0.75 " + "#" * 14 in text
-    assert "The text has no words." in shown(classified([], []))
-    assert "No word has any weight." in shown(classified(["a"], [0.0]))
-
-
 def test_hostile_classifications_do_not_steer_the_terminal():
     text = shown(classified(["\x1b[2J", "[red]"], [0.5, 0.5], probabilities={"\x1b[2J": 0.5, "[/b]": 0.5}, reference="\x07"))
     assert "\x1b" not in text
@@ -141,11 +134,6 @@ def test_hundreds_of_labels_are_cut_and_counted():
     text = shown(it, width=40)
     assert "and 290 less probable labels" in text
     assert max(map(cell_len, text.splitlines())) <= 40
-
-
-def test_further_sites_of_a_classification_are_grids():
-    it = record({"pool": [[0.5, 0.5]], "encoder.0": np.eye(2)}, ["a", "b"], ["good"], probabilities={"good": 1.0})
-    assert "Weights in hundredths" in shown(it, site="encoder.0")
 
 
 def test_a_terminal_that_orders_letters_keeps_the_columns_of_right_to_left_words():
