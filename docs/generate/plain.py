@@ -12,7 +12,7 @@ from torch import nn
 import regard
 from regard.attention import MultiHead, Pooling, ScaledDot
 from regard.attention.heads import attend
-from regard.attention.ordered.soft_to_hard import SoftToHard
+from regard.attention.ordered.monotonic import SoftToHard
 from regard.config import AttentionConfig, PoolingConfig
 from regard.config.attention import DotConfig
 from regard.errors import ConfigError

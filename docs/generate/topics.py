@@ -289,7 +289,7 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             ),
             "# Modifiers of multi-head attention",
             "Each modifier changes one or more steps of the attention, as in "
-            "`MultiHead(512, 8, modifiers=[QKNorm(64), OutputGate(512)])`. "
+            "`MultiHead(512, 8, modifiers=[QKNorm(), OutputGate()])`. "
             "Fast paths that do not support a modifier are not used: with `TalkingHeads`, no fused kernel "
             "runs, and with any modifier, packed inference and ONNX graphs call the module itself, and CTranslate2 refuses "
             "the model. Your own modifier is a subclass of `HeadModifier`.",

@@ -19,10 +19,10 @@ from regard.attention import (
 from regard.errors import ConfigError
 
 MODIFIERS = {
-    "qk_norm": lambda: QKNorm(4),
-    "talking_heads": lambda: TalkingHeads(2),
-    "output_gate": lambda: OutputGate(8),
-    "added_keys": lambda: AddedKeys(2, 4, zero=True),
+    "qk_norm": lambda: QKNorm(),
+    "talking_heads": lambda: TalkingHeads(),
+    "output_gate": lambda: OutputGate(),
+    "added_keys": lambda: AddedKeys(zero=True),
 }
 
 
@@ -57,14 +57,14 @@ def test_added_keys_are_those_of_pytorch(bias_kv, zero):
     assert all(torch.equal(back.state_dict()[name], tensor) for name, tensor in theirs.state_dict().items())
     assert back.add_zero_attn == zero
     if bias_kv:
-        again = MultiHead(8, 2, modifiers=[AddedKeys(2, 4)]).double()
+        again = MultiHead(8, 2, modifiers=[AddedKeys()]).double()
         again.load_state_dict(theirs.state_dict())
         assert torch.equal(again.modifiers[0].added_key.flatten(), theirs.bias_k.flatten())
 
 
 def test_a_key_of_zeros_is_a_sink_of_zero():
     torch.manual_seed(0)
-    zero = MultiHead(8, 2, modifiers=[AddedKeys(2, 4, learned=False, zero=True)]).double()
+    zero = MultiHead(8, 2, modifiers=[AddedKeys(learned=False, zero=True)]).double()
     sink = MultiHead(8, 2, normalizer=SoftmaxSink()).double()
     sink.load_state_dict(zero.state_dict())
     x = drawn(2, 5, 8)
@@ -112,27 +112,24 @@ def test_several_modifiers_and_one_of_the_user():
         def output(self, heads, query):
             return 2 * heads
 
-    parts = [QKNorm(4), TalkingHeads(2), OutputGate(8), AddedKeys(2, 4)]
-    plain, x = MultiHead(8, 2, bias=False, modifiers=parts).double(), drawn(2, 5, 8)
-    doubled = MultiHead(8, 2, bias=False, modifiers=[*parts, Doubled()]).double()
+    def parts():
+        return [QKNorm(), TalkingHeads(), OutputGate(), AddedKeys()]
+
+    plain, x = MultiHead(8, 2, bias=False, modifiers=parts()).double(), drawn(2, 5, 8)
+    doubled = MultiHead(8, 2, bias=False, modifiers=[*parts(), Doubled()]).double()
     doubled.load_state_dict(plain.state_dict())
     torch.testing.assert_close(doubled(x).context, 2 * plain(x).context)
     assert not plain.normalized
-    assert MultiHead(8, 2, modifiers=[OutputGate(8)]).normalized
+    assert MultiHead(8, 2, modifiers=[OutputGate()]).normalized
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: MultiHead(8, 2, modifiers=[QKNorm(8)]), r"QKNorm\(head_size=8\) in an attention with head_size=4"),
-        (lambda: MultiHead(8, 2, modifiers=[TalkingHeads(4)]), r"TalkingHeads\(num_heads=4\) in an .* num_heads=2"),
-        (lambda: MultiHead(8, 2, modifiers=[OutputGate(4)]), r"OutputGate\(query_size=4\) in an .* query_size=8"),
-        (lambda: MultiHead(8, 2, head_size=3, modifiers=[OutputGate(8)]), r"heads_size=8\) in an .* heads_size=6"),
-        (lambda: MultiHead(8, 2, num_kv_heads=1, modifiers=[AddedKeys(2, 4)]), r"num_heads=2\) in .* num_kv_heads=1"),
-        (lambda: MultiHead(8, 2, modifiers=[QKNorm(4), QKNorm(4)]), r"got QKNorm more than once; give each kind once"),
-        (lambda: MultiHead(8, 2, modifiers=[nn.Identity()]), r"expected a HeadModifier, such as modifiers=\[QKNorm\(64\)\]"),
-        (lambda: TalkingHeads(2, before=False, after=False), r"heads would exchange nothing; leave the modifier out"),
-        (lambda: AddedKeys(2, 4, learned=False), r"AddedKeys\(learned=False, zero=False\): no key would be added"),
+        (lambda: MultiHead(8, 2, modifiers=[QKNorm(), QKNorm()]), r"got QKNorm more than once; give each kind once"),
+        (lambda: MultiHead(8, 2, modifiers=[nn.Identity()]), r"expected a HeadModifier, such as modifiers=\[QKNorm\(\)\]"),
+        (lambda: TalkingHeads(before=False, after=False), r"heads would exchange nothing; leave the modifier out"),
+        (lambda: AddedKeys(learned=False), r"AddedKeys\(learned=False, zero=False\): no key would be added"),
         (lambda: multi_head("output_gate").to_torch(), r"has no counterpart of modifiers"),
         (lambda: multi_head("added_keys", positions=Rotary()), r"AddedKeys\(learned=True\) in an attention with rotary"),
         (lambda: MultiHead(8, 2, scale=0.1).to_torch(), r"has no counterpart of scale"),
@@ -142,3 +139,10 @@ def test_several_modifiers_and_one_of_the_user():
 def test_what_makes_no_sense_is_refused(build, message):
     with pytest.raises(ConfigError, match=message):
         build()
+
+
+def test_a_modifier_of_another_attention_is_refused():
+    gate = OutputGate()
+    MultiHead(8, 2, modifiers=[gate])
+    with pytest.raises(ConfigError, match=r"this OutputGate already belongs to an attention; give each attention its own"):
+        MultiHead(16, 2, modifiers=[gate])

@@ -272,7 +272,7 @@ def test_to_pytorchs_module_and_back(options):
 
 def test_what_pytorchs_module_cannot_do_is_refused():
     with pytest.raises(ConfigError, match=r"has no counterpart of modifiers; convert"):
-        MultiHead(D, num_heads=H, modifiers=[OutputGate(D)]).to_torch()
+        MultiHead(D, num_heads=H, modifiers=[OutputGate()]).to_torch()
     with pytest.raises(ConfigError, match=r"has no counterpart of num_kv_heads, causal, positions; convert"):
         MultiHead(D, num_heads=H, num_kv_heads=1, causal=True, positions=Rotary()).to_torch()
 

@@ -186,7 +186,7 @@ def test_contextual_positions_are_those_of_x_transformers(positions):
 @torch.no_grad()
 def test_talking_heads_are_those_of_x_transformers():
     theirs = x_transformers(causal=True, pre_talking_heads=True, post_talking_heads=True)
-    ours = MultiHead(D, H, bias=False, causal=True, modifiers=[TalkingHeads(H)])
+    ours = MultiHead(D, H, bias=False, causal=True, modifiers=[TalkingHeads()])
     before, after = theirs.attend.pre_softmax_talking_heads.weight, theirs.attend.post_softmax_talking_heads.weight
     mixing = {"score_weight": torch.eye(H) + before[..., 0, 0], "weight_weight": after[..., 0, 0]}  # they add the mixed scores
     load(ours, maps(theirs) | {f"modifiers.0.{name}": weight for name, weight in mixing.items()})

@@ -24,7 +24,7 @@ from regard.attention import (
     StickBreaking,
     Temperature,
 )
-from regard.attention.ordered.soft_to_hard import SoftToHard
+from regard.attention.ordered.monotonic import SoftToHard
 from regard.attention.scores.base import ScoredAttention
 from regard.config import (
     AdditiveConfig,

@@ -56,7 +56,7 @@ class WithoutWeights(nn.Module):
     [
         Dot(16),
         MultiHead(16, 4, dtype=torch.bfloat16),
-        MultiHead(16, 4, causal=True, modifiers=[AddedKeys(4, 4)]),
+        MultiHead(16, 4, causal=True, modifiers=[AddedKeys()]),
         LinearAttention(16, 4, causal=True),
         GatedDeltaNet(16, 4, causal=True),
     ],

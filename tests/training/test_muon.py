@@ -163,7 +163,7 @@ def tied():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: MultiHead(8, 2, positions=RelativeBias(2), modifiers=[TalkingHeads(2)]),
+        lambda: MultiHead(8, 2, positions=RelativeBias(2), modifiers=[TalkingHeads()]),
         lambda: ContextualPositionAttention(8, 2),
         lambda: DifferentialAttention(8, 2),
         lambda: Trilinear(8),

@@ -30,9 +30,9 @@ _AT_CONSTRUCTION = {
     ),
     ("heads", "nhead", "n_head", "n_heads", "num_attention_heads"): "give num_heads, the second argument of MultiHead(512, 8)",
     ("key_dim", "dim_head", "head_dim"): "give head_size, the width of a head, as in MultiHead(512, 8, head_size=128)",
-    ("qk_norm", "q_norm", "k_norm"): "give modifiers=[QKNorm(64)], with the width of a head",
-    ("talking_heads",): "give modifiers=[TalkingHeads(8)], with the number of heads",
-    ("gate", "output_gate", "gated", "attn_gate_values"): "give modifiers=[OutputGate(512)], with the width of the queries",
+    ("qk_norm", "q_norm", "k_norm"): "give modifiers=[QKNorm()]",
+    ("talking_heads",): "give modifiers=[TalkingHeads()]",
+    ("gate", "output_gate", "gated", "attn_gate_values"): "give modifiers=[OutputGate()]",
     ("kv_heads", "num_key_value_heads", "enable_gqa"): _GROUPS,
     ("attn_dropout", "dropout_p", "dropout_rate", "attention_dropout"): _DROPOUT,
     ("is_causal", "use_causal_mask"): "give causal, as in MultiHead(512, 8, causal=True)",
@@ -41,9 +41,7 @@ _AT_CONSTRUCTION = {
     ("vdim", "value_dim"): "give value_size",
     ("units", "attention_dim", "attn_dim"): "give attention_size, the width of the tanh layer",
     ("decoder_dim", "query_dim"): "give query_size, the first argument, as in Additive(256, key_size=512)",
-    ("add_bias_kv", "add_zero_attn"): (
-        "give modifiers=[AddedKeys(8, 64, learned=True, zero=True)], with the number of heads and the width of a head"
-    ),
+    ("add_bias_kv", "add_zero_attn"): "give modifiers=[AddedKeys(learned=True, zero=True)]",
     ("batch_first",): _BATCH_FIRST,
     ("rotary_pos_emb",): "give positions=Rotary(), which rotates all features of each head",
     ("alibi_pos_bias",): "give positions=ALiBi(num_heads)",

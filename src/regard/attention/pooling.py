@@ -188,10 +188,7 @@ class AttentionPooling(ScoredPooling):
         options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
 
     Example:
-        >>> pool = AttentionPooling(256)
-        >>> context, weights = pool(torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 256]), torch.Size([2, 9]))
+        >>> context, weights = AttentionPooling(256)(torch.randn(2, 9, 256))
     """
 
     def __init__(self, size: int, *, bias: bool = True, **options: Unpack[PoolingOptions]) -> None:
@@ -271,10 +268,7 @@ class MultiHeadPooling(_TanhPooling):
         options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
 
     Example:
-        >>> pool = MultiHeadPooling(256, 4)
-        >>> context, weights = pool(torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 1024]), torch.Size([2, 4, 9]))
+        >>> context, weights = MultiHeadPooling(256, 4)(torch.randn(2, 9, 256))
     """
 
     def __init__(
@@ -294,10 +288,7 @@ class MeanPooling(ScoredPooling):
         dtype: Ignored; there are no parameters.
 
     Example:
-        >>> pool = MeanPooling(256)
-        >>> context, weights = pool(torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 256]), torch.Size([2, 9]))
+        >>> context, weights = MeanPooling(256)(torch.randn(2, 9, 256))
     """
 
     def __init__(self, size: int, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:

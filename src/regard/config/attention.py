@@ -290,7 +290,7 @@ class _TrainedScanConfig(_ScanConfig):
     """Weights outside of training: those of one scan (`hard`), or the expected weights (`soft`)."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.ordered.soft_to_hard import SoftToHard
+        from regard.attention.ordered.monotonic import SoftToHard
 
         soft = self.construct(self.mechanism, query_size, key_size, without="decoding")
         return SoftToHard(soft) if self.decoding == "hard" else soft

@@ -29,27 +29,20 @@ class HeadModifiersConfig(Settings):
     added_keys: Literal["none", "learned", "zero"] = "none"
     """Additional key and value that every query may attend to: `none`, learned vectors (`learned`), or zeros (`zero`)."""
 
-    def build(self, *, num_heads: int, num_kv_heads: int, head_size: int, query_size: int) -> "list[HeadModifier]":
-        """Build the modifiers.
-
-        Args:
-            num_heads: Number of heads.
-            num_kv_heads: Number of heads of the keys and values.
-            head_size: Width of a head.
-            query_size: Width of the queries.
-        """
+    def build(self) -> "list[HeadModifier]":
+        """Build the modifiers."""
         from regard.attention.heads.modifiers import AddedKeys, OutputGate, QKNorm, TalkingHeads
 
         found: list[HeadModifier] = []
         if self.qk_norm:
-            found.append(QKNorm(head_size))
+            found.append(QKNorm())
         if self.talking_heads:
-            found.append(TalkingHeads(num_heads))
+            found.append(TalkingHeads())
         if self.output_gate:
-            found.append(OutputGate(query_size, heads_size=num_heads * head_size))
+            found.append(OutputGate())
         if self.added_keys != "none":
             learned = self.added_keys == "learned"
-            found.append(AddedKeys(num_kv_heads, head_size, learned=learned, zero=not learned))
+            found.append(AddedKeys(learned=learned, zero=not learned))
         return found
 
 
@@ -148,13 +141,12 @@ class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedConfig):
         from regard.attention.heads.multihead import MultiHead
 
         heads = self.num_heads or 4
-        groups, width = self.num_kv_heads or heads, self.head_size or query_size // heads
         return MultiHead(
             query_size,
             num_heads=heads,
-            num_kv_heads=groups,
+            num_kv_heads=self.num_kv_heads or None,
             head_size=self.head_size or None,
-            modifiers=self.heads.build(num_heads=heads, num_kv_heads=groups, head_size=width, query_size=query_size),
+            modifiers=self.heads.build(),
             key_size=key_size,
             scale=self.scale or None,
             dropout=self.dropout,

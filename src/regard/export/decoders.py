@@ -20,7 +20,7 @@ from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
-from regard.attention.ordered.soft_to_hard import SoftToHard
+from regard.attention.ordered.monotonic import SoftToHard
 from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.recurrence import with_native_layers

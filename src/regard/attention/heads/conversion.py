@@ -46,7 +46,7 @@ def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: s
         if not places:
             raise ConfigError(
                 "MultiHead cannot load the state dict of an nn.MultiheadAttention built with add_bias_kv; build it with "
-                f"modifiers=[AddedKeys({module.num_kv_heads}, {module.head_size})]"
+                "modifiers=[AddedKeys()]"
             )
         for part in ("key", "value"):
             added = state.pop(f"{prefix}bias_{part[0]}").reshape(module.num_kv_heads, 1, -1)
@@ -58,8 +58,7 @@ def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
     check_instance("MultiHead.from_torch", "module", module, nn.MultiheadAttention, "nn.MultiheadAttention(512, 8)")
     weight, modifiers = module.out_proj.weight, []
     if module.bias_k is not None or module.add_zero_attn:
-        added = AddedKeys(module.num_heads, module.head_dim, learned=module.bias_k is not None, zero=module.add_zero_attn)
-        modifiers = [added.to(weight.device, weight.dtype)]
+        modifiers = [AddedKeys(learned=module.bias_k is not None, zero=module.add_zero_attn)]
     made = cls(
         module.embed_dim,
         module.num_heads,

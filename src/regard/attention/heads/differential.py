@@ -61,8 +61,6 @@ class DifferentialAttention(MultiHead):
 
     Example:
         >>> context, weights = DifferentialAttention(512, 4)(torch.randn(2, 9, 512))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 9, 512]), torch.Size([2, 4, 9, 9]))
     """
 
     normalized = False

@@ -46,10 +46,7 @@ class ForgettingAttention(MultiHead):
         ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`.
 
     Example:
-        >>> attention = ForgettingAttention(512, 8, causal=True)
-        >>> context, weights = attention(torch.randn(2, 9, 512))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 9, 512]), torch.Size([2, 8, 9, 9]))
+        >>> context, weights = ForgettingAttention(512, 8, causal=True)(torch.randn(2, 9, 512))
     """
 
     permutation_equivariant = False

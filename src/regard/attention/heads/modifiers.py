@@ -4,6 +4,8 @@ q_h, k_h ↦ g ∘ q_h / rms(q_h), g' ∘ k_h / rms(k_h)                `QKNorm`
 scores, weights ↦ P scores, P' weights over the heads             `TalkingHeads`    `mix_heads`
 [head_1; …; head_H] ↦ [head_1; …; head_H] ∘ σ(W_g query)          `OutputGate`      its `output`
 keys ↦ [k_1 … k_K, b_k, 0]                                        `AddedKeys`       its `extra`
+
+The attention gives a modifier its sizes, device and type; so no modifier can be used by two attentions.
 """
 
 from typing import Any
@@ -12,8 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_flag, check_number, check_size, describe_arguments
-from regard.attention.heads.positions import check_equal
+from regard.attention.arguments import check_flag, check_number, describe_arguments
 from regard.attention.learned import normed
 from regard.errors import ConfigError
 
@@ -26,16 +27,31 @@ def mix_heads(x: Float[Tensor, "B H Q K"], weight: Float[Tensor, "H H"]) -> Floa
 class HeadModifier(nn.Module):
     """Base class of the modifiers of multi-head attention; by default, a modifier changes nothing.
 
-    Your own modifier overrides the methods for the tensors that it changes.
+    Your own modifier overrides the methods for the tensors that it changes, and `build` if it has parameters.
     """
 
     changes_weights: bool = False
     """Whether this modifier changes scores or weights; if True, no fused kernel computes them."""
     normalized: bool = True
     """Whether rows of weights that sum to one still sum to one after this modifier."""
+    attached: bool = False
+    """Whether the modifier belongs to an attention."""
 
-    def check(self, attention: Any) -> None:
-        """Raise a `ConfigError` if the attention does not fit this modifier. The attention calls this once, at construction."""
+    def attach(self, attention: Any, **factory: Any) -> None:
+        """Build the parameters for an attention, which calls this at construction with its device and dtype."""
+        if self.attached:  # to build its parameters again would change the other attention
+            name = type(self).__name__
+            raise ConfigError(f"this {name} already belongs to an attention; give each attention its own {name}")
+        self.attached = True
+        self.build(attention, **factory)
+
+    def build(self, attention: Any, **factory: Any) -> None:
+        """Build the parameters from the attention's sizes, such as `head_size` and `num_heads`; by default, there are none.
+
+        Args:
+            attention: The `MultiHead`.
+            factory: `device` and `dtype` of the parameters.
+        """
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
         """Return the changed queries; rotary positions are applied afterwards."""
@@ -78,36 +94,23 @@ class QKNorm(HeadModifier):
     a learned gain for each feature replaces the single learned scale of the scores.
 
     Args:
-        head_size: E, width of a head, ≥ 1.
         epsilon: ε, finite, ≥ 0.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If the width is not a whole number of 1 or more, ε is out of its range, or the attention has heads of
-            another width.
+        ConfigError: If ε is out of its range.
 
     Example:
-        >>> context, weights = MultiHead(256, 4, modifiers=[QKNorm(64)])(torch.randn(2, 9, 256))
+        >>> context, weights = MultiHead(256, 4, modifiers=[QKNorm()])(torch.randn(2, 9, 256))
     """
 
-    def __init__(
-        self,
-        head_size: int,
-        *,
-        epsilon: float = 1e-6,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, *, epsilon: float = 1e-6) -> None:
         super().__init__()
-        self.head_size = check_size("QKNorm", "head_size", head_size)
         self.epsilon = check_number("QKNorm", "epsilon", epsilon, least=0)
-        self.query_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
-        self.key_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
 
-    def check(self, attention: Any) -> None:
-        """Raise an error for heads of another width."""
-        check_equal("QKNorm", "head_size", self.head_size, attention.head_size)
+    def build(self, attention: Any, **factory: Any) -> None:
+        """Build g and g'."""
+        self.query_norm = nn.RMSNorm(attention.head_size, eps=self.epsilon, **factory)
+        self.key_norm = nn.RMSNorm(attention.head_size, eps=self.epsilon, **factory)
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
         """Return g ∘ q / rms(q)."""
@@ -128,48 +131,33 @@ class TalkingHeads(HeadModifier):
     Differs from the paper: it does not say how P and P' are initialised.
 
     Args:
-        num_heads: H, ≥ 1.
         before: Whether P mixes the scores.
         after: Whether P' mixes the weights. If False, the weights are those of the normalizer.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If the number of heads is not a whole number of 1 or more or differs from the attention's, or neither
-            scores nor weights are mixed.
+        ConfigError: If neither scores nor weights are mixed.
 
     Example:
-        >>> context, weights = MultiHead(256, 4, modifiers=[TalkingHeads(4)])(torch.randn(2, 9, 256))
+        >>> context, weights = MultiHead(256, 4, modifiers=[TalkingHeads()])(torch.randn(2, 9, 256))
     """
 
     changes_weights = True
-    normalized = False
     score_weight: Tensor
     weight_weight: Tensor
 
-    def __init__(
-        self,
-        num_heads: int,
-        *,
-        before: bool = True,
-        after: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, *, before: bool = True, after: bool = True) -> None:
         super().__init__()
-        self.num_heads = check_size("TalkingHeads", "num_heads", num_heads)
         self.before = check_flag("TalkingHeads", "before", before)
         self.after = check_flag("TalkingHeads", "after", after)
         if not before and not after:
             raise ConfigError("TalkingHeads(before=False, after=False): heads would exchange nothing; leave the modifier out")
         self.normalized = not after
-        for name, is_used in (("score_weight", before), ("weight_weight", after)):
-            start = torch.eye(num_heads, device=device, dtype=dtype)
-            self.register_parameter(name, nn.Parameter(start) if is_used else None)
 
-    def check(self, attention: Any) -> None:
-        """Raise an error for another number of heads."""
-        check_equal("TalkingHeads", "num_heads", self.num_heads, attention.num_heads)
+    def build(self, attention: Any, **factory: Any) -> None:
+        """Build P and P', as far as they are used."""
+        for name, is_used in (("score_weight", self.before), ("weight_weight", self.after)):
+            start = torch.eye(attention.num_heads, **factory)
+            self.register_parameter(name, nn.Parameter(start) if is_used else None)
 
     def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         """Return P scores."""
@@ -189,38 +177,23 @@ class OutputGate(HeadModifier):
     head-specific gate G1).
 
     Args:
-        query_size: D, width of the queries, ≥ 1.
-        heads_size: H·E, width of all heads together, ≥ 1; None for D.
         bias: Whether W_g has a bias.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or differs from the attention's, or `bias` is not a bool.
+        ConfigError: If `bias` is not a bool.
 
     Example:
-        >>> context, weights = MultiHead(256, 4, modifiers=[OutputGate(256)])(torch.randn(2, 9, 256))
+        >>> context, weights = MultiHead(256, 4, modifiers=[OutputGate()])(torch.randn(2, 9, 256))
     """
 
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        heads_size: int | None = None,
-        bias: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, *, bias: bool = False) -> None:
         super().__init__()
-        self.query_size = check_size("OutputGate", "query_size", query_size)
-        self.heads_size = check_size("OutputGate", "heads_size", query_size if heads_size is None else heads_size)
-        check_flag("OutputGate", "bias", bias)
-        self.gate_projection = nn.Linear(query_size, self.heads_size, bias=bias, device=device, dtype=dtype)
+        self.bias = check_flag("OutputGate", "bias", bias)
 
-    def check(self, attention: Any) -> None:
-        """Raise an error for queries or heads of another width."""
-        check_equal("OutputGate", "query_size", self.query_size, attention.query_size)
-        check_equal("OutputGate", "heads_size", self.heads_size, attention.num_heads * attention.head_size)
+    def build(self, attention: Any, **factory: Any) -> None:
+        """Build W_g."""
+        heads_size = attention.num_heads * attention.head_size
+        self.gate_projection = nn.Linear(attention.query_size, heads_size, bias=self.bias, **factory)
 
     def output(self, heads: Float[Tensor, "B Q HE"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q HE"]:
         """Return heads ∘ σ(W_g query)."""
@@ -237,63 +210,45 @@ class AddedKeys(HeadModifier):
     Reference: the code of `nn.MultiheadAttention`; the key of zeros is from Miller 2023, "Attention is off by one".
 
     Args:
-        num_heads: G, number of heads of the keys and values, ≥ 1.
-        head_size: E, width of a head, ≥ 1.
         learned: Whether there is a learned key and value (`add_bias_kv`).
         zero: Whether there is a key and value of zeros (`add_zero_attn`).
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more or differs from the attention's, no key is added, or a learned
-            key is added in an attention with rotary positions.
+        ConfigError: If no key is added, or a learned key is added in an attention with rotary positions.
 
     Example:
-        >>> context, weights = MultiHead(256, 4, modifiers=[AddedKeys(4, 64)])(torch.randn(2, 9, 256))
+        >>> context, weights = MultiHead(256, 4, modifiers=[AddedKeys()])(torch.randn(2, 9, 256))
     """
 
     normalized = False
+    added_key: Tensor
+    added_value: Tensor
 
-    def __init__(
-        self,
-        num_heads: int,
-        head_size: int,
-        *,
-        learned: bool = True,
-        zero: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, *, learned: bool = True, zero: bool = False) -> None:
         super().__init__()
-        self.num_heads = check_size("AddedKeys", "num_heads", num_heads)
-        self.head_size = check_size("AddedKeys", "head_size", head_size)
         self.learned, self.zero = check_flag("AddedKeys", "learned", learned), check_flag("AddedKeys", "zero", zero)
         if not learned and not zero:
             raise ConfigError("AddedKeys(learned=False, zero=False): no key would be added; leave the modifier out")
-        shape = (num_heads, 1, head_size)
-        # Only the learned key is a parameter; `extra` appends the key of zeros to it.
-        self.added_key = nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if learned else None
-        self.added_value = nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if learned else None
-        for parameter in (self.added_key, self.added_value):
-            if parameter is not None:
-                nn.init.normal_(parameter, std=(num_heads * head_size) ** -0.5)
 
-    def check(self, attention: Any) -> None:
-        """Raise an error for another number or width of key heads, and for a learned key together with rotary positions."""
-        check_equal("AddedKeys", "num_heads", self.num_heads, attention.num_kv_heads, "num_kv_heads")
-        check_equal("AddedKeys", "head_size", self.head_size, attention.head_size)
+    def build(self, attention: Any, **factory: Any) -> None:
+        """Build the learned key and value; raise an error for a learned key together with rotary positions."""
         if self.learned and attention.positions is not None and attention.positions.rotates:
             raise ConfigError(
                 "AddedKeys(learned=True) in an attention with rotary positions: the product of a rotated query and a key "
                 "without a position would depend on the query's absolute position; use ALiBi or RelativeBias, or "
                 "learned=False, zero=True"
             )
+        self.shape = attention.num_kv_heads, 1, attention.head_size
+        # Only the learned key is a parameter; `extra` appends the key of zeros to it.
+        for name in ("added_key", "added_value"):
+            parameter = nn.Parameter(torch.empty(self.shape, **factory)) if self.learned else None
+            self.register_parameter(name, parameter)
+            if parameter is not None:
+                nn.init.normal_(parameter, std=(attention.num_kv_heads * attention.head_size) ** -0.5)
 
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]]:
         """Return the added keys and values, first the learned ones, then zeros."""
-        shape = (self.num_heads, 1, self.head_size)
-        if self.added_key is None or self.added_value is None:
-            return torch.zeros(shape), torch.zeros(shape)
-        if not self.zero:
-            return self.added_key, self.added_value
-        return nn.functional.pad(self.added_key, (0, 0, 0, 1)), nn.functional.pad(self.added_value, (0, 0, 0, 1))
+        if not self.learned:
+            return torch.zeros(self.shape), torch.zeros(self.shape)
+        after = (0, 0, 0, int(self.zero))
+        return nn.functional.pad(self.added_key, after), nn.functional.pad(self.added_value, after)

@@ -158,10 +158,10 @@ class MultiHead(Attention):
             positions.check(num_heads, self.rotated_size)
         self.normalizer = build_normalizer(called, normalizer)
         for modifier in modifiers:
-            check_instance(called, "modifiers", modifier, HeadModifier, "[QKNorm(64)]")
-            modifier.check(self)
+            check_instance(called, "modifiers", modifier, HeadModifier, "[QKNorm()]")
             if sum(type(other) is type(modifier) for other in modifiers) > 1:
                 raise ConfigError(f"{called}(modifiers=…): got {type(modifier).__name__} more than once; give each kind once")
+            modifier.attach(self, device=device, dtype=dtype)
         self.modifies = len(modifiers) > 0  # asked instead of the module list, which is slow to read
         self.modifiers = nn.ModuleList(modifiers)  # type: ignore[assignment]  # a module list is such a sequence
         # The flags depend on the arguments, so the class attributes are replaced here.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_instance
+from regard.attention.arguments import check_instance, describe_arguments
 from regard.attention.learned import at_least_float32
 from regard.errors import ConfigError, nearest
 
@@ -42,6 +42,10 @@ class Normalizer(nn.Module, ABC):
         """Return weights of the scores' shape and type; half types are computed in float32."""
         return self.weights(at_least_float32(scores)).to(scores.dtype) if scores.shape[-1] else scores
 
+    def extra_repr(self) -> str:
+        """Return the options, for `print`."""
+        return describe_arguments(self)
+
 
 def keeps_order(normalizer: nn.Module) -> bool:
     """Return whether permuting the scores permutes the normalizer's weights in the same way."""
@@ -49,7 +53,7 @@ def keeps_order(normalizer: nn.Module) -> bool:
 
 
 def named_normalizer(called: str, name: str, **settings: Any) -> Normalizer:
-    """Build the normalizer of a name, with the given arguments; see `build_normalizer`."""
+    """Build the normalizer of a name, with the given arguments."""
     named = {cls.name: cls for cls in sorted(Normalizer.__subclasses__(), key=lambda cls: cls.name) if cls.name}
     if name not in named:
         names = ", ".join(f"'{each}'" for each in named)
@@ -60,19 +64,7 @@ def named_normalizer(called: str, name: str, **settings: Any) -> Normalizer:
 
 
 def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Module:
-    """Return the normalizer for a mechanism: the given module, a module built from its name, or a softmax for None.
-
-    Args:
-        called: Name of the mechanism, for error messages.
-        normalizer: A module that is called with scores, a name such as "sparsemax", or None for a softmax.
-
-    Raises:
-        ConfigError: If the name is unknown, or the object is not a module that can be called with the scores alone.
-
-    Example:
-        >>> build_normalizer("Additive", "sparsemax")
-        Sparsemax()
-    """
+    """Return the given module, a module built from its name, or a softmax for None; `called` is the mechanism, for errors."""
     if normalizer is None or isinstance(normalizer, str):
         return named_normalizer(called, "softmax" if normalizer is None else normalizer)
     check_instance(called, "normalizer", normalizer, nn.Module, "Sparsemax()")

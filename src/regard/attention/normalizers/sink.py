@@ -24,7 +24,7 @@ def sink_weights(scores: Float[Tensor, "*any K"], sink: Float[Tensor, "..."] | f
 
 
 def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) -> Float[Tensor, "*any K"]:
-    """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε): keys with a score of zero or less get zero weight."""
+    """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε)."""
     highest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
     one = (-highest).exp()  # all terms are divided by e^highest, so that none overflows
     terms = (scores - highest).exp() - one
@@ -32,8 +32,8 @@ def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) 
 
 
 def stick_breaking_weights(scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-    """Return β_k Π_{j > k} (1 − β_j), computed in logarithms: log β_k = log σ(s_k), and log(1 − β_j) = −softplus(s_j)."""
-    left = -nn.functional.softplus(scores)
+    """Return β_k Π_{j > k} (1 − β_j), computed in logarithms."""
+    left = -nn.functional.softplus(scores)  # log(1 − β)
     # The logarithm of the share that the keys after k leave: sums from the end, without key k itself.
     after = nn.functional.pad(left, (0, 1))[..., 1:].flip(-1).cumsum(-1).flip(-1)
     return (nn.functional.logsigmoid(scores) + after).exp()
@@ -72,26 +72,20 @@ class SoftmaxSink(Normalizer):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if num_heads is not None:
-            check_size("SoftmaxSink", "num_heads", num_heads)
-        self.num_heads, self.learned = num_heads, check_flag("SoftmaxSink", "learned", learned)
-        check_number("SoftmaxSink", "initial", initial)
+        self.num_heads = None if num_heads is None else check_size("SoftmaxSink", "num_heads", num_heads)
+        self.learned = check_flag("SoftmaxSink", "learned", learned)
+        self.initial = check_number("SoftmaxSink", "initial", initial)
         self.sink = build_number(initial, learned=learned, num_heads=num_heads, device=device, dtype=dtype)
 
     def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
         """Return exp(s) / (exp(b) + Σ exp(s))."""
         return sink_weights(scores, self.sink)
 
-    def extra_repr(self) -> str:
-        """Return `num_heads` and `learned`, for `print`."""
-        return ", ".join([*([] if self.num_heads is None else [f"num_heads={self.num_heads}"]), f"learned={self.learned}"])
-
 
 class Softpick(Normalizer):
     """w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score of zero or less get exactly zero.
 
-    **The weights of a row may sum to less than one**: keys with negative scores count in the denominator only. A row without a
-    positive score has zero weights.
+    **The weights of a row may sum to less than one**: keys with negative scores count in the denominator only.
 
     Reference: Zuhri, Fuadi, Aji 2025, "Softpick: no attention sink, no massive activations with rectified softmax", eq. 4 (ε =
     10⁻⁶ in the denominator).

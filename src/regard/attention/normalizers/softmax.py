@@ -21,8 +21,8 @@ from regard.attention.normalizers.base import Normalizer, build_normalizer, keep
 def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
     """Return the softmax over the positions of the last axis at which the mask is True.
 
-    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row masked as a whole has zero weights and gradients.
-    Masked scores, even infinite ones and NaN, affect neither result nor gradient.
+    A row masked as a whole has zero weights and gradients. Masked scores, even infinite ones and NaN, affect neither result nor
+    gradient.
 
     Args:
         scores: Any real numbers, in any floating type.
@@ -114,10 +114,6 @@ class Temperature(_Wrapping):
         """Return normalizer(s / T), computed in float32, because 60,000 / 0.5 overflows in float16."""
         return self.normalizer(scores / self.temperature)
 
-    def extra_repr(self) -> str:
-        """Return the temperature, for `print`."""
-        return f"temperature={self.temperature}"
-
 
 class SoftCap(_Wrapping):
     """Another normalizer applied to c tanh(s / c), which lies between −c and c.
@@ -142,7 +138,3 @@ class SoftCap(_Wrapping):
         """Return normalizer(c tanh(s / c)); a score of −∞, which is a masked one, stays −∞."""
         bent = self.cap * (scores / self.cap).tanh()
         return self.normalizer(bent.where(scores > -torch.inf, -torch.inf))
-
-    def extra_repr(self) -> str:
-        """Return the cap, for `print`."""
-        return f"cap={self.cap}"

@@ -153,9 +153,8 @@ class Entmax(Normalizer):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if num_heads is not None:
-            check_size("Entmax", "num_heads", num_heads)
-        self.num_heads, self.learned = num_heads, check_flag("Entmax", "learned", learned)
+        self.num_heads = None if num_heads is None else check_size("Entmax", "num_heads", num_heads)
+        self.learned = check_flag("Entmax", "learned", learned)
         if learned:
             share = (check_number("Entmax", "alpha", alpha, above=SMALLEST, below=2) - SMALLEST) / (2 - SMALLEST)
             alpha = math.log(share / (1 - share))
@@ -186,18 +185,11 @@ class Entmax(Normalizer):
             threshold = newton_step(z, power, threshold)
         return entmax_weights(z, power, threshold)
 
-    def extra_repr(self) -> str:
-        """Return `num_heads` (or α if `num_heads` is None) and whether α is learned, for `print`."""
-        shown = [f"num_heads={self.num_heads}"] if self.num_heads else [f"alpha={float(self.alpha):.4g}"]
-        return ", ".join([*shown, f"learned={self.learned}"])
-
 
 def _below_the_highest(scores: Tensor) -> Tensor:
-    """Return s − max s.
-
-    The normalizers multiply the result by α − 1 (1 for `Sparsemax`, ½ for `Entmax15`) and then set numbers below −2 to −2. This
-    changes no weight, because only numbers above −1 can get a weight, and it keeps sums exact for all scores.
-    """
+    """Return s − max s."""
+    # The normalizers multiply the result by α − 1 (1 for `Sparsemax`, ½ for `Entmax15`) and then set numbers below −2 to −2.
+    # This changes no weight, because only numbers above −1 can get a weight, and it keeps sums exact for all scores.
     return scores - scores.detach().amax(-1, keepdim=True)
 
 
@@ -207,9 +199,6 @@ def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _above(z: Tensor, threshold: Tensor) -> Tensor:
-    """Return a mask of the support: True where z is above the threshold.
-
-    In a row with a NaN, the threshold is NaN. The whole row is then in the support, so that all its weights are NaN, as for a
-    softmax.
-    """
+    """Return a mask of the support: True where z is above the threshold."""
+    # In a row with a NaN, the threshold is NaN. The whole row is then in the support, so that all its weights are NaN.
     return ~(z <= threshold)

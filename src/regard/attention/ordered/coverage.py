@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_number
 from regard.attention.base import Memory, register
 from regard.attention.learned import factory
-from regard.attention.masks import Masks, zero_masked
+from regard.attention.masks import Masks
 from regard.attention.ordered.history import HistoryAttention
 from regard.attention.scores.additive import AdditiveOptions
 from regard.shapes import check_shape
@@ -30,10 +30,7 @@ def coverage_features(coverage: Float[Tensor, "B K"], coverage_weight: Float[Ten
 
 
 def fertilities(logits: Float[Tensor, "B K"], max_fertility: float) -> Float[Tensor, "B K"]:
-    """Return Φ = N · sigmoid(U_f·k), the number of queries that each key can serve, in at least float32.
-
-    `logits` holds U_f·k, and N is `max_fertility`.
-    """
+    """Return Φ = N · sigmoid(U_f·k), the number of queries that each key can serve; `logits` holds U_f·k."""
     return max_fertility * logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
 
 
@@ -77,10 +74,10 @@ def coverage_loss(
 class Coverage(HistoryAttention):
     """score_t(q, k) = v·tanh(W_k k + W_q q + w_c c_t + b), with the coverage c_t = Σ_{t' < t} α_t' of each key.
 
-    The score depends on how much each key has been attended to so far. `AttentionOutput.loss` is the cost of repeated
-    attention: the mean of Σ_k min(α_tk, c_tk) over the queries of the call that may attend to at least one key, or 0 without
-    such queries. A decoder that runs step by step averages the losses of its steps, or calls `coverage_loss` at the end on all
-    weights, with a mask of the target's padding. Add the loss to the training loss, multiplied by λ (1 in the paper).
+    `AttentionOutput.loss` is the cost of repeated attention: the mean of Σ_k min(α_tk, c_tk) over the queries of the call that
+    may attend to at least one key, or 0 without such queries. A decoder that runs step by step averages the losses of its
+    steps, or calls `coverage_loss` at the end on all weights, with a mask of the target's padding. Add the loss to the training
+    loss, multiplied by λ (1 in the paper).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q
     sequential steps of B·K·2Da multiply-adds; memory B·K·Da, with gradients B·Q·K·Da.
@@ -94,10 +91,7 @@ class Coverage(HistoryAttention):
         options: Further arguments of `Additive`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
 
     Example:
-        >>> attention = Coverage(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = Coverage(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     permutation_equivariant: bool = True
@@ -154,10 +148,7 @@ class FertilityCoverage(Coverage):
         options: Further arguments of `Additive`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
 
     Example:
-        >>> attention = FertilityCoverage(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = FertilityCoverage(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     has_loss: bool = False
@@ -169,17 +160,12 @@ class FertilityCoverage(Coverage):
         self.max_fertility = check_number("FertilityCoverage", "max_fertility", max_fertility, above=0)
         self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, **factory(options))
 
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
+    def build_memory(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"], key_mask: Bool[Tensor, "B K"] | None
     ) -> FertilityMemory:
-        """Project the keys once, and compute their fertilities."""
-        memory = super().prepare(key, value, key_mask=key_mask)
-        logits = self.fertility_projection(zero_masked(key, key_mask)).squeeze(-1)
-        return FertilityMemory(memory.key, memory.value, key_mask, fertilities(logits, self.max_fertility))
+        """Return the projected keys, the values, and the fertilities of the keys."""
+        fertility = fertilities(self.fertility_projection(key).squeeze(-1), self.max_fertility)
+        return FertilityMemory(self.project_key(key), value, key_mask, fertility)
 
     def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:
         """Return c_t = (Σ α) / Φ, where Φ is at least 2⁻¹⁰."""

@@ -31,8 +31,7 @@ class HistoryAttention(Additive):
     """score(q, k) = v·tanh(W_q q + W_k k + extra(history) + b), computed for one query after another.
 
     A subclass defines what the history adds inside the tanh (`extra`), and how new weights change the history (`update`). The
-    history is zero before the first query, so the weights of the first query are those of `Additive`, whose arguments this
-    class has.
+    history is zero before the first query. The arguments are those of `Additive`.
     """
 
     stateful: bool = True
@@ -49,15 +48,12 @@ class HistoryAttention(Additive):
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Return the scores of queries that share one history; if `history` is None, use the history before the first query."""
+        """Return the scores of queries that share one history; None for the history before the first query."""
         key = memory.key + self.extra(self.begin(memory) if history is None else history, memory).to(memory.key.dtype)
         return fastest_scores(self.project_query(query), key, self.score_vector())
 
     def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], masks: Masks) -> Float[Tensor, ""] | None:
-        """Return the mechanism's own loss for the weights of a call; by default, return None.
-
-        `history` is the history before the first query of the call.
-        """
+        """Return the loss for the weights of a call, from the history before its first query; None by default."""
         return None
 
     def weigh(

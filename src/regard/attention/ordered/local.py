@@ -25,7 +25,7 @@ from regard.attention.capabilities import Reweight
 from regard.attention.learned import factory
 from regard.attention.masks import Masks
 from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
-from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
+from regard.attention.scores.base import Weighed, finish_weights
 from regard.attention.scores.products import General
 from regard.shapes import check_shape
 
@@ -38,12 +38,10 @@ def in_window(position: Int[Tensor, "B K"], middle: Tensor, window: int) -> Bool
 def predicted_positions(
     hidden: Float[Tensor, "B Q Dp"], position_weight: Float[Tensor, " Dp"], count: Int[Tensor, " B"]
 ) -> Float[Tensor, "B Q"]:
-    """Return p = S · sigmoid(v_p · h), from h = tanh(W_p q) (`hidden`), v_p (`position_weight`) and S (`count`).
-
-    The result is in at least float32, because half precision rounds large positions.
-    """
+    """Return p = S · sigmoid(v_p · h), from h = tanh(W_p q) (`hidden`), v_p (`position_weight`) and S (`count`)."""
+    # Half precision would round large positions. For the same reason this is a sum of products: autocast would compute a
+    # matrix product in half precision.
     dtype = torch.promote_types(hidden.dtype, torch.float32)
-    # This is a sum of products, because autocast would compute a matrix product in half precision.
     return count[:, None] * (hidden.to(dtype) * position_weight.to(dtype)).sum(-1).sigmoid()
 
 
@@ -80,16 +78,13 @@ class LocalAttention(ScorerAttention):
     """
 
     uses_weights = True
+    default_scorer = General
     smallest_window: ClassVar[int] = 0
 
     def __init__(self, query_size: int, *, window: int = 10, **options: Unpack[ScorerOptions]) -> None:
         super().__init__(query_size, **options)
         self.window = check_size(type(self).__name__, "window", window, least=self.smallest_window)
         self.dropout, self.normalized = self.scorer.dropout, self.scorer.normalized
-
-    def build_scorer(self, query_size: int, **options: Any) -> ScoredAttention:
-        """Build a `General`."""
-        return General(query_size, **options)
 
     def align(
         self, query: Tensor, memory: Memory, position: Tensor, middle: Tensor, masks: Masks
@@ -114,10 +109,7 @@ class LocalMonotonic(LocalAttention):
     The arguments are those of `LocalAttention`; the window is 0 or more.
 
     Example:
-        >>> attention = LocalMonotonic(256, window=3)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = LocalMonotonic(256, window=3)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     stateful: bool = True
@@ -158,10 +150,7 @@ class LocalPredictive(LocalAttention):
         options: Further arguments of `LocalAttention`: key_size, window (1 or more; 10 in the paper), scorer, device and dtype.
 
     Example:
-        >>> attention = LocalPredictive(256, window=3)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = LocalPredictive(256, window=3)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     smallest_window = 1  # σ is half of it

@@ -29,9 +29,8 @@ def location_features(previous: Float[Tensor, "B K"], convolution: Callable[[Ten
 class LocationSensitive(HistoryAttention):
     """score_t(q, k) = v·tanh(W_q q + W_k k + U f_t + b), with f_t = F ∗ α_{t−1}, features of the previous weights.
 
-    α_{t−1} are the weights of the previous query. F is a bank of C filters of width R, whose convolution with α_{t−1} lets the
-    mechanism learn to move on from the keys to which the previous query attended. This suits alignments that never go back, as
-    in speech recognition and speech synthesis.
+    F is a bank of C filters of width R, whose convolution with α_{t−1} lets the mechanism learn to move on from the keys to
+    which the previous query attended. This suits alignments that never go back, as in speech recognition and synthesis.
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as in open
     implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on the query and the
@@ -52,10 +51,7 @@ class LocationSensitive(HistoryAttention):
             dropout, device and dtype.
 
     Example:
-        >>> attention = LocationSensitive(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = LocationSensitive(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     permutation_equivariant: bool = False

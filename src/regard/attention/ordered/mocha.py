@@ -108,7 +108,7 @@ class ChunkedAttention(MonotonicAttention):
         called, key_size = type(self).__name__, self.key_size
         self.chunk_size = check_size(called, "chunk_size", chunk_size)
         given = check_scorer(called, "chunk_scorer", query_size, key_size, chunk_scorer, uses_weights=False)
-        self.chunk_scorer = given or self.build_scorer(query_size, key_size=key_size, **factory(options))
+        self.chunk_scorer = given or self.default_scorer(query_size, key_size=key_size, **factory(options))
 
     def prepare(
         self,
@@ -136,9 +136,7 @@ class ChunkedAttention(MonotonicAttention):
 
 
 class MoChA(ChunkedAttention, SoftMonotonic):
-    """Monotonic chunkwise attention in expectation.
-
-    Weights = β, the sum of the softmaxes within all windows, each multiplied by the probability α of its window.
+    """Monotonic chunkwise attention in expectation: the softmax of each window, times the probability α of the window.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), with α as in `SoftMonotonic` and u = chunk_scorer(q, k).
 
@@ -146,18 +144,14 @@ class MoChA(ChunkedAttention, SoftMonotonic):
     positions; masked keys in it get no weight, and earlier keys do not replace them. A row of weights sums to 1 minus the
     probability that the query did not stop at any key.
 
-    `hard()` returns the form for decoding, `HardMoChA`. Both forms give their parameters the same names. Therefore, if `soft`
-    is a `MoChA`, `HardMoChA(…).load_state_dict(soft.state_dict())` works too.
+    `hard()` returns the form for decoding, `HardMoChA`, whose parameters have the same names.
 
     Reference: Chiu & Raffel 2018, eqs. 17 and 20 to 26.
 
-    The other arguments are those of `ChunkedAttention`.
+    The arguments are those of `ChunkedAttention`.
 
     Example:
-        >>> attention = MoChA(256, chunk_size=4)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = MoChA(256, chunk_size=4)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     def hard(self) -> "HardMoChA":
@@ -173,18 +167,14 @@ class HardMoChA(ChunkedAttention, HardMonotonic):
     weights_ij = exp(u_ij) / Σ_{l=t_i−w+1..t_i} exp(u_il) for t_i − w < j ≤ t_i, with t as in `HardMonotonic`; all are zero if
     the query did not stop.
 
-    Values and scores within the window have gradients, but the choice of the window has none. Therefore train `MoChA` and call
-    its `hard()`, or load its state dict.
+    The choice of the window has no gradient. Therefore train `MoChA` and call its `hard()`, or load its state dict.
 
     Reference: Chiu & Raffel 2018, algorithm 1.
     Differs from the paper: the scores of all keys are computed at once. A query with p = ½ does not stop, as in the paper's
     text; in the paper's algorithm, it stops.
 
-    The other arguments are those of `ChunkedAttention`.
+    The arguments are those of `ChunkedAttention`.
 
     Example:
-        >>> attention = HardMoChA(256, chunk_size=4)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = HardMoChA(256, chunk_size=4)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """

@@ -25,14 +25,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_number
-from regard.attention.base import Memory, Rows, register
+from regard.attention.base import Attention, AttentionOutput, Memory, Rows, register
 from regard.attention.capabilities import Reweight
 from regard.attention.fast.monotonic import scanned_alignments
 from regard.attention.learned import factory
 from regard.attention.masks import NO_MASKS, Masks
 from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
 from regard.attention.scores.additive import WeightNormAdditive
-from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
+from regard.attention.scores.base import Weighed, finish_weights
 from regard.shapes import check_shape
 
 
@@ -152,7 +152,7 @@ class MonotonicOptions(ScorerOptions, total=False):
 
 
 class MonotonicAttention(ScorerAttention):
-    """Base class of the soft and the hard forms of monotonic attention, with the energies e_ij = scorer(q_i, k_j) + r.
+    """Base class of monotonic attention, with the energies e_ij = scorer(q_i, k_j) + r.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
@@ -162,6 +162,7 @@ class MonotonicAttention(ScorerAttention):
             used; without a scorer, it is a `WeightNormAdditive`, as in the paper.
     """
 
+    default_scorer = WeightNormAdditive
     normalized = False
     sequential: bool = True
     stateful: bool = True
@@ -170,10 +171,6 @@ class MonotonicAttention(ScorerAttention):
         super().__init__(query_size, **options)
         start = float(check_number(type(self).__name__, "initial_offset", initial_offset))
         self.offset = nn.Parameter(torch.tensor(start, **factory(options)))
-
-    def build_scorer(self, query_size: int, **options: Any) -> ScoredAttention:
-        """Build a `WeightNormAdditive`."""
-        return WeightNormAdditive(query_size, **options)
 
     def energies(self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks = NO_MASKS) -> Float[Tensor, "B Q K"]:
         """Return e = scorer(q, k) + bias + r for all queries at once, in at least float32."""
@@ -200,12 +197,10 @@ class SoftMonotonic(MonotonicAttention):
     α_ij = p_ij Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p_ij = σ(e_ij + ε),  e_ij = scorer(q_i, k_j) + r,  α_0 = [1, 0, …].
 
     In training mode, ε is Gaussian noise, which drives p towards 0 or 1, as the hard form needs; it is drawn from PyTorch's
-    global random generator. In evaluation mode, ε is zero. The energies of all queries are computed at once, and α query by
-    query, with a fast form of `plain_alignments`; see `expected_alignments` for the cost. A row of weights sums to 1 minus the
-    probability that the query stopped at no key.
+    global random generator. In evaluation mode, ε is zero. α is computed with a fast form of `plain_alignments`; see
+    `expected_alignments` for the cost. A row of weights sums to 1 minus the probability that the query stopped at no key.
 
-    `hard()` returns the form for decoding, `HardMonotonic`. Both forms give their parameters the same names. Therefore, if
-    `soft` is a `SoftMonotonic`, `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
+    `hard()` returns the form for decoding, `HardMonotonic`, whose parameters have the same names.
 
     Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is from appendix G.
 
@@ -215,10 +210,7 @@ class SoftMonotonic(MonotonicAttention):
         options: Further arguments of `MonotonicAttention`: key_size, scorer, initial_offset, device and dtype.
 
     Example:
-        >>> attention = SoftMonotonic(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = SoftMonotonic(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
         >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest is the probability of not stopping
         True
     """
@@ -249,19 +241,16 @@ class HardMonotonic(MonotonicAttention):
 
     t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero without such a j.
 
-    Only the values have gradients; the choice of the key has none. Therefore train `SoftMonotonic` and call its `hard()`, or
-    load its state dict. Cost: the energies of all keys, B·Q·K comparisons, and the weighted sum.
+    The choice of the key has no gradient. Therefore train `SoftMonotonic` and call its `hard()`, or load its state dict. Cost:
+    the energies of all keys, B·Q·K comparisons, and the weighted sum.
 
     Reference: Raffel et al. 2017, algorithm 1, with p > ½ instead of a random draw, as in the paper's decoding.
     Differs from the paper: the energies of all keys are computed at once, not one by one as the scan reaches them.
 
-    The other arguments are those of `MonotonicAttention`.
+    The arguments are those of `MonotonicAttention`.
 
     Example:
-        >>> attention = HardMonotonic(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = HardMonotonic(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     def alignments(
@@ -272,6 +261,50 @@ class HardMonotonic(MonotonicAttention):
         points = stopping_points(energies, previous, mask=mask)
         chosen = points[..., None] == torch.arange(energies.shape[2], device=energies.device)
         return chosen.to(energies.dtype), HardMonotonicState(points[:, -1] if points.shape[1] else previous)
+
+
+class SoftToHard(Attention):
+    """`SoftMonotonic` or `MoChA` in training mode, and its `hard()` form, with the same parameters, in evaluation mode.
+
+    A state is valid only in the mode in which it was made, so switch modes between sequences only.
+
+    Reference: Raffel et al. 2017, section 2.3; Chiu & Raffel 2018, section 2.2.
+    """
+
+    normalized: bool = False
+    permutation_equivariant: bool = False
+    stateful: bool = True
+
+    def __init__(self, soft: SoftMonotonic) -> None:
+        super().__init__()
+        self.soft = soft
+        self.query_size, self.key_size = soft.query_size, soft.key_size
+
+    def form(self) -> Attention:
+        """Return the soft form in training mode, else the hard form."""
+        return self.soft if self.training else self.soft.hard()
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project the keys once, for both forms."""
+        return self.soft.prepare(key, value, key_mask=key_mask)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        score_bias: Tensor | None = None,
+        **options: Any,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query in order, with the form of the current mode; see `Attention.attend`."""
+        return self.form().attend(query, memory, state, score_bias=score_bias, **options)
 
 
 def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:

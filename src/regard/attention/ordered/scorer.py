@@ -1,7 +1,6 @@
 """Base class of mechanisms, such as local and monotonic ones, that use the scores of another mechanism, their scorer."""
 
-from abc import abstractmethod
-from typing import Any, ClassVar, TypedDict
+from typing import ClassVar, TypedDict
 
 import torch
 from jaxtyping import Bool, Float
@@ -34,6 +33,8 @@ class ScorerAttention(WeightedAttention):
     """
 
     permutation_equivariant: bool = False
+    default_scorer: ClassVar[type[ScoredAttention]]
+    """Class of the scorer that is built if none is given."""
     uses_weights: ClassVar[bool] = False
     """Whether the scorer's weights are used, too; if not, the scorer must not have dropout."""
 
@@ -48,12 +49,8 @@ class ScorerAttention(WeightedAttention):
     ) -> None:
         super().__init__()
         given = check_scorer(type(self).__name__, "scorer", query_size, key_size, scorer, uses_weights=self.uses_weights)
-        self.scorer = given or self.build_scorer(query_size, key_size=key_size, device=device, dtype=dtype)
+        self.scorer = given or self.default_scorer(query_size, key_size=key_size, device=device, dtype=dtype)
         self.query_size, self.key_size = query_size, self.scorer.key_size
-
-    @abstractmethod
-    def build_scorer(self, query_size: int, **options: Any) -> ScoredAttention:
-        """Build the default scorer."""
 
     def prepare(
         self,
@@ -75,19 +72,9 @@ def check_scorer(
     *,
     uses_weights: bool,
 ) -> ScoredAttention | None:
-    """Return the scorer that a mechanism was given; None if it must build its own.
+    """Return the argument `name` of the mechanism `called`; raise a `ConfigError` if it is not a scorer that fits.
 
-    Args:
-        called: Name of the mechanism, for error messages.
-        name: Name of the argument.
-        query_size: Dq of the mechanism.
-        key_size: Dk of the mechanism; None for the scorer's.
-        scorer: The given scorer; None for none.
-        uses_weights: Whether the mechanism uses the scorer's weights, too; if not, the scorer must not have dropout.
-
-    Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or the given object is not a scorer, has other widths, or
-            has a state or unused dropout.
+    If the mechanism uses the scores alone (not `uses_weights`), the scorer must not have dropout.
     """
     check_size(called, "query_size", query_size)
     if scorer is None:

@@ -51,14 +51,13 @@ def additive_scores(
 ) -> Float[Tensor, "B Q K"]:
     """Return s_ij = Σ_h v_h tanh(q_ih + k_jh), on a CPU without a large (B,Q,K,H) tensor.
 
-    On a CPU, `fast.additive` computes large inputs in blocks. In all other cases, also on a GPU, `plain_additive_scores`
-    computes the scores, with a (B,Q,K,H) tensor.
+    On a CPU, `fast.additive` computes large inputs in blocks; otherwise, also on a GPU, the scores are `plain_additive_scores`.
 
     Args:
         query: Projected queries W_q q.
         key: Projected keys W_k k.
         score_weight: v.
-        key_exponential: `fast.additive.exponential(key)`; pass it if many calls use the same keys. None to compute it here.
+        key_exponential: `fast.additive.exponential(key)`, if many calls use the same keys; None to compute it here.
 
     Raises:
         ShapeError: If the sizes of an axis do not match.
@@ -75,7 +74,7 @@ def fastest_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return `additive_scores` for tensors whose sizes are known to match."""
+    """Return `additive_scores` of tensors that match."""
     if is_fast(query, key, key_exponential):
         return fast_additive_scores(query, key, score_weight, key_exponential)
     return plain_additive_scores(query, key, score_weight)
@@ -153,12 +152,11 @@ class AdditiveBase(ScoredAttention):
         super().__init__(query_size, **options)
         size = query_size if attention_size is None else attention_size
         self.attention_size = check_size(type(self).__name__, "attention_size", size)
-        device, dtype = options.get("device"), options.get("dtype")
-        self.score_weight = nn.Parameter(torch.empty(size, device=device, dtype=dtype).uniform_(-(size**-0.5), size**-0.5))
-        self.build_projections(device, dtype)
+        self.score_weight = nn.Parameter(torch.empty(size, **factory(options)).uniform_(-(size**-0.5), size**-0.5))
+        self.build_projections(**factory(options))
 
     def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build the parameters of the projections; a class with further arguments builds them in its constructor."""
+        """Build the maps of queries and keys; a class with further arguments builds them in its constructor."""
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
@@ -168,15 +166,11 @@ class AdditiveBase(ScoredAttention):
         """Return scale · v; if the scale is 1, return the parameter v itself."""
         return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
+    def build_memory(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"], key_mask: Bool[Tensor, "B K"] | None
     ) -> Memory:
-        """Project the keys once, and compute their exponentials where that saves time; see `Attention.prepare`."""
-        memory = super().prepare(key, value, key_mask=key_mask)
+        """Return the projected keys, the values, and exponentials of the keys where they save time."""
+        memory = super().build_memory(key, value, key_mask)
         # Where earlier weights change the keys at each query, exponentials of the keys are of no use.
         return AdditiveMemory(memory.key, memory.value, key_mask, None if self.stateful else ready_exponential(memory.key))
 
@@ -245,18 +239,14 @@ class WeightNormAdditive(Additive):
         options: Further arguments of `AdditiveBase`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
 
     Example:
-        >>> attention = WeightNormAdditive(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = WeightNormAdditive(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True
 
     def __init__(self, query_size: int, **options: Unpack[AdditiveOptions]) -> None:
         super().__init__(query_size, bias=True, **options)
-        start = torch.tensor(self.attention_size**-0.5, **factory(options))
-        self.gain = nn.Parameter(start)
+        self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5, **factory(options)))
 
     def score_vector(self) -> Float[Tensor, " Da"]:
         """Return scale · g v/‖v‖."""

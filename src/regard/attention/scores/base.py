@@ -46,15 +46,7 @@ class WeightedAttention(Attention):
     def weigh(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
     ) -> Weighed:
-        """Return the weights of each query, zero where it may not attend.
-
-        Args:
-            query: The queries, which fit the memory.
-            memory: Result of `prepare`.
-            state: State of the previous call; None for the first call.
-            masks: The masks and the bias of the call.
-            reweight: As for `attend`; a subclass calls it by `finish_weights`.
-        """
+        """Return the weights of each query, zero where it may not attend; a subclass applies `reweight` by `finish_weights`."""
 
     def attend(
         self,
@@ -79,7 +71,7 @@ class WeightedAttention(Attention):
                 "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export a step with one query"
             )
         batch, keys = memory.value.shape[:2]
-        if query.ndim != 3 or (query.shape[0], query.shape[2]) != (batch, self.query_size):  # `check_shape` is slower
+        if query.ndim != 3 or query.shape[::2] != (batch, self.query_size):  # `check_shape` is slower
             check_shape("query", query, f"B Q {self.query_size}", {"B": batch})
         masks = NO_MASKS
         if memory.key_mask is not None or attn_mask is not None or score_bias is not None:
@@ -100,7 +92,7 @@ class WeightedAttention(Attention):
         return None
 
     def mix(self, weights: Float[Tensor, "B Q K"], memory: Memory) -> Float[Tensor, "B Q Dv"]:
-        """Return the context, Σ_k weight_k value_k; in training mode, weights are dropped with probability `dropout`."""
+        """Return Σ_k weight_k value_k; in training mode, weights are dropped with probability `dropout`."""
         if self.training and self.dropout:
             weights = nn.functional.dropout(weights, self.dropout)
         value = memory.value
@@ -193,7 +185,7 @@ class ScoredAttention(WeightedAttention):
         self.build_parameters(device, dtype)
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build the parameters; a class that needs further arguments for them builds them in its constructor."""
+        """Build the parameters; a class with further arguments for them builds them in its constructor."""
 
     def default_scale(self) -> float:
         """Return the factor of the scores if none is given."""
@@ -227,7 +219,13 @@ class ScoredAttention(WeightedAttention):
         else:
             check_shape("value", value, "B K Dv", {"B": key.shape[0], "K": key.shape[1]})
             value = zero_masked(value, key_mask)
-        return Memory(self.project_key(zeroed), self.project_value(value), key_mask)
+        return self.build_memory(zeroed, value, key_mask)
+
+    def build_memory(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"], key_mask: Bool[Tensor, "B K"] | None
+    ) -> Memory:
+        """Return the projected keys and values; masked ones are already zero."""
+        return Memory(self.project_key(key), self.project_value(value), key_mask)
 
     def weigh(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None

@@ -40,10 +40,7 @@ class Concat(AdditiveBase):
     The arguments are those of `AdditiveBase`.
 
     Example:
-        >>> attention = Concat(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = Concat(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True
@@ -88,10 +85,7 @@ class SumConcat(Concat):
     The arguments are those of `AdditiveBase`.
 
     Example:
-        >>> attention = SumConcat(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = SumConcat(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True

@@ -39,10 +39,7 @@ class Cosine(ProductBase):
         options: Further arguments of `ScoredAttention`: key_size, normalizer, dropout, device and dtype.
 
     Example:
-        >>> attention = Cosine(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = Cosine(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True

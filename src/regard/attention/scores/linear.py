@@ -30,22 +30,15 @@ class LinearConcat(ScoredAttention):
 
     Proof: w·[q; k] + b = w_q·q + w_k·k + b. For one query, w_q·q + b is the same number for every key, and a softmax does not
     change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and
-    w_q and b get no gradient through the weights. With a tanh in between, as in `Additive` and `Concat`, the weights depend on
-    the query.
+    w_q and b get no gradient through the weights. With a tanh in between, as in `Additive` and `Concat`, or with a sigmoid in
+    place of the softmax, the weights depend on the query.
 
-    With a normalizer whose result changes if a number is added to all scores, such as a sigmoid, the weights depend on the
-    query.
-
-    Differs from the tutorial: nothing. This is the score of a well-known tutorial on translation, so that results of the
-    tutorial can be reproduced.
+    Differs from the tutorial: nothing, so that its results can be reproduced.
 
     The arguments are those of `ScoredAttention`.
 
     Example:
-        >>> attention = LinearConcat(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = LinearConcat(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:

@@ -79,10 +79,7 @@ class Dot(_PlainDot):
     The arguments are those of `ScoredAttention`.
 
     Example:
-        >>> attention = Dot(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = Dot(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True
@@ -98,10 +95,7 @@ class ScaledDot(_PlainDot):
     The arguments are those of `ScoredAttention`; a `scale` of None stands for 1/√D.
 
     Example:
-        >>> attention = ScaledDot(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = ScaledDot(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True
@@ -119,10 +113,7 @@ class General(ProductBase):
     The arguments are those of `ScoredAttention`.
 
     Example:
-        >>> attention = General(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = General(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True

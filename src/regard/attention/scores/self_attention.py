@@ -14,11 +14,9 @@ from regard.attention.scores.products import ScaledDot, product_scores
 from regard.shapes import check_shape
 
 
-def scaled_scores(
-    query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], scale: float | None = None
-) -> Float[Tensor, "B Q K"]:
-    """Return q kᵀ / √D, or scale · q kᵀ."""
-    return product_scores(query, key, query.shape[-1] ** -0.5 if scale is None else scale)
+def scaled_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], scale: float) -> Float[Tensor, "B Q K"]:
+    """Return scale · q kᵀ; the scale is 1/√D by default."""
+    return product_scores(query, key, scale)
 
 
 class SelfAttention(ScaledDot):
@@ -30,33 +28,13 @@ class SelfAttention(ScaledDot):
     Reference: Vaswani et al. 2017, section 3.2.1. Differs from the paper: the maps have biases, and there is one head without
     an output map. `MultiHead` is the paper's attention.
 
-    Args:
-        size: D, width of queries, keys and values, ≥ 1.
-        normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
-        scale: Factor of the scores, > 0; None for 1/√D.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
+    The arguments are those of `ScoredAttention`; a `scale` of None stands for 1/√D.
 
     Example:
         >>> context, weights = SelfAttention(256)(torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 9, 256]), torch.Size([2, 9, 9]))
     """
 
     supports_fused = True
-
-    def __init__(
-        self,
-        size: int,
-        *,
-        normalizer: nn.Module | str | None = None,
-        scale: float | None = None,
-        dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(size, normalizer=normalizer, scale=scale, dropout=dropout, device=device, dtype=dtype)
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Build the three maps."""
@@ -66,7 +44,7 @@ class SelfAttention(ScaledDot):
         self.value_projection = nn.Linear(size, size, device=device, dtype=dtype)
 
     def scores(self, query: Float[Tensor, "B Q D"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return scale · q kᵀ, by default q kᵀ / √D."""
+        """Return q kᵀ / √D."""
         return scaled_scores(self.project_query(query), memory.key, self.scale)
 
     def context_size(self, value_size: int) -> int:

@@ -35,10 +35,7 @@ class Trilinear(ProductBase):
     The arguments are those of `ScoredAttention`.
 
     Example:
-        >>> attention = Trilinear(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> context, weights = Trilinear(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
     """
 
     supports_fused = True

@@ -149,7 +149,7 @@ def build_self_attention(config: LayerConfig, *, causal: bool = False) -> MultiH
         dropout=config.attention_dropout,
         causal=causal,
         positions=config.rotary.build() if config.positions == "rotary" else None,
-        modifiers=config.heads.build(num_heads=heads, num_kv_heads=heads, head_size=size // heads, query_size=size),
+        modifiers=config.heads.build(),
         normalizer=config.normalizer.build(heads),
     )
 
