@@ -17,8 +17,7 @@ from docs.site.examples import example_of
 from docs.site.examples.configs import generated
 from docs.site.related import links
 from regard.config import Settings
-from regard.config.fields import field_docs
-from regard.config.loading import field_types
+from regard.config.fields import facts_of, field_docs
 
 _EXAMPLE = ("Example:", "Examples:")
 _CODE = re.compile(r"(`+[^`]+`+)")
@@ -40,7 +39,7 @@ def _signature(
         return None
     made = signature(obj.__init__, bound_method=True)
     if is_dataclass(obj):  # without constraints such as `Ge(1)`
-        types = field_types(obj)
+        types = {name: facts.type for name, facts in facts_of(obj).items()}
         made = made.replace(parameters=[item.replace(annotation=types[name]) for name, item in made.parameters.items()])
     text = stringify_signature(made, show_return_annotation=False, unqualified_typehints=True)
     return text.replace("<factory>", "..."), None  # with `<factory>`, which is not Python, Sphinx breaks lines at every comma
@@ -68,9 +67,9 @@ def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 
 def _settings(cls: Any) -> list[str]:
     """Return all fields of a class of settings, inherited ones too, as a section that napoleon parses."""
-    docs, types = field_docs(cls), field_types(cls)
+    docs, facts = field_docs(cls), facts_of(cls)
     shown = [item for item in fields(cls) if item.name != "kind"]
-    lines = [f"    {item.name} ({_type(types[item.name])}): {docs[item.name]}{_default(item)}" for item in shown]
+    lines = [f"    {item.name} ({_type(facts[item.name].type)}): {docs[item.name]}{_default(item)}" for item in shown]
     return ["Args:", *lines] if lines else []
 
 

@@ -13,7 +13,7 @@ from regard.cli import habits
 from regard.cli.main import command_names, main
 from regard.cli.train import read_arguments
 from regard.config.loading import setting_names
-from regard.config.tasks import BUILT_IN
+from regard.config.plugins import BUILT_IN
 from regard.errors import RegardError
 from regard.task import find_task
 

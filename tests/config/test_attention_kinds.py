@@ -36,7 +36,7 @@ from regard.config import (
     ScorerConfig,
     SigmoidConfig,
 )
-from regard.config.attention import NormalizedConfig
+from regard.config.attention import NormalizedSettings
 from regard.config.describe import describe
 from regard.config.loading import check_config, dump_config, load_config, override_layer, parse_layer, render_config
 from regard.config.settings import changed_settings
@@ -120,7 +120,7 @@ def test_normalizers_inside_an_attention(kind):
     assert type(attention.normalizer) is type(NORMALIZERS[kind]().build())
 
 
-@pytest.mark.parametrize("kind", [kind for kind, cls in ATTENTION.items() if issubclass(cls, NormalizedConfig)])
+@pytest.mark.parametrize("kind", [kind for kind, cls in ATTENTION.items() if issubclass(cls, NormalizedSettings)])
 def test_scale_and_dropout_of_every_mechanism_with_a_normalizer(kind):
     given = {f"model.decoder.attention.{name}": value for name, value in (("kind", kind), ("scale", 0.5), ("dropout", 0.1))}
     attention = load_config(override_layer(given)).model.decoder.attention.build(query_size=8, key_size=8)

@@ -9,7 +9,7 @@ import pytest
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from regard.config import Settings
-from regard.config.fields import BelowOne, Count, Range, Role, facts_of, names_with, walk
+from regard.config.fields import BelowOne, Count, Range, Role, facts_of, settings_with, walk
 from regard.config.settings import Family
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.language.config import LanguageConfig
@@ -36,7 +36,7 @@ def test_facts():
     assert facts["mode"].choices == ("fast", "exact")
     assert facts["rates"].parse("0.1, 0.2") == (0.1, 0.2)
     assert facts["free"].parse("-3") == -3
-    assert names_with(Role.WIDTH, Options()) == ["size"]
+    assert settings_with(Role.WIDTH, Options()) == {"size": 3}
 
 
 @pytest.mark.parametrize(

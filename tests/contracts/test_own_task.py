@@ -15,7 +15,7 @@ import pytest
 import regard
 from regard.cli.main import main
 from regard.config.loading import load_config, render_config
-from regard.config.tasks import BUILT_IN, locate_task, task_names
+from regard.config.plugins import BUILT_IN, locate_task, task_names
 from regard.errors import BundleError, ConfigError
 from regard.task import find_task
 

@@ -15,9 +15,10 @@ import yaml
 
 import regard.config
 from regard.config import AttentionConfig, NormalizerConfig, PoolingConfig
-from regard.config.loading import field_types, kinds_of
+from regard.config.fields import facts_of
+from regard.config.loading import kinds_of
+from regard.config.plugins import BUILT_IN, locate_task
 from regard.config.run import RunConfig
-from regard.config.tasks import BUILT_IN, locate_task
 from regard.presets import load_preset
 
 PRESETS = {"translation": "luong", "classification": "bilstm", "language": "language-tiny"}
@@ -139,7 +140,8 @@ def parts(task: str) -> Iterator[tuple[Place, type]]:
 
 def _parts(place: Place, cls: type, families: tuple[Any, ...]) -> Iterator[tuple[Place, type]]:
     yield place, cls
-    for name, hint in field_types(cls).items():
+    for name, facts in facts_of(cls).items():
+        hint = facts.type
         path = f"{place.path}.{name}".lstrip(".")
         for kind, part in kinds_of(hint).items():
             if hint not in families:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.bundle.folder import read
-from regard.config.tasks import BUILT_IN, is_task
+from regard.config.plugins import BUILT_IN, is_task
 from regard.errors import BundleError
 from regard.task import find_task
 from regard.text.tokenizers.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ from typing import Any
 from regard.bundle.bundle import CONFIG, FORMAT_VERSION, REPORT, SIGNATURE, WEIGHTS
 from regard.bundle.folder import find, read, read_unsigned
 from regard.bundle.forms import misfit_in
-from regard.config.tasks import is_task, task_names
+from regard.config.plugins import is_task, task_names
 from regard.errors import BundleError, install_command
 from regard.task import Bundle, BundleFiles, find_task
 from regard.version import PACKAGE, __version__

@@ -12,9 +12,8 @@ from typing import Any
 from regard.cli.habits import find_habit
 from regard.cli.options import Parser, model_folder
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
-from regard.config.plugins import KINDS, entry_names
+from regard.config.plugins import KINDS, entry_names, is_task, task_names
 from regard.config.run import RunConfig
-from regard.config.tasks import is_task, task_names
 from regard.errors import RequestError, nearest
 from regard.processes.ranks import read_ranks
 from regard.task import all_tasks, find_task

@@ -1,106 +1,18 @@
-"""Settings of a run: frozen dataclasses that are read from YAML with strict checks, and written to YAML, without torch."""
+"""Settings of a run: frozen dataclasses that are read from YAML with strict checks, and written to YAML, without torch.
 
-from regard.config.attention import (
-    AdditiveConfig,
-    AttentionConfig,
-    ConcatConfig,
-    CosineScoreConfig,
-    CoverageConfig,
-    DotConfig,
-    FertilityCoverageConfig,
-    GeneralConfig,
-    HardMoChAConfig,
-    HardMonotonicConfig,
-    LinearConfig,
-    LocalMonotonicConfig,
-    LocalPredictiveConfig,
-    LocationSensitiveConfig,
-    MoChAConfig,
-    MonotonicConfig,
-    ScorerConfig,
-    SelfAttentionConfig,
-    SumConcatConfig,
-    TrilinearConfig,
-    WeightNormAdditiveConfig,
-)
-from regard.config.classifier import (
-    BagClassifierConfig,
-    ClassifierConfig,
-    CombinedClassifierConfig,
-    CountedClassifierConfig,
-    HierarchicalClassifierConfig,
-    RecurrentClassifierConfig,
-    TransformerClassifierConfig,
-)
-from regard.config.data import (
-    AutoConfig,
-    BPEConfig,
-    CharactersConfig,
-    DataConfig,
-    FixedTokenizerConfig,
-    LabelledDataConfig,
-    SpacyConfig,
-    TextDataConfig,
-    TokenizerConfig,
-    TokenizersConfig,
-    UnigramConfig,
-    WhitespaceConfig,
-    WordsConfig,
-)
-from regard.config.heads import (
-    ContextualPositionAttentionConfig,
-    DifferentialAttentionConfig,
-    ForgettingAttentionConfig,
-    GatedDeltaNetConfig,
-    HeadModifiersConfig,
-    HeadsConfig,
-    LatentAttentionConfig,
-    LinearAttentionConfig,
-    MultiHeadConfig,
-    RotaryConfig,
-    SoftmaxHeadsConfig,
-)
-from regard.config.language import GenerationConfig, LanguageModelConfig
-from regard.config.model import (
-    BahdanauDecoderConfig,
-    DecoderConfig,
-    EncoderConfig,
-    LuongDecoderConfig,
-    ModelConfig,
-    RecurrentConfig,
-    TransformerConfig,
-)
-from regard.config.normalizers import (
-    Entmax15Config,
-    EntmaxConfig,
-    NormalizerConfig,
-    SigmoidConfig,
-    SinkConfig,
-    SoftmaxConfig,
-    SoftpickConfig,
-    SparsemaxConfig,
-    StickBreakingConfig,
-)
-from regard.config.pooling import (
-    AdditivePoolingConfig,
-    LinearPoolingConfig,
-    MeanPoolingConfig,
-    MultiHeadPoolingConfig,
-    PoolingConfig,
-)
-from regard.config.run import RunConfig
+The name of a class that can be chosen ends in `Config`; bases of several such classes end in `Settings`.
+"""
+
+from regard.config.attention import *
+from regard.config.classifier import *
+from regard.config.data import *
+from regard.config.heads import *
+from regard.config.language import *
+from regard.config.model import *
+from regard.config.normalizers import *
+from regard.config.pooling import *
+from regard.config.run import *
 from regard.config.settings import DataSettings, ModelSettings, Settings
-from regard.config.training import (
-    ConstantConfig,
-    CosineConfig,
-    DecodingConfig,
-    DistillationConfig,
-    InverseSquareRootConfig,
-    LinearDecayConfig,
-    PlateauConfig,
-    ScheduleConfig,
-    TeacherForcingConfig,
-    TrainingConfig,
-)
+from regard.config.training import *
 
-__all__ = sorted(name for name, value in globals().items() if isinstance(value, type) or name.endswith("Config"))
+__all__ = sorted(name for name in globals() if name.endswith("Config") or name in ("DataSettings", "ModelSettings", "Settings"))

@@ -49,18 +49,10 @@ class AttentionConfig(Family):
         return self.construct(self.mechanism, query_size, key_size)
 
     def construct(self, name: str, query_size: int, key_size: int, *, without: str = "kind") -> Any:
-        """Build a mechanism of `regard.attention` from the settings of the same names as its arguments.
+        """Build a mechanism, by default the one with the config's name, from the settings of the same names as its arguments.
 
-        A setting whose default is 0 is left out while it is 0, so that the mechanism's own default applies.
-
-        Args:
-            name: Name of the mechanism's class; empty for the config's name without "Config".
-            query_size: Dq, width of the queries.
-            key_size: Dk, width of the keys.
-            without: Name of a setting that chooses the class, and is no argument of its constructor.
-
-        Raises:
-            ConfigError: If the mechanism does not accept these widths.
+        A setting whose default is 0 is left out while it is 0, so that the mechanism's own default applies. The setting
+        `without` chooses the class, and is no argument of its constructor.
         """
         import regard.attention
         from regard.attention.arguments import constructor_parameters
@@ -87,17 +79,12 @@ class AttentionConfig(Family):
         return cls(query_size, **arguments)
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
-        """Return the settings for use in a Transformer; by default, they stay unchanged.
-
-        Args:
-            num_heads: Number of heads of the Transformer, which replaces a `num_heads` of 0.
-            dropout: Dropout on the attention weights of the Transformer, which replaces a `dropout` of 0.
-        """
+        """Return the settings for use in a Transformer, whose heads and dropout replace a `num_heads` and a `dropout` of 0."""
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
-class NormalizedConfig(AttentionConfig):
+class NormalizedSettings(AttentionConfig):
     """Settings of a mechanism that turns scores into weights with a normalizer."""
 
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
@@ -109,7 +96,7 @@ class NormalizedConfig(AttentionConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TanhConfig(NormalizedConfig):
+class TanhSettings(NormalizedSettings):
     """Settings of a mechanism whose scores come from a tanh layer."""
 
     attention_size: Annotated[Natural, Role.WIDTH] = 0
@@ -117,7 +104,7 @@ class TanhConfig(NormalizedConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorerConfig(NormalizedConfig):
+class ScorerConfig(NormalizedSettings):
     """Settings of a mechanism that computes a score for each pair of query and key, and turns the scores into weights.
 
     Another mechanism, such as `local_monotonic`, can use its scores (setting `scorer`).
@@ -125,7 +112,7 @@ class ScorerConfig(NormalizedConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveConfig(TanhConfig, ScorerConfig):
+class AdditiveConfig(TanhSettings, ScorerConfig):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
     kind: Literal["additive"] = "additive"
@@ -153,14 +140,14 @@ class GeneralConfig(ScorerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcatConfig(TanhConfig, ScorerConfig):
+class ConcatConfig(TanhSettings, ScorerConfig):
     """v·tanh(W [q; k]) (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["concat"] = "concat"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumConcatConfig(TanhConfig, ScorerConfig):
+class SumConcatConfig(TanhSettings, ScorerConfig):
     """v·tanh(W (q + k)), a variant of `concat` from a well-known tutorial; query and key must have the same width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
@@ -194,21 +181,21 @@ class TrilinearConfig(ScorerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
+class WeightNormAdditiveConfig(TanhSettings, ScorerConfig):
     """g v/‖v‖ · tanh(W_q q + W_k k + b), an additive score with a learned scale g (Raffel et al. 2017)."""
 
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfAttentionConfig(NormalizedConfig):
+class SelfAttentionConfig(NormalizedSettings):
     """One head of scaled dot products, with projections of queries, keys and values; query and key must have the same width."""
 
     kind: Literal["self_attention"] = "self_attention"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoverageConfig(TanhConfig):
+class CoverageConfig(TanhSettings):
     """`additive` with the key's earlier weights, summed, inside the tanh, and a loss for repeated attention (See et al. 2017).
 
     `training.attention_loss_weight` is the weight of this loss.
@@ -220,7 +207,7 @@ class CoverageConfig(TanhConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FertilityCoverageConfig(TanhConfig):
+class FertilityCoverageConfig(TanhSettings):
     """`coverage` without its loss; a key's earlier weights are divided by its predicted fertility (Tu et al. 2016).
 
     The fertility of a source word is the number of target words that translate it.
@@ -234,7 +221,7 @@ class FertilityCoverageConfig(TanhConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocationSensitiveConfig(TanhConfig):
+class LocationSensitiveConfig(TanhSettings):
     """`additive` with a convolution of the previous query's weights inside the tanh (Chorowski et al. 2015)."""
 
     kind: Literal["location_sensitive"] = "location_sensitive"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from regard.config.fields import Range, facts_of
-from regard.config.loading import field_types, kinds_of
+from regard.config.loading import kinds_of
 
 
 @dataclass(frozen=True)
@@ -25,34 +25,28 @@ class Setting:
     """Whether this is the heading of a group."""
 
 
-def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
+def describe(cls: Any, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
     """Yield all settings of a class, first single values and then groups. Each group, or each kind of a group, has a heading.
 
     If a group has the same kinds as an earlier group, its text refers to the earlier one instead of repeating the settings.
-
-    Args:
-        cls: Class of settings, such as the configuration of a task.
-        path: Prefix of the names, such as `model.`.
     """
     shown = {} if _shown is None else _shown
-    defaults, facts, types = cls(), facts_of(cls), field_types(cls)
-    for name, hint in types.items():
-        if name != "kind" and not is_dataclass(hint) and not kinds_of(hint):
-            limits = "" if (own := facts[name]).range == Range() else str(own.range)
+    defaults, facts = cls(), facts_of(cls)
+    for name, own in facts.items():
+        if name != "kind" and not is_dataclass(own.type) and not kinds_of(own.type):
+            limits = "" if own.range == Range() else str(own.range)
             yield Setting(path + name, own.help, _show(getattr(defaults, name)), own.choices, limits)
-    for name, hint in types.items():
-        kinds = kinds_of(hint)
-        if kinds:
-            default = getattr(defaults, name).kind
-            again = f"Each kind has the settings shown above for {shown[hint]}." if hint in shown else ""
-            shown.setdefault(hint, path + name)
-            yield Setting(f"{path}{name}.kind", f"{facts[name].help} {again}".strip(), default, tuple(kinds))
+    for name, own in facts.items():
+        if kinds := kinds_of(own.type):
+            again = f"Each kind has the settings shown above for {shown[own.type]}." if own.type in shown else ""
+            shown.setdefault(own.type, path + name)
+            yield Setting(f"{path}{name}.kind", f"{own.help} {again}".strip(), getattr(defaults, name).kind, tuple(kinds))
             for kind, part in () if again else kinds.items():
                 yield Setting(path + name, _first_line(part), kind=kind, heading=True)
                 yield from describe(part, f"{path}{name}.", shown)
-        elif is_dataclass(hint):
-            yield Setting(path + name, _first_line(hint), heading=True)
-            yield from describe(hint, f"{path}{name}.", shown)  # type: ignore[arg-type]
+        elif is_dataclass(own.type):
+            yield Setting(path + name, _first_line(own.type), heading=True)
+            yield from describe(own.type, f"{path}{name}.", shown)
 
 
 def _first_line(cls: Any) -> str:

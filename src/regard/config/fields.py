@@ -129,11 +129,7 @@ class FieldFacts:
         return field_docs(self.owner)[self.name]
 
     def parse(self, value: Any) -> Any:
-        """Convert a value to the field's type, and check its range; numbers and other values may be given as text.
-
-        Raises:
-            ValueError: If the value does not fit. The message has the form `'x', expected a whole number`.
-        """
+        """Convert a value, which may be text, to the field's type, and check its range; see `convert`."""
         parsed = convert(self.type, value)
         if problem := self.problem(parsed):
             raise ValueError(problem)
@@ -155,13 +151,12 @@ def facts_of(cls: type) -> Mapping[str, FieldFacts]:
 
 @cache
 def _collect(cls: Any) -> Mapping[str, FieldFacts]:
-    hints = get_type_hints(cls, include_extras=True)
-    plain = get_type_hints(cls)
+    hints, types = get_type_hints(cls, include_extras=True), get_type_hints(cls)
     found = {}
     for item in fields(cls):
         notes = _notes(hints[item.name])
         roles = frozenset(note for note in notes if isinstance(note, Role))
-        found[item.name] = FieldFacts(item.name, plain[item.name], Range.of(notes), roles, cls, item)
+        found[item.name] = FieldFacts(item.name, types[item.name], Range.of(notes), roles, cls, item)
     return found
 
 
@@ -178,13 +173,9 @@ def _notes(hint: Any) -> list[Any]:
 
 
 def walk(config: Any, path: str = "") -> Iterator[tuple[str, FieldFacts, Any]]:
-    """Yield the dotted name, the facts and the value of each setting in a configuration, or in a part of one.
+    """Yield the dotted name, which begins with `path`, the facts and the value of each setting in a configuration or a part.
 
     A part comes before the settings in it.
-
-    Args:
-        config: The configuration.
-        path: Prefix of the names, such as `model.`.
     """
     for name, facts in facts_of(type(config)).items():
         value = getattr(config, name)
@@ -193,10 +184,15 @@ def walk(config: Any, path: str = "") -> Iterator[tuple[str, FieldFacts, Any]]:
             yield from walk(value, f"{path}{name}.")
 
 
-def names_with(role: Role, config: Any) -> list[str]:
-    """Return the dotted names of the settings with a role, such as `data.max_tokens`, and of those in parts with the role."""
-    roots = [name for name, facts, _ in walk(config) if role in facts.roles]
-    return [name for name, _, _ in walk(config) if any(name == root or name.startswith(f"{root}.") for root in roots)]
+def settings_with(role: Role, config: Any) -> dict[str, Any]:
+    """Return the settings with a role, and all settings in parts that have the role, by dotted names."""
+    parts: tuple[str, ...] = ()
+    found = {}
+    for name, facts, value in walk(config):
+        parts += (f"{name}.",) if role in facts.roles else ()
+        if f"{name}.".startswith(parts) and not is_dataclass(value):
+            found[name] = value
+    return found
 
 
 @cache
@@ -217,9 +213,7 @@ def field_docs(cls: type) -> dict[str, str]:
 def convert(hint: Any, value: Any) -> Any:
     """Convert a value, which may be text as on a command line, to the type of a field.
 
-    Args:
-        hint: `str`, `int`, `float`, `bool`, a `Literal` of texts, or a tuple of these.
-        value: The value.
+    The type is `str`, `int`, `float`, `bool`, a `Literal` of texts, or a tuple of these.
 
     Raises:
         ValueError: If the value does not fit the type. The message has the form `'x', expected a whole number`.

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from annotated_types import Ge, Gt, Lt
 
-from regard.config.attention import AttentionConfig, NormalizedConfig
+from regard.config.attention import AttentionConfig, NormalizedSettings
 from regard.config.fields import Count, Dropout, Natural, Role, Width
 from regard.config.settings import Settings
 
@@ -100,7 +100,6 @@ class HeadsConfig(AttentionConfig):
 class LinearAttentionConfig(HeadsConfig):
     """Weights proportional to φ(q)·φ(k), with φ(x) = elu(x) + 1, instead of a softmax (Katharopoulos et al. 2020)."""
 
-    mechanism: ClassVar[str] = "LinearAttention"
     kind: Literal["linear_attention"] = "linear_attention"
 
 
@@ -108,7 +107,6 @@ class LinearAttentionConfig(HeadsConfig):
 class GatedDeltaNetConfig(HeadsConfig):
     """A memory matrix that decays over time; each key overwrites a part of the value stored for it (Yang et al. 2025)."""
 
-    mechanism: ClassVar[str] = "GatedDeltaNet"
     kind: Literal["gated_delta_net"] = "gated_delta_net"
 
 
@@ -126,7 +124,7 @@ class SoftmaxHeadsConfig(HeadsConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedConfig):
+class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedSettings):
     """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
 
     kind: Literal["multi_head"] = "multi_head"
@@ -158,7 +156,6 @@ class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedConfig):
 class DifferentialAttentionConfig(SoftmaxHeadsConfig):
     """Heads whose weights are the difference softmax(s) − λ softmax(s') of two softmaxes (Ye et al. 2024)."""
 
-    mechanism: ClassVar[str] = "DifferentialAttention"
     kind: Literal["differential_attention"] = "differential_attention"
     initial_lambda: Annotated[float, Gt(0), Lt(1)] = 0.8
     """Initial value of λ, the learned factor of the second softmax."""
@@ -168,7 +165,6 @@ class DifferentialAttentionConfig(SoftmaxHeadsConfig):
 class ForgettingAttentionConfig(SoftmaxHeadsConfig):
     """A softmax over scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
 
-    mechanism: ClassVar[str] = "ForgettingAttention"
     kind: Literal["forgetting_attention"] = "forgetting_attention"
     initial_gate: float = 5.0
     """Initial bias of the forget gates; the larger it is, the less is forgotten at first."""
@@ -178,7 +174,6 @@ class ForgettingAttentionConfig(SoftmaxHeadsConfig):
 class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
     """A softmax with contextual positions, which count the keys that matter to the query (CoPE, Golovneva et al. 2024)."""
 
-    mechanism: ClassVar[str] = "ContextualPositionAttention"
     kind: Literal["contextual_position_attention"] = "contextual_position_attention"
     num_positions: Width = 64
     """Number of positions with a learned vector; all larger positions use the last vector."""
@@ -188,7 +183,6 @@ class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
 class LatentAttentionConfig(SoftmaxHeadsConfig):
     """Heads that compute their keys and values from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
 
-    mechanism: ClassVar[str] = "LatentAttention"
     kind: Literal["latent_attention"] = "latent_attention"
     latent_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the short vector of each key; 0 for half the width of the query."""

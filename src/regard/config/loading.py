@@ -8,18 +8,18 @@ not YAML, decides what `no`, `1e-3` or `007` mean.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache, reduce
+from functools import reduce
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 import yaml
 
-from regard.config.fields import Role, convert, names_with, show, walk
-from regard.config.plugins import KINDS, entry_names, find_entries, load_entry
+from regard.config.fields import FieldFacts, convert, facts_of, show, walk
+from regard.config.plugins import KINDS, entry_names, is_task, load_entry, locate_task, unknown_task
 from regard.config.run import RunConfig
 from regard.config.settings import Family, Settings
-from regard.config.tasks import is_task, locate_task, task_names
 from regard.errors import ConfigError, nearest
 
 LARGEST = 1 << 18
@@ -55,7 +55,11 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
             names the expected value, and the file and line of the setting if it comes from a file.
     """
     made = [layer if isinstance(layer, Layer) else override_layer(layer) for layer in layers]
-    cls = _find_class(reduce(lay_over, made, Layer({})))
+    together = reduce(lay_over, made, Layer({}))
+    task = together.values.get("task", "translation")
+    if not is_task(task):
+        raise _error(together.places, "task", unknown_task(task))
+    cls: type[RunConfig] = locate_task(task).config_class
     # Start from the defaults, and apply one layer after another: a changed `kind` resets the settings of the layers before it.
     merged = reduce(lay_over, made, Layer(flatten(dump_config(cls()))))
     config: RunConfig = _Builder(merged, cls).build(cls, "")
@@ -66,9 +70,7 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
 def check_config(config: Settings, places: Mapping[str, str] | None = None) -> None:
     """Check that every number is in its range, and that no settings are in conflict with each other.
 
-    Args:
-        config: A run's configuration, or a part of one.
-        places: The file and line of each setting, such as `run.yaml:3`, by dotted name, for messages; None for no files.
+    `places` has the file and line of each setting, such as `run.yaml:3`, by dotted name, for messages.
 
     Raises:
         ConfigError: If a setting is out of range or conflicts with another.
@@ -85,14 +87,6 @@ def _error(places: Mapping[str, str], name: str, message: str) -> ConfigError:
     return ConfigError(f"{place}: {message}" if place else message)
 
 
-def _find_class(layer: Layer) -> type[RunConfig]:
-    task = layer.values.get("task", "translation")
-    if isinstance(task, str) and is_task(task):
-        return locate_task(task).config_class
-    near = nearest(task, task_names()) if isinstance(task, str) else ""
-    raise _error(layer.places, "task", f"task is {show(task)}, expected one of: {', '.join(task_names())}{near}")
-
-
 def dump_config(config: Any) -> dict[str, Any]:
     """Convert a configuration to mappings, lists, strings, numbers and booleans, from which `load_config` restores it."""
     return {item.name: _dump(getattr(config, item.name)) for item in fields(config)}
@@ -102,12 +96,6 @@ def _dump(value: Any) -> Any:
     if is_dataclass(value):
         return dump_config(value)
     return [_dump(item) for item in value] if isinstance(value, tuple) else value
-
-
-def settings_with(role: Role, config: Any) -> dict[str, Any]:
-    """Return the settings with a role, and all settings in parts that have the role, by dotted names."""
-    flat = flatten(dump_config(config))
-    return {name: flat[name] for name in names_with(role, config) if name in flat}
 
 
 def flatten(settings: Mapping[str, Any], path: str = "") -> dict[str, Any]:
@@ -246,13 +234,6 @@ def lay_over(base: Layer, top: Layer) -> Layer:
     return Layer(kept | top.values, places | top.places)
 
 
-@cache
-def field_types(cls: type) -> dict[str, Any]:
-    """Return the type of each field of a dataclass; annotations that are strings are evaluated."""
-    hints = get_type_hints(cls)
-    return {item.name: hints[item.name] for item in fields(cls)}
-
-
 def kinds_of(hint: Any) -> dict[str, type]:
     """Return a mapping of each `kind` to its class, for a `Family` or a union of classes; empty for any other type."""
     if isinstance(hint, type) and issubclass(hint, Family) and not hasattr(hint, "kind"):
@@ -262,10 +243,10 @@ def kinds_of(hint: Any) -> dict[str, type]:
     return {cls.kind: cls for cls in get_args(hint)}
 
 
-def setting_names(cls: type, path: str = "") -> Iterator[str]:
+def setting_names(cls: Any, path: str = "") -> Iterator[str]:
     """Yield the dotted names of all settings, also those of every kind; a name that several kinds share is yielded again."""
-    for name, hint in field_types(cls).items():
-        parts = list(kinds_of(hint).values()) or ([hint] if isinstance(hint, type) and is_dataclass(hint) else [])
+    for name, facts in facts_of(cls).items():
+        parts: list[Any] = list(kinds_of(facts.type).values()) or [facts.type] * is_dataclass(facts.type)
         for part in parts:
             yield from setting_names(part, f"{path}{name}.")
         if not parts:
@@ -273,93 +254,80 @@ def setting_names(cls: type, path: str = "") -> Iterator[str]:
 
 
 class _Builder:
-    """A builder of dataclasses from a layer; its errors name the file and line of a wrong value.
-
-    Args:
-        layer: All settings.
-        root: Class of the whole configuration, whose settings are suggested for unknown names.
-    """
+    """A builder of the dataclass `root` and its parts from a layer; its errors name the file and line of a wrong value."""
 
     def __init__(self, layer: Layer, root: type) -> None:
         self._values, self._places, self._root = layer.values, layer.places, root
 
-    def build(self, cls: type, path: str, kinds: Mapping[str, type] | None = None) -> Any:
-        """Build a dataclass from the settings whose names begin with a path.
+    def build(self, cls: Any, path: str, kinds: Mapping[str, type] | None = None) -> Any:
+        """Build a dataclass from the settings whose names begin with a path, such as `model.decoder.`.
 
-        Args:
-            cls: The dataclass.
-            path: Beginning of the names, such as `model.decoder.`; empty for the whole.
-            kinds: Classes of all kinds that could be chosen for this part, for messages; None for a part without kinds.
-
-        Raises:
-            ConfigError: If a setting is unknown or of the wrong type.
+        If the part has kinds, `kinds` has the classes of all that could be chosen, for messages.
         """
         part = path.removesuffix(".")
         if self._values.get(part, {}) != {}:
             hint = f" (write '{part}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
-            raise _error(self._places, part, f"{part} is {show(self._values[part])}, expected settings below it{hint}")
-        types = field_types(cls)
+            raise self._error(part, f"{part} is {show(self._values[part])}, expected settings below it{hint}")
+        facts = facts_of(cls)
         names = {name[len(path) :].partition(".")[0]: name for name in self._values if name.startswith(path)}
         for name, full in names.items():
             if not name:
-                raise _error(self._places, full, f"unknown setting '{full}': a part of its name is empty")
-            if name not in types:
-                raise self._unknown(cls, name, path, kinds or {})
-        chosen = [item for item in fields(cls) if item.name in names]
-        return cls(**{item.name: self._value(types[item.name], f"{path}{item.name}", item) for item in chosen})
+                raise self._error(full, f"unknown setting '{full}': a part of its name is empty")
+            if name not in facts:
+                raise self._error(f"{path}{name}", self._describe_unknown(cls, name, path, kinds or {}))
+        return cls(**{name: self._value(facts[name], f"{path}{name}") for name in facts if name in names})
 
-    def _value(self, hint: Any, name: str, item: Any) -> Any:
-        if kinds := kinds_of(hint):
-            default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
-            kind = self._values.get(f"{name}.kind", default)
-            if not isinstance(kind, str):
-                message = f"{name}.kind is {show(kind)}, expected one of: {', '.join(kinds)}"
-                raise _error(self._places, f"{name}.kind", message)
-            if kind not in kinds:
-                kinds = self._import_kind(hint, kind, f"{name}.kind")
+    def _error(self, name: str, message: str) -> ConfigError:
+        return _error(self._places, name, message)
+
+    def _value(self, facts: FieldFacts, name: str) -> Any:
+        if kinds := kinds_of(facts.type):
+            kind = self._values.get(f"{name}.kind", next(iter(kinds)) if facts.default is MISSING else facts.default.kind)
+            if kind not in (kinds if isinstance(kind, str) else ()):
+                kinds = self._import_kind(facts.type, kind, f"{name}.kind")
             return self.build(kinds[kind], f"{name}.", kinds)
-        if is_dataclass(hint):
-            return self.build(hint, f"{name}.")  # type: ignore[arg-type]
+        if is_dataclass(facts.type):
+            return self.build(facts.type, f"{name}.")
         if inner := next((other for other in self._values if other.startswith(f"{name}.")), ""):
-            raise _error(self._places, inner, f"unknown setting '{inner}'; '{name}' has no settings below it")
+            raise self._error(inner, f"unknown setting '{inner}'; '{name}' has no settings below it")
         try:
-            return convert(hint, self._values[name])
+            return convert(facts.type, self._values[name])
         except ValueError as error:
-            raise _error(self._places, name, f"{name} is {error}") from None
+            raise self._error(name, f"{name} is {error}") from None
 
-    def _import_kind(self, hint: Any, kind: str, name: str) -> dict[str, type]:
+    def _import_kind(self, hint: Any, kind: Any, name: str) -> dict[str, type]:
         """Import the installed packages that offer a kind, until one defines it, and return all known kinds with their classes.
 
         Raises:
             ConfigError: If no package defines the kind, or a package cannot be imported.
         """
-        entries = find_entries(KINDS, kind)
+        entries = list(entry_points(group=KINDS, name=kind)) if isinstance(kind, str) else []
         for entry in entries:
             try:
                 load_entry(entry, name)
             except ConfigError as error:
-                raise _error(self._places, name, str(error)) from error
+                raise self._error(name, str(error)) from error
             if kind in kinds_of(hint):
                 return kinds_of(hint)
         kinds = kinds_of(hint)
         advice = nearest(kind, [*kinds, *entry_names(KINDS)]) or "; if another package defines this kind, install it"
         if entries:
             advice = f"; its entry point '{entries[0].value}' defines no such kind"
-        raise _error(self._places, name, f"{name} is {show(kind)}, expected one of: {', '.join(kinds)}{advice}")
+        raise self._error(name, f"{name} is {show(kind)}, expected one of: {', '.join(kinds)}{advice}")
 
-    def _unknown(self, cls: type, name: str, path: str, kinds: Mapping[str, type]) -> ConfigError:
-        full = f"{path}{name}"
-        chosen = next((kind for kind, other in kinds.items() if other is cls), "")
-        if others := [kind for kind, other in kinds.items() if name in field_types(other)]:
+    def _describe_unknown(self, cls: type, name: str, path: str, kinds: Mapping[str, type]) -> str:
+        """Return the message about an unknown setting: the kinds that have it, or the known setting that was probably meant."""
+        if others := [kind for kind, other in kinds.items() if name in facts_of(other)]:
+            chosen = next(kind for kind, other in kinds.items() if other is cls)
             part = path.removesuffix(".")
-            message = f"{part} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
-            return _error(self._places, full, message)
-        namesakes = [known for known in setting_names(self._root) if known.rpartition(".")[2] == name]
+            return f"{part} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
+        full, known = f"{path}{name}", list(setting_names(self._root))
+        namesakes = [other for other in known if other.rpartition(".")[2] == name]
         meant = (
             nearest(full, namesakes)
             or (f"; did you mean '{namesakes[0]}'?" if namesakes else "")
-            or nearest(full, [f"{path}{known}" for known in field_types(cls)])
-            or nearest(full, setting_names(self._root))
-            or f"; known here: {', '.join(field_types(cls))}"
+            or nearest(full, [f"{path}{sibling}" for sibling in facts_of(cls)])
+            or nearest(full, known)
+            or f"; known here: {', '.join(facts_of(cls))}"
         )
-        return _error(self._places, full, f"unknown setting '{full}'{meant}")
+        return f"unknown setting '{full}'{meant}"

@@ -25,9 +25,7 @@ class NormalizerConfig(Family):
     def build(self, num_heads: int | None = None) -> "Normalizer":
         """Build the normalizer, with its temperature and bound.
 
-        Args:
-            num_heads: Number of heads of a multi-head attention, in which each head has its own learned parameters; None for
-                other mechanisms.
+        In an attention with several heads, each of the `num_heads` heads has its own learned parameters.
         """
         from regard.attention.normalizers.softmax import SoftCap, Temperature
 

@@ -1,18 +1,59 @@
-"""Objects that other installed packages offer as entry points: tasks (`regard.tasks`), and kinds of settings (`regard.kinds`).
+"""Tasks and kinds of settings by name: the built-in tasks, and what other installed packages offer as entry points.
 
-A package offers a kind by naming the kind's config class in its `pyproject.toml`:
+A package offers a task, which is a `regard.task.Task` object, or a kind, by its config class, in its `pyproject.toml`:
+
+    [project.entry-points."regard.tasks"]
+    summaries = "my_package:TASK"
 
     [project.entry-points."regard.kinds"]
     distance = "my_package:DistanceConfig"
 """
 
+from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, nearest
 
 TASKS, KINDS = "regard.tasks", "regard.kinds"
 """Names of the groups of entry points."""
+
+BUILT_IN = {
+    "translation": "regard.tasks.translation",
+    "classification": "regard.tasks.classification",
+    "language": "regard.tasks.language",
+}
+"""Modules of the built-in tasks. Each module holds its task in the variable `TASK`, and none of them imports torch."""
+
+
+def task_names() -> tuple[str, ...]:
+    """Return the names of all tasks, the built-in ones first."""
+    return (*BUILT_IN, *sorted(entry_names(TASKS) - set(BUILT_IN)))
+
+
+def is_task(name: object) -> bool:
+    """Return whether a task of this name exists, without importing it."""
+    return isinstance(name, str) and (name in BUILT_IN or bool(entry_points(group=TASKS, name=name)))
+
+
+@cache
+def locate_task(name: str) -> Any:
+    """Import a task and return it. Installed packages are searched only if no built-in task has this name.
+
+    Raises:
+        ConfigError: If there is no task of this name, or its package cannot be imported.
+    """
+    if name in BUILT_IN:
+        return import_module(BUILT_IN[name]).TASK
+    if not is_task(name):
+        raise ConfigError(unknown_task(name))
+    return load_entry(next(iter(entry_points(group=TASKS, name=name))), "task")
+
+
+def unknown_task(name: Any) -> str:
+    """Return the message about a task that does not exist."""
+    return f"task is {name!r:.60}, expected one of: {', '.join(task_names())}{nearest(name, task_names())}"
 
 
 def entry_names(group: str) -> set[str]:
@@ -20,17 +61,8 @@ def entry_names(group: str) -> set[str]:
     return {entry.name for entry in entry_points(group=group)}
 
 
-def find_entries(group: str, name: str) -> list[EntryPoint]:
-    """Return the entry points with a given name, one for each package that offers it, without importing a package."""
-    return list(entry_points(group=group, name=name))
-
-
 def load_entry(entry: EntryPoint, setting: str) -> Any:
-    """Import the object of an entry point.
-
-    Args:
-        entry: The entry point.
-        setting: Dotted name of the setting whose value is the entry point's name, for the message.
+    """Import the object of an entry point, which the value of a setting names.
 
     Raises:
         ConfigError: If the object cannot be imported.

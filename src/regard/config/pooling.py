@@ -40,7 +40,7 @@ class PoolingConfig(Family):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredPoolingConfig(PoolingConfig):
+class ScoredPoolingSettings(PoolingConfig):
     """Settings of a pooling that computes a score for each state, and turns the scores into weights with a normalizer."""
 
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
@@ -48,7 +48,7 @@ class ScoredPoolingConfig(PoolingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPoolingConfig(ScoredPoolingConfig):
+class LinearPoolingConfig(ScoredPoolingSettings):
     """The score w·h + b of each state h; a normalizer (by default a softmax) turns the scores into weights."""
 
     mechanism: ClassVar[str] = "AttentionPooling"
@@ -56,7 +56,7 @@ class LinearPoolingConfig(ScoredPoolingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditivePoolingConfig(ScoredPoolingConfig):
+class AdditivePoolingConfig(ScoredPoolingSettings):
     """The score v·tanh(W h + b) of each state h; a normalizer turns the scores into weights (Yang et al. 2016, eq. 5 to 7)."""
 
     kind: Literal["additive"] = "additive"
@@ -65,7 +65,7 @@ class AdditivePoolingConfig(ScoredPoolingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiHeadPoolingConfig(ScoredPoolingConfig):
+class MultiHeadPoolingConfig(ScoredPoolingSettings):
     """Several heads with their own scores and weights, whose results are concatenated (Lin et al. 2017)."""
 
     kind: Literal["multi_head"] = "multi_head"

@@ -1,29 +1,21 @@
 """Base classes of all settings. The `repr` of settings shows only changed ones."""
 
 from abc import ABC
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from itertools import count
 from typing import Any, ClassVar
 
 from regard.errors import ConfigError
-
-_DEFINITIONS = count()
 
 
 class Settings:
     """Base class of all dataclasses of settings."""
 
-    _definition: ClassVar[int]
-    """Number of the class, in the order in which classes were defined."""
-
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._definition = next(_DEFINITIONS)
-        if "__repr__" not in cls.__dict__:
-            # If the class itself has no `__repr__`, `@dataclass` adds one that prints all settings, which is a page long.
-            inherited = next(base.__dict__["__repr__"] for base in cls.__mro__[1:] if "__repr__" in base.__dict__)
-            type.__setattr__(cls, "__repr__", inherited)
+        # If the class itself has no `__repr__`, `@dataclass` adds one that prints all settings, which is a page long.
+        if "__repr__" not in vars(cls):
+            type.__setattr__(cls, "__repr__", cls.__repr__)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in _differences(self))
@@ -58,53 +50,41 @@ class Family(Settings, ABC):
     packages that offer it (`regard.config.plugins`).
     """
 
+    _members: ClassVar[dict[str, "type[Family]"]] = {}
+    """All subclasses by module and name. In a notebook, a class may be defined again; the last definition counts."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        Family._members[f"{cls.__module__}.{cls.__qualname__}"] = cls
+
     @classmethod
     def kinds(cls) -> "dict[str, type[Family]]":
         """Return a mapping of each `kind` of the family to its class.
 
         Raises:
-            ConfigError: If two classes with different full names (module and class) have the same kind.
+            ConfigError: If two classes have the same kind.
         """
-        found: dict[str, type[Family]] = {}
-        for each in _descendants(cls):
+        names: dict[str, str] = {}
+        for name, each in Family._members.items():
             kind = getattr(each, "kind", None)
-            if not isinstance(kind, str):
-                continue
-            other = found.get(kind, each)
-            if _full_name(other) != _full_name(each):
-                raise ConfigError(
-                    f"{_full_name(other)} and {_full_name(each)} have the same kind, '{kind}'; give one of them another kind"
-                )
-            # In a notebook, a class may be defined again, perhaps with another base. The last definition counts.
-            found[kind] = max(other, each, key=lambda one: one._definition)
-        return found
-
-
-def _descendants(cls: type[Family]) -> Iterator[type[Family]]:
-    for each in cls.__subclasses__():
-        yield each
-        yield from _descendants(each)
-
-
-def _full_name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+            if issubclass(each, cls) and isinstance(kind, str) and names.setdefault(kind, name) != name:
+                raise ConfigError(f"{names[kind]} and {name} have the same kind, '{kind}'; give one of them another kind")
+        return {kind: Family._members[name] for kind, name in names.items()}
 
 
 def changed_settings(config: Any) -> dict[str, Any]:
     """Return the settings that differ from the defaults, nested as in a YAML file.
 
-    Args:
-        config: A run's configuration, or a part of one. For a part whose `kind` is not the default, the result contains the
-            `kind`, and the settings that differ from the defaults of this kind.
+    A part whose `kind` is not the default is compared with the defaults of its own kind, which is named.
     """
-    found: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     for name, value in _differences(config):
         if is_dataclass(value):
             other = type(value) is not type(getattr(type(config)(), name))
-            found[name] = ({"kind": value.kind} if other and hasattr(value, "kind") else {}) | changed_settings(value)
+            changed[name] = ({"kind": value.kind} if other and hasattr(value, "kind") else {}) | changed_settings(value)
         else:
-            found[name] = list(value) if isinstance(value, tuple) else value
-    return found
+            changed[name] = list(value) if isinstance(value, tuple) else value
+    return changed
 
 
 def _differences(config: Any) -> list[tuple[str, Any]]:

@@ -18,52 +18,56 @@ _MOST_L2 = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstantConfig(Settings):
-    """The same learning rate throughout, after the warm-up."""
+class ScheduleSettings(Settings):
+    """Settings of all schedules."""
 
-    kind: Literal["constant"] = "constant"
+    kind: str
     warmup_steps: Natural = 0
     """Number of updates over which the learning rate rises linearly from zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class InverseSquareRootConfig(Settings):
+class ConstantConfig(ScheduleSettings):
+    """The same learning rate throughout, after the warm-up."""
+
+    kind: Literal["constant"] = "constant"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseSquareRootConfig(ScheduleSettings):
     """A learning rate proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
     warmup_steps: Natural = 4000
-    """Number of updates over which the learning rate rises linearly from zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CosineConfig(Settings):
+class FallingSettings(ScheduleSettings):
+    """Settings of schedules that fall from the peak to a last value."""
+
+    final: Probability = 0.0
+    """Last learning rate, as a share of the peak."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineConfig(FallingSettings):
     """A learning rate that falls along half a cosine, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["cosine"] = "cosine"
-    warmup_steps: Natural = 0
-    """Number of updates over which the learning rate rises linearly from zero."""
-    final: Probability = 0.0
-    """Last learning rate, as a share of the peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearDecayConfig(Settings):
+class LinearDecayConfig(FallingSettings):
     """A learning rate that falls linearly, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["linear_decay"] = "linear_decay"
-    warmup_steps: Natural = 0
-    """Number of updates over which the learning rate rises linearly from zero."""
-    final: Probability = 0.0
-    """Last learning rate, as a share of the peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlateauConfig(Settings):
+class PlateauConfig(ScheduleSettings):
     """A constant learning rate that is multiplied by `factor` after more than `patience` validations without improvement."""
 
     kind: Literal["plateau"] = "plateau"
-    warmup_steps: Natural = 0
-    """Number of updates over which the learning rate rises linearly from zero."""
     factor: Annotated[float, Gt(0), Lt(1)] = 0.5
     """Factor by which the learning rate is multiplied."""
     patience: Natural = 1
@@ -187,12 +191,9 @@ class DistillationConfig(Settings):
     """Number of words per target token whose probabilities are learned from the teachers: the most probable ones."""
 
 
-def length_misfit(min_length: int, max_length: int) -> str:
-    """Return a message if `max_length` is too small for `min_length` tokens and the end symbol; else an empty text.
-
-    A `max_length` of 0 is never too small, because the search then chooses the limit.
-    """
-    if not max_length or min_length < max_length:
+def describe_length_conflict(min_length: int, max_length: int) -> str:
+    """Return a message if `max_length` is too small for `min_length` tokens and the end symbol; else an empty text."""
+    if not max_length or min_length < max_length:  # 0: the search chooses the limit
         return ""
     return (
         f"min_length is {min_length} tokens, but max_length is {max_length:,} tokens including the end symbol; raise "

@@ -32,7 +32,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.config import DecodingConfig
-from regard.config.training import length_misfit
+from regard.config.training import describe_length_conflict
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import length_penalty_of, score_of
 from regard.decoding.restrictions import check_ranges
@@ -255,7 +255,7 @@ def length_limits(
         raise RequestError(f"max_length is {max_length}, expected 0 to {MOST_STEPS:,}; 0 means twice the source length plus 20")
     if min_length >= MOST_STEPS:
         raise RequestError(f"min_length is {min_length} tokens, expected at most {MOST_STEPS - 1:,}")
-    if message := length_misfit(min_length, max_length):
+    if message := describe_length_conflict(min_length, max_length):
         raise RequestError(message)
     if guidance is not None and len(guidance.prefixes) != len(source_mask):
         raise RequestError(

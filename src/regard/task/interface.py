@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from regard.config.plugins import locate_task, task_names
 from regard.config.run import RunConfig
-from regard.config.tasks import locate_task, task_names
 from regard.errors import ConfigError, RequestError
 from regard.task.bundle import Bundle, BundleFormat
 from regard.task.operation import FileOperation, Operation

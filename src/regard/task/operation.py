@@ -259,7 +259,7 @@ class AttentionOperation(TextOperation):
 
     def run(self, predictor: Any, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Any]:
         """Return the results of the task's first operation, which have an attribute `attention`."""
-        from regard.config.tasks import locate_task
+        from regard.config.plugins import locate_task
 
         operations = locate_task(predictor.config.task).operations
         first = next(one for one in operations if issubclass(one, TextOperation) and not issubclass(one, AttentionOperation))()

@@ -334,7 +334,7 @@ class Training(ABC):
                 for random weights.
             progress: Whether to show progress bars.
         """
-        from regard.config.tasks import locate_task
+        from regard.config.plugins import locate_task
         from regard.machine import seed_step
 
         config, data, parts = self.read(config, start.parts if start else None, progress=progress)
@@ -370,7 +370,7 @@ class Training(ABC):
 
     def build(self, config: Any, parts: Any, model: Any, attention: Any) -> Any:
         """Build the model: by default the configured one, or the user's own `model`."""
-        from regard.config.tasks import locate_task
+        from regard.config.plugins import locate_task
 
         return locate_task(config.task).bundle_format.build_model(config, parts, attention) if model is None else model
 

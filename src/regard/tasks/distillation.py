@@ -29,8 +29,8 @@ from torch import Tensor
 from regard.bundle import load_bundle, read_start
 from regard.bundle.bundle import WEIGHTS
 from regard.config import DistillationConfig
-from regard.config.fields import Role
-from regard.config.loading import Layer, settings_with
+from regard.config.fields import Role, settings_with
+from regard.config.loading import Layer
 from regard.errors import ConfigError, RequestError
 from regard.layers.cross_entropy import CHUNK_ELEMENTS, SoftTargets
 from regard.machine import resolve_machine, to_device

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import RunConfig
-from regard.config.fields import Role, names_with
+from regard.config.fields import Role, settings_with
 from regard.config.loading import dump_config, flatten, load_config, override_layer
 from regard.errors import ConfigError
 from regard.plurals import counted
@@ -39,7 +39,7 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
     changed = load_config(dump_config(config), override_layer(overrides))
     before, now = flatten(dump_config(config)), flatten(dump_config(changed))
     names = [name for name in {**before, **now} if before.get(name, _MISSING) != now.get(name, _MISSING)]
-    adjustable = {*names_with(Role.ADJUSTABLE, config), *names_with(Role.ADJUSTABLE, changed)}
+    adjustable = {*settings_with(Role.ADJUSTABLE, config), *settings_with(Role.ADJUSTABLE, changed)}
     wrong = next((name for name in names if name not in adjustable), None)
     if wrong is not None:
         raise ConfigError(

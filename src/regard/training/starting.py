@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
-from regard.config.fields import Role, names_with
-from regard.config.loading import Layer, dump_config, flatten, lay_over, load_config, override_layer, settings_with
+from regard.config.fields import Role, settings_with
+from regard.config.loading import Layer, dump_config, flatten, lay_over, load_config, override_layer
 from regard.errors import ConfigError
 
 RATE_PART = 0.25
@@ -99,7 +99,7 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
 
 def _compared(config: RunConfig) -> dict[str, Any]:
     """Return the settings that must be the same in both runs: those that shape the model, and that decide the vocabulary."""
-    free = {"model.freeze", *names_with(Role.ADJUSTABLE, config)}
+    free = {"model.freeze", *settings_with(Role.ADJUSTABLE, config)}
     model = flatten({"model": dump_config(config.model)})
     return {name: value for name, value in model.items() if name not in free} | settings_with(Role.VOCABULARY, config)
 

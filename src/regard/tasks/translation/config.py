@@ -8,7 +8,13 @@ from regard.config.data import DataConfig, TokenizersConfig
 from regard.config.fields import Natural, NotNegative, Role
 from regard.config.model import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.config.run import RunConfig
-from regard.config.training import DecodingConfig, DistillationConfig, TeacherForcingConfig, TrainingConfig, length_misfit
+from regard.config.training import (
+    DecodingConfig,
+    DistillationConfig,
+    TeacherForcingConfig,
+    TrainingConfig,
+    describe_length_conflict,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +64,7 @@ class TranslationConfig(RunConfig):
                 "tokenizers.joint",
                 "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source",
             )
-        if message := length_misfit(self.decoding.min_length, self.decoding.max_length):
+        if message := describe_length_conflict(self.decoding.min_length, self.decoding.max_length):
             yield "decoding.min_length", f"decoding: {message}"
         if model.tie_embeddings == "all" and not tokenizers.joint:
             yield (
