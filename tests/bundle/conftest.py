@@ -28,7 +28,7 @@ def make(*, seed: int = 0, joint: bool = False, tie: str = "none", attention=Non
     source, target = build_tokenizers([PAIRS], config.tokenizers, config.data)
     torch.manual_seed(seed)
     translator = build_translator(config.model, source_size=source.size, target_size=target.size, attention=attention)
-    facts = {"signature": {"seed": 1, "data": "abc", "scores": {"bleu": 12.5}}, "report": {"train_pairs": 2}} | fields
+    facts = {"signature": {"seed": 1, "data": "abc", "scores": {"bleu": 12.5}}, "report": {"num_train": 2}} | fields
     return Bundle(config=config, model=translator, parts=Tokenizers(source, target), **facts)
 
 

@@ -24,7 +24,7 @@ from regard.task import Bundle
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassifierParts, save_faithfulness
 from regard.text.labelled.labels import Labels
-from regard.text.labelled.sentences import sentence_ends
+from regard.text.tokenizers.resolve import sentence_ends
 from regard.text.tokenizers.tokenizer import build_tokenizer
 
 
@@ -34,7 +34,9 @@ def make(model=None, *, seed: int = 0, temperature: float = 1.5) -> Bundle:
     )
     tokenizer = build_tokenizer([["a gripping , honest film .", "a dull one !"]], WordsConfig(), progress=False)
     torch.manual_seed(seed)
-    built = build_classifier(config.model, vocabulary_size=tokenizer.size, num_labels=3, sentence_ends=sentence_ends(tokenizer))
+    built = build_classifier(
+        config.model, vocabulary_size=tokenizer.size, num_labels=3, sentence_ends=sentence_ends(tokenizer.vocabulary())
+    )
     labels = Labels(("bad", "good", "so-so"), False, (3, 2, 1))
     facts = {"seed": 1, "data": "abc", "scores": {"accuracy": 0.75}}
     return Bundle(config=config, model=built, parts=ClassifierParts(tokenizer, labels, temperature), signature=facts)

@@ -107,11 +107,11 @@ def test_a_model_of_another_version_tells_what_it_can(run, tmp_path):
     bundle = regard.load(run).bundle
     bundle.signature.pop("finished")
     bundle.report.clear()
-    bundle.report["train_pairs"] = 7
+    bundle.report["num_train"] = 7
     save_bundle(tmp_path / "old", bundle)
     text = regard.info(tmp_path / "old").render()
     assert "a trained model\n" in text
-    assert "train pairs  7\n" in text
+    assert "num train  7\n" in text
 
 
 def test_an_unfinished_run(run, tmp_path, capsys):

@@ -13,7 +13,7 @@ from regard.config import AutoConfig, BPEConfig, CharactersConfig, TextDataConfi
 from regard.errors import DataError
 from regard.text import opening as lines_module
 from regard.text.corpora import TextCorpus, cut_blocks
-from regard.text.data_report import TextReport
+from regard.text.data_report import DataReport
 from regard.text.mapped import MappedWriter
 from regard.text.plain import prepare_texts, read_texts
 from regard.text.report import ReadingReport
@@ -122,9 +122,9 @@ def test_preparing_splits_drops_repeats_and_keeps(tmp_path):
     data = prepared(tmp_path, LINES + "number 7 .\n", dev_size=4)
     assert (len(data.train), len(data.dev)) == (36, 4)
     assert data.report.train.skipped["exact repeat of an earlier text"].lines == [41]
-    assert (data.report.train_tokens, data.report.dev_tokens) == (36 * 4, 4 * 4)
+    assert (data.report.train_tokens, data.report.dev_tokens) == ({"text": 36 * 4}, {"text": 4 * 4})
     assert data.tokenizer.size == 4 + 2 + 36
-    assert TextReport.from_dict(data.report.to_dict()) == data.report
+    assert DataReport.from_dict(data.report.to_dict()) == data.report
     assert "36 texts to train on, 4 to validate on" in data.report.render()
     entries = list((tmp_path / "cache").iterdir())
     again = prepared(tmp_path, LINES + "number 7 .\n", dev_size=4)
@@ -135,14 +135,14 @@ def test_preparing_splits_drops_repeats_and_keeps(tmp_path):
 def test_dev_files_and_their_overlap(tmp_path):
     dev = write(tmp_path / "dev.txt", "number 3 .\nsomething else .\n")
     data = prepared(tmp_path, LINES, dev=(str(dev),))
-    assert (len(data.train), len(data.dev), data.report.overlap) == (40, 2, 1)
-    assert "1 of the dev texts are also in the training data" in data.report.render()
+    assert (len(data.train), len(data.dev), data.report.overlap) == (40, 2, {"texts": 1})
+    assert "also in the training data: 1 of the dev texts\n" in data.report.render()
 
 
 def test_max_texts_long_texts_and_kinds(tmp_path):
     data = prepared(tmp_path, LINES, AutoConfig(), max_texts=20, max_tokens=2, dev_size=2)
     assert data.tokenizer_config.kind == "whitespace"
-    assert (data.report.train_texts, data.report.dev_texts) == (20, 2)
+    assert (data.report.num_train, data.report.num_dev) == (20, 2)
     assert data.train.lengths.tolist() == [2, 2] * 20
     assert "cut into blocks of 2 tokens (data.max_tokens): 22" in data.report.render()
     assert data.report.train.skipped["beyond max_texts"].count == 18
@@ -211,7 +211,7 @@ def test_tokenizers_of_blocks_return_them_exactly(tmp_path, config):
     path = code(tmp_path, count=30)
     data = TextDataConfig(train=(str(path),), dev_size=2, cache=str(tmp_path / "cache"))
     prepared = prepare_texts(data, config, seed=1, progress=False)
-    assert (prepared.report.train_texts, prepared.report.dev_texts) == (28, 2)
+    assert (prepared.report.num_train, prepared.report.num_dev) == (28, 2)
     tokenizer = prepared.tokenizer
     for text in [*blocks(3), "if x:\n\t\n  return", "\n\n\tx  =  1", "    x"]:
         assert tokenizer.decode(tokenizer.encode(text).ids) == text

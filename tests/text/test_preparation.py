@@ -10,7 +10,6 @@ from regard.config import AutoConfig, WhitespaceConfig
 from regard.errors import DataError
 from regard.text.clean import Chunk
 from regard.text.corpora import EncodedCorpus
-from regard.text.data_report import TextsReport
 from regard.text.preparation import DataSchema, EncodedRows, Prepared, Selection, prepare_data
 from regard.text.report import ReadingReport
 from regard.text.spool import Spool
@@ -26,18 +25,11 @@ class TaggedSettings:
     cache: str = ""
 
 
-@dataclass(kw_only=True)
-class TaggedReport(TextsReport):
-    def render_counts(self) -> list[str]:
-        return [f"{self.train_tokens} words"]
-
-
 class Tagged(DataSchema):
     content = "tagged sentences"
     example = "a file of tagged sentences"
     columns = ("sentence", "tags")
     corpus = EncodedCorpus
-    report_class = TaggedReport
     repeated = "twice"
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
@@ -59,8 +51,8 @@ class Tagged(DataSchema):
         symbols = [ids for ids, _ in encoded]
         return EncodedRows(encoded, texts, symbols, [len(ids) for ids in symbols], 0)
 
-    def report(self, selection, train, dev, tokenizers) -> TaggedReport:
-        return TaggedReport(**self.count_texts(train, dev, tokenizers), notes=["tagged by hand"])
+    def notes(self, too_long: int) -> list[str]:
+        return ["tagged by hand"]
 
 
 @pytest.fixture
@@ -76,15 +68,15 @@ def prepare(settings: TaggedSettings) -> Prepared:
 
 def test_a_new_kind_of_data_needs_its_schema_only(settings):
     data = prepare(settings)
-    assert len(data.train) == data.report.train_texts == 55
+    assert len(data.train) == data.report.num_train == 55
     assert data.report.train.skipped["twice"].lines == [61]
     words, tags = data.column_tokenizers
     assert sorted(tags.vocabulary()[4:]) == ["D", "N", "V"]
     assert "cat" in words.vocabulary()
-    assert data.report.symbols["tags"]["tokens"] == data.report.train_tokens == 165
+    assert data.report.symbols["tags"]["tokens"] == data.report.train_tokens["sentence"] == 165
     assert data.report.render().splitlines()[2:] == [
-        "55 texts to train on, 5 to validate on (held out; they share no text with training)",
-        "165 words",
+        "55 texts to train on, 5 to validate on (held out; they share no sentence and no tags with training)",
+        f"vocabularies of {words.size} and {tags.size} symbols; 165 and 165 tokens to train on, 15 and 15 to validate on",
         "the sentence is tokenised already: tokens are split at spaces",
         "tagged by hand",
     ]
@@ -103,7 +95,7 @@ def test_a_shortage_of_examples_to_hold_out_is_a_note(settings):
     notes = prepare(replace(settings, dev_size=50)).report.notes
     assert notes[-1] == (
         "6 texts held out, not 50 (data.dev_size), because at most one in 10 may be held out, and held-out texts must share no "
-        "text with training; to validate on a file of your own, set data.dev"
+        "sentence and no tags with training; to validate on a file of your own, set data.dev"
     )
 
 

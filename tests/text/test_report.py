@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.text.data_report import LabelledReport, Overlap, PairReport
+from regard.text.data_report import DataReport
 from regard.text.report import ReadingReport
 
 
@@ -14,6 +14,12 @@ def reading() -> ReadingReport:
     report.skip("header", 1)
     report.kept = 1202
     return report
+
+
+LABELLED = DataReport(
+    unit="text", train=reading(), dev=None, num_train=4, num_dev=0, vocabulary={"text": 9}, train_tokens={"text": 8},
+    dev_tokens={"text": 0},
+)  # fmt: skip
 
 
 def test_a_report_reads_like_one():
@@ -37,22 +43,23 @@ def test_what_later_steps_leave_out_is_withdrawn():
 
 
 def test_reports_survive_json():
-    report = PairReport(
-        train=reading(), dev=reading(), train_pairs=1000, dev_pairs=2, source_size=50, target_size=60,
-        train_tokens=(7000, 8000), overlap=Overlap(pairs=1, sources=2, targets=3), notes=["A note."],
+    report = DataReport(
+        unit="pair", train=reading(), dev=reading(), num_train=1000, num_dev=2, vocabulary={"source": 50, "target": 60},
+        train_tokens={"source": 7000, "target": 8000}, dev_tokens={"source": 7, "target": 8},
+        overlap={"pairs": 1, "sources": 2, "targets": 3}, notes=["A note."],
     )  # fmt: skip
-    assert PairReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert DataReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.render().endswith(
         "1,000 pairs to train on, 2 to validate on (from their own files)\n"
-        "  also in the training data: 1 of the dev pairs, 2 of the dev sources and 3 of the dev targets\n"
+        "  also in the training data: 1 of the dev pairs, 2 of the dev sources, 3 of the dev targets\n"
         "warning: 1 of 2 dev pairs (50%) are in the training data too, so validation shows what the model remembers, "
         "not what it has learned; set data.dev to other files, or leave it empty to hold pairs out of the training "
         "data\n"
-        "vocabularies of 50 and 60 symbols; 7,000 and 8,000 tokens\n"
+        "vocabularies of 50 and 60 symbols; 7,000 and 8,000 tokens to train on, 7 and 8 to validate on\n"
         "A note."
     )
-    joint = "\na joint vocabulary of 50 symbols; 7,000 and 8,000 tokens\n"
-    assert joint in replace(report, target_size=50, joint=True).render()
+    joint = "\na joint vocabulary of 50 symbols; 7,000 and 8,000 tokens to train on, "
+    assert joint in replace(report, joint=True).render()
     assert ReadingReport.from_dict(reading().to_dict()) == reading()
 
 
@@ -66,20 +73,14 @@ def test_reports_survive_json():
     ],
 )
 def test_several_labels_in_one_get_a_warning(names, separator):
-    report = LabelledReport(
-        train=reading(), dev=None, train_texts=4, dev_texts=0, vocabulary_size=9, train_tokens=8, dev_counts={}, truncated=0,
-        train_counts=dict.fromkeys(names, 2),
-    )  # fmt: skip
+    report = replace(LABELLED, train_counts=dict.fromkeys(names, 2))
     warning = f"contain '{separator}', such as '{names[0]}'; if a text can have several labels, set data.label_separator to"
     assert (warning in report.render()) == bool(separator)
     assert "label_separator" not in report.render() or separator
 
 
 def test_labels_that_differ_in_case_get_a_warning():
-    report = LabelledReport(
-        train=reading(), dev=None, train_texts=4, dev_texts=0, vocabulary_size=9, train_tokens=8, dev_counts={}, truncated=0,
-        train_counts={"good": 2, "Bad": 1, "bad": 1},
-    )  # fmt: skip
+    report = replace(LABELLED, train_counts={"good": 2, "Bad": 1, "bad": 1})
     assert "4 texts to train on, none held out to validate on\n" in report.render()
     assert (
         "warning: the labels 'Bad' and 'bad' differ only in upper and lower case, and are learned as different labels; if they "

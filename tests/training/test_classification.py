@@ -206,7 +206,7 @@ def test_cross_validation_holds_out_every_text_once(config):
     config = replace(change(config, max_epochs=1), data=replace(config.data, folds=3))
     result = cross_validate(config, progress=False)
     assert len(result.folds) == 3
-    sizes = [json.loads(Path(config.out, f"fold-{fold}", "report.json").read_text())["dev_texts"] for fold in (1, 2, 3)]
+    sizes = [json.loads(Path(config.out, f"fold-{fold}", "report.json").read_text())["num_dev"] for fold in (1, 2, 3)]
     assert max(sizes) - min(sizes) <= 2
     assert result.mean("accuracy") == pytest.approx(sum(fold["accuracy"] for fold in result.folds) / 3)
     assert result.render().splitlines()[-1].startswith("sd")

@@ -15,13 +15,8 @@ from regard.task import Bundle, Card, find_task
 _CODE_SPAN = re.compile(r"((?<!`)`[^`]+`(?!`))")
 _MARKDOWN = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)(?!lt;)|:(?=//)|(?<=\bwww)\.")
 """Characters with a meaning in Markdown, and those that turn plain addresses into links."""
-_COUNTS = (
-    ("train_pairs", "training pairs"),
-    ("dev_pairs", "held-out pairs"),
-    ("train_texts", "training texts"),
-    ("dev_texts", "held-out texts"),
-)
-"""Keys of the counts of examples in a bundle's report, and their labels in the card."""
+_COUNTS = {"num_train": "training", "num_dev": "held-out"}
+"""Keys of the counts of examples in a bundle's report, and the kind of these examples."""
 
 
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
@@ -37,7 +32,7 @@ def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
         f"# {_inline(card.title)}\n\n{card.summary}, trained with regard {signature['versions']['regard']}.",
         "## Use\n\n" + _usage(bundle, card),
         "## Model\n\n" + _table([*_model_rows(bundle), *card.model_rows]),
-        "## Data\n\n" + _table([*card.data_rows, *_data_rows(bundle, signature)]),
+        "## Data\n\n" + _table([*card.data_rows, *_data_rows(bundle, signature, card.examples)]),
         "## Scores\n\n" + _scores(card, signature.get("scores") or {}),
         "## Limits\n\n" + "\n".join(f"- {_inline(sentence)}" for sentence in card.limits),
     ]
@@ -65,13 +60,13 @@ def _model_rows(bundle: Bundle) -> list[tuple[str, str]]:
     return rows + [(name, f"`{value}`") for name, value in _flat(dump_config(bundle.config.model)) if value != []]
 
 
-def _data_rows(bundle: Bundle, signature: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _data_rows(bundle: Bundle, signature: Mapping[str, Any], examples: str) -> list[tuple[str, str]]:
     rows = []
     if bundle.config.data.train:
         rows.append(("training files", ", ".join(f"`{Path(name).name}`" for name in bundle.config.data.train)))
-    for key, name in _COUNTS:
+    for key, name in _COUNTS.items():
         if isinstance(bundle.report.get(key), int):
-            rows.append((name, f"{bundle.report[key]:,}"))
+            rows.append((f"{name} {examples}", f"{bundle.report[key]:,}"))
     if "seed" in signature:
         rows.append(("seed", str(signature["seed"])))
     origin = signature.get("started_from")

@@ -1,56 +1,83 @@
-"""Reports on all the data of a run: what was kept, held out, truncated and learned."""
+"""The report on all the data of a run: what was kept, held out, truncated and learned."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
 
 from regard.plurals import counted
 from regard.text.report import ReadingReport
+from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN
 
 WARN_OVERLAP = 0.1
 """A warning is given if at least this share of the dev examples is also in the training data."""
 _LABELS_SHOWN = 12
+_SYMBOLS_SHOWN = 20
+_MANY_UNKNOWN = 0.05
+"""Share of unknown tokens above which the report suggests a new vocabulary."""
 
 
 @dataclass(kw_only=True)
-class PreparationReport:
-    """Report on all the data of a run; a subclass for each kind of data adds its numbers."""
+class DataReport:
+    """Report on all the data of a run. Its dictionaries have an entry for each column: `source` and `target`, or `text`."""
 
-    unit: ClassVar[str]
+    unit: str
     """Name of an example, in the singular: `pair` or `text`."""
-    apart: ClassVar[str]
-    """Words that complete the sentence "held-out examples share … with training" in messages, such as `no text`."""
-
     train: ReadingReport
     dev: ReadingReport | None
     """Report on the dev files; None if the dev examples were held out of the training files."""
+    num_train: int
+    num_dev: int
+    """Number of examples to validate on."""
+    too_long: int = 0
+    """Number of training and dev examples with too many tokens, which are left out, truncated or split."""
+    vocabulary: dict[str, int]
+    """Number of symbols, including special ones."""
+    joint: bool = False
+    """Whether the columns share one vocabulary."""
+    train_tokens: dict[str, int]
+    dev_tokens: dict[str, int]
+    overlap: dict[str, int] = field(default_factory=dict)
+    """Numbers of examples in given dev files that are also in the training data: as a whole, then by column. They are kept,
+    because the user chose the files. Empty without dev files.
+    """
+    train_counts: dict[str, int] = field(default_factory=dict)
+    """Number of training texts with each label, in the order of the labels; empty for data without labels."""
+    dev_counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Counts of the symbols in the training texts, by column (see `regard.text.tokenizers.counts`)."""
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Number of examples to train on and to validate on."""
-        return getattr(self, f"train_{self.unit}s"), getattr(self, f"dev_{self.unit}s")
-
-    @property
-    def shared(self) -> tuple[int, str]:
-        """Number of examples in dev files that are also in the training data, and a line about them; 0 without dev files."""
-        raise NotImplementedError
-
-    def render_counts(self) -> list[str]:
-        """Return lines on the vocabulary and the tokens."""
-        raise NotImplementedError
+    """Counts of the symbols in the training texts (`count_symbols`)."""
 
     def render(self) -> str:
         """Return the report as a few lines for a terminal."""
-        train, dev = self.sizes
         rows = [report.render() for report in (self.train, self.dev) if report]
         origin = "from their own files" if self.dev else f"held out; they share {self.apart} with training"
-        validation = f"{dev:,} to validate on ({origin})" if dev else "none held out to validate on"
-        rows.append(f"{counted(train, self.unit)} to train on, {validation}")
-        shared, line = self.shared
-        rows += [line] * bool(line)
+        validation = f"{self.num_dev:,} to validate on ({origin})" if self.num_dev else "none held out to validate on"
+        rows.append(f"{counted(self.num_train, self.unit)} to train on, {validation}")
+        rows += [*self._render_overlap(), *self._render_labels()]
+        sizes = list(self.vocabulary.values())
+        vocabulary = f"vocabulary of {counted(sizes[0], 'symbol')}"
+        if self.joint:
+            vocabulary = f"a joint {vocabulary}"
+        elif len(sizes) > 1:
+            vocabulary = f"vocabularies of {' and '.join(f'{size:,}' for size in sizes)} symbols"
+        train, dev = (" and ".join(f"{n:,}" for n in counts.values()) for counts in (self.train_tokens, self.dev_tokens))
+        rows.append(f"{vocabulary}; {train} tokens to train on{f', {dev} to validate on' if self.num_dev else ''}")
+        return "\n".join([*rows, *self.notes])
+
+    @property
+    def apart(self) -> str:
+        """Words that complete the sentence "held-out examples share … with training"."""
+        return " and ".join(f"no {column}" for column in self.vocabulary)
+
+    def _render_overlap(self) -> list[str]:
+        """Return lines on dev examples that are also in the training data."""
+        if not any(self.overlap.values()):
+            return []
+        rows = ["  also in the training data: " + ", ".join(f"{n:,} of the dev {name}" for name, n in self.overlap.items())]
+        shared, dev = next(iter(self.overlap.values())), self.num_dev
         if shared >= max(WARN_OVERLAP * dev, 1):
             share = f"all {dev:,} dev {self.unit}s"
             if shared < dev:
@@ -59,153 +86,67 @@ class PreparationReport:
                 f"warning: {share} are in the training data too, so validation shows what the model remembers, not what it has "
                 f"learned; set data.dev to other files, or leave it empty to hold {self.unit}s out of the training data"
             )
-        return "\n".join([*rows, *self.render_counts(), *self.notes])
+        return rows
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data for JSON."""
-        dev = self.dev.to_dict() if self.dev else None
-        return {**asdict(self), "train": self.train.to_dict(), "dev": dev}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Build a report from the result of `to_dict`."""
-        dev = ReadingReport.from_dict(plain["dev"]) if plain["dev"] else None
-        return cls(**{**plain, "train": ReadingReport.from_dict(plain["train"]), "dev": dev})
-
-
-@dataclass(kw_only=True)
-class TextsReport(PreparationReport):
-    """A report on data with one text per example."""
-
-    unit = "text"
-    apart = "no text"
-
-    train_texts: int
-    dev_texts: int
-    vocabulary_size: int
-    """Number of symbols, including special ones."""
-    train_tokens: int
-    overlap: int | None = None
-    """Number of texts in given dev files that are also in the training data; None without dev files."""
-
-    @property
-    def shared(self) -> tuple[int, str]:
-        """Number of texts in dev files that are also in the training data, and a line about them."""
-        count = self.overlap or 0
-        return count, f"  {count:,} of the dev texts are also in the training data" if count else ""
-
-
-@dataclass
-class Overlap:
-    """Overlap of given dev files with the training data. The pairs are kept, because the user chose the files."""
-
-    pairs: int = 0
-    """Number of dev pairs that also occur as pairs in the training data."""
-    sources: int = 0
-    """Number of dev pairs whose source is in the training data."""
-    targets: int = 0
-    """Number of dev pairs whose target is in the training data."""
-
-
-@dataclass(kw_only=True)
-class PairReport(PreparationReport):
-    """A report on sentence pairs."""
-
-    unit = "pair"
-    apart = "no source and no target"
-
-    train_pairs: int
-    dev_pairs: int
-    source_size: int
-    """Number of symbols in the source vocabulary."""
-    target_size: int
-    joint: bool = False
-    """Whether source and target share one vocabulary."""
-    train_tokens: tuple[int, int]
-    """Number of source and target tokens in training, including end symbols."""
-    overlap: Overlap | None = None
-    """Overlap of given dev files with the training data; None without dev files."""
-
-    @property
-    def shared(self) -> tuple[int, str]:
-        """Number of pairs in dev files that are also in the training data, and a line about them and their sides."""
-        found = self.overlap or Overlap()
-        line = (
-            f"  also in the training data: {found.pairs:,} of the dev pairs, {found.sources:,} of the dev sources and "
-            f"{found.targets:,} of the dev targets"
-        )
-        return found.pairs, line if found.sources + found.targets else ""
-
-    def render_counts(self) -> list[str]:
-        """Return a line on the vocabularies and the tokens."""
-        tokens = " and ".join(f"{count:,}" for count in self.train_tokens)
-        sizes = f"vocabularies of {self.source_size:,} and {self.target_size:,} symbols"
-        return [f"{f'a joint vocabulary of {self.source_size:,} symbols' if self.joint else sizes}; {tokens} tokens"]
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Build a report from the result of `to_dict`."""
-        overlap = Overlap(**plain["overlap"]) if plain["overlap"] else None
-        source, target = plain["train_tokens"]
-        return super().from_dict({**plain, "overlap": overlap, "train_tokens": (source, target)})
-
-
-@dataclass(kw_only=True)
-class LabelledReport(TextsReport):
-    """A report on labelled texts."""
-
-    train_counts: dict[str, int]
-    """Number of training texts with each label."""
-    dev_counts: dict[str, int]
-    truncated: int
-    """Number of training and dev texts that were truncated to `max_tokens` tokens."""
-
-    def render_counts(self) -> list[str]:
-        """Return a line on the labels, warnings about them, and a line on the vocabulary and the tokens."""
+    def _render_labels(self) -> list[str]:
+        """Return a line on the labels, and warnings about labels that seem to be misspelt, or several labels in one."""
+        if not self.train_counts:
+            return []
         common = sorted(self.train_counts.items(), key=lambda item: -item[1])
-        shown = [f"{name} {count:,} ({count / max(self.train_texts, 1):.1%})" for name, count in common[:_LABELS_SHOWN]]
+        shown = [f"{name} {count:,} ({count / max(self.num_train, 1):.1%})" for name, count in common[:_LABELS_SHOWN]]
         shown += [f"…, {common[-1][0]} {common[-1][1]:,}"] if len(common) > _LABELS_SHOWN else []
-        return [
-            f"{counted(len(common), 'label')}: {', '.join(shown)}",
-            *self._doubts(),
-            f"vocabulary of {counted(self.vocabulary_size, 'symbol')}; {counted(self.train_tokens, 'token')}",
-        ]
-
-    def _doubts(self) -> list[str]:
-        """Return warnings about labels that differ only in case, or that seem to be several labels joined by a separator.
-
-        Labels seem to be joined if more than two of them contain the separator, and splitting all labels at it gives fewer
-        different parts than there are labels.
-        """
-        warnings = []
+        rows = [f"{counted(len(common), 'label')}: {', '.join(shown)}"]
         spellings: dict[str, list[str]] = {}
         for name in self.train_counts:
             spellings.setdefault(name.casefold(), []).append(name)
         if alike := next((names for names in spellings.values() if len(names) > 1), None):
-            warnings.append(
+            rows.append(
                 f"warning: the labels '{alike[0]:.60}' and '{alike[1]:.60}' differ only in upper and lower case, and are "
                 "learned as different labels; if they mean the same, write them the same in the file"
             )
         for separator in ",;|":
             joined = [name for name in self.train_counts if separator in name]
             parts = {part.strip() for name in self.train_counts for part in name.split(separator)}
+            # Splitting joined labels gives fewer parts than there are labels; splitting `Food, Drink` does not.
             if len(joined) > 2 and len(parts) < len(self.train_counts):
-                warnings.append(
+                rows.append(
                     f"warning: {counted(len(joined), 'label')} contain '{separator}', such as '{joined[0]:.60}'; if a text can "
                     f"have several labels, set data.label_separator to '{separator}'"
                 )
-        return warnings
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data for JSON."""
+        return {**asdict(self), "train": self.train.to_dict(), "dev": self.dev.to_dict() if self.dev else None}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "DataReport":
+        """Build a report from the result of `to_dict`."""
+        dev = ReadingReport.from_dict(plain["dev"]) if plain["dev"] else None
+        return cls(**{**plain, "train": ReadingReport.from_dict(plain["train"]), "dev": dev})
 
 
-@dataclass(kw_only=True)
-class TextReport(TextsReport):
-    """A report on plain texts; the tokens include an end symbol for each text."""
+def count_symbols(tokens: Sequence[str], counts: Int[np.ndarray, " symbols"]) -> dict[str, Any]:
+    """Return numbers of tokens, unknown tokens, and symbols seen once or never, and counts of the most frequent symbols."""
+    ordinary = counts[len(SPECIAL_TOKENS) :]
+    order = np.argsort(-ordinary, kind="stable")[:_SYMBOLS_SHOWN].tolist()
+    return {
+        "tokens": int(counts.sum()),
+        "unknown": int(counts[UNKNOWN]),
+        "seen_once": int((ordinary == 1).sum()),
+        "never_seen": int((ordinary == 0).sum()),
+        "most_frequent": [[tokens[len(SPECIAL_TOKENS) + place], int(ordinary[place])] for place in order if ordinary[place]],
+    }
 
-    dev_tokens: int
 
-    def render_counts(self) -> list[str]:
-        """Return a line on the vocabulary and the tokens."""
-        return [
-            f"vocabulary of {self.vocabulary_size:,} symbols; {self.train_tokens:,} tokens to train on, "
-            f"{self.dev_tokens:,} to validate on"
-        ]
+def describe_unknown_tokens(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line for each column with the number of tokens that a reused vocabulary does not know."""
+    notes = []
+    for column, found in symbols.items():
+        side = "" if column == "text" else f"{column} "
+        share = found["unknown"] / max(found["tokens"], 1)
+        unknown = f"{found['unknown']:,} of {found['tokens']:,} {side}tokens in training ({share:.1%})"
+        note = f"the vocabulary comes from another model and doesn't know {unknown}"
+        better = "; a model whose vocabulary is learned from these texts (without --from or --distill) may be better"
+        notes.append(note if share <= _MANY_UNKNOWN else f"warning: {note}{better}")
+    return notes

@@ -12,10 +12,9 @@ from regard.config import TextDataConfig, TokenizerConfig
 from regard.errors import DataError
 from regard.text.clean import Chunk, clean, read_usable
 from regard.text.corpora import TextCorpus, cut_blocks
-from regard.text.data_report import TextReport
 from regard.text.mapped import Rows
 from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, prepare_data
 from regard.text.report import EMPTY_LINE, ReadingReport
 from regard.text.rows import detect_format, find_table
 from regard.text.split import Indices
@@ -106,7 +105,7 @@ def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> It
         yield [join(waiting)], [begin]
 
 
-class TextData(Prepared[TextCorpus, TextReport]):
+class TextData(Prepared[TextCorpus]):
     """Texts, ready for training."""
 
 
@@ -132,7 +131,6 @@ class _PlainSchema(DataSchema):
     example = "a text file"
     corpus = TextCorpus
     prepared = TextData
-    report_class = TextReport
 
     def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None) -> None:
         super().__init__(data, (tokenizer,), (learned,) if learned else None)
@@ -149,11 +147,6 @@ class _PlainSchema(DataSchema):
         num_long = int((np.diff(offsets) >= self.data.max_tokens).sum())
         return EncodedRows([blocks], [], [ids], [len(ids) + len(positions)], num_long)
 
-    def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> TextReport:
-        """Return the report, with a note on texts that were split into blocks."""
-        num_long, longest = train.num_long + dev.num_long, self.data.max_tokens
-        return TextReport(
-            **self.count_texts(train, dev, tokenizers),
-            dev_tokens=dev.tokens[0],
-            notes=[f"texts cut into blocks of {longest:,} tokens (data.max_tokens): {num_long:,}"] if num_long else [],
-        )
+    def notes(self, too_long: int) -> list[str]:
+        """Return a note on texts that were split into blocks."""
+        return [f"texts cut into blocks of {self.data.max_tokens:,} tokens (data.max_tokens): {too_long:,}"] if too_long else []

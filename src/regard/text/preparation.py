@@ -1,7 +1,7 @@
 """The preparation of data: read, drop duplicates, split, learn tokenizers, encode, cache and report.
 
 The steps are the same for all kinds of data. A `DataSchema` describes the differences: the columns, the rows, and how rows are
-split, encoded and counted. Each file is read once, as a stream, and hashed on the way. Texts are stored on disk; in memory, an
+split and encoded. Each file is read once, as a stream, and hashed on the way. Texts are stored on disk; in memory, an
 example takes about 24 bytes, for its line number and the hashes of its texts. The result is saved in a cache, under a name that
 depends on the settings and on the hashes of the files, and reused if nothing has changed.
 """
@@ -23,36 +23,25 @@ from regard.config import FixedTokenizerConfig, TokenizerConfig, WhitespaceConfi
 from regard.config.data import FileSettings
 from regard.errors import BundleError, DataError
 from regard.plurals import counted
+from regard.text import cache
 from regard.text.bars import late_bars
-from regard.text.cache import (
-    cache_folder,
-    entry_name,
-    fingerprint_of,
-    hash_files,
-    is_whole,
-    prepared_settings,
-    publish,
-    workspace,
-)
 from regard.text.clean import Chunk
-from regard.text.data_report import PreparationReport
+from regard.text.data_report import DataReport, count_symbols, describe_unknown_tokens
 from regard.text.mapped import Ids, MappedCorpus, MappedWriter, Rows
 from regard.text.opening import check_file
 from regard.text.report import ReadingReport
 from regard.text.split import LARGEST_DEV_PART, Indices, first_occurrences, hash_pairs, mark, split_pairs
 from regard.text.spool import Chosen, Spool, Texts, spool_texts
-from regard.text.tokenizers.counts import SymbolCounts, unknown_notes
 from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 CHUNK_ROWS = 4096
 M = TypeVar("M", bound=MappedCorpus)
-R = TypeVar("R", bound=PreparationReport)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(Generic[M, R]):
-    """Data that are ready for training. Each kind of data adds the fields that its training needs."""
+class Prepared(Generic[M]):
+    """Data that are ready for training."""
 
     train: M
     dev: M
@@ -61,7 +50,7 @@ class Prepared(Generic[M, R]):
     """The tokenizer of each column; the same object if columns share a tokenizer."""
     column_configs: tuple[FixedTokenizerConfig, ...]
     """The settings of these tokenizers, with a fixed kind instead of `auto`."""
-    report: R
+    report: DataReport
     fingerprint: str
     """Hash of the files' bytes."""
 
@@ -84,8 +73,6 @@ class Selection:
     train: Chosen
     dev: Chosen
     """Mask of the rows held out of the training files; all False if there are dev files."""
-    counts: tuple[int, ...] = ()
-    """Number of training rows with each label of the spool."""
     notes: Sequence[str] = ()
     """Remarks for the report."""
 
@@ -102,7 +89,7 @@ class EncodedRows:
     """Ids of each tokenised column, such as source and target, which are counted for the report."""
     tokens: Sequence[int]
     """Number of tokens in each tokenised column, including the end symbols that the kind of data adds."""
-    num_long: int
+    too_long: int
     """Number of rows with too many tokens, which are left out, truncated or split into blocks."""
 
 
@@ -110,21 +97,20 @@ class EncodedRows:
 class Part:
     """The training or the dev corpus during the preparation."""
 
-    name: str
     spool: Spool
     chosen: Chosen
     report: ReadingReport
+    counts: list[np.ndarray] = field(default_factory=list)
+    """Number of occurrences of each symbol of each column's vocabulary; counted while the part is encoded, like the others."""
     tokens: list[int] = field(default_factory=list)
-    """The number of tokens in each column, once the part is encoded."""
-    num_long: int = 0
-    """Number of rows with too many tokens, once the part is encoded."""
+    too_long: int = 0
 
     def __len__(self) -> int:
         return int(self.chosen.sum())
 
 
 class DataSchema(ABC):
-    """One kind of data: how it is read, split, encoded, counted and loaded. It is made for one preparation.
+    """One kind of data: how it is read, split and encoded. It is made for one preparation.
 
     Args:
         data: The settings of the data.
@@ -137,18 +123,18 @@ class DataSchema(ABC):
     """Content of the files, for messages."""
     example: ClassVar[str]
     """Expected value of `data.train`, for messages."""
+    unit: ClassVar[str] = "text"
+    """Name of an example in the report, in the singular."""
     columns: ClassVar[tuple[str, ...]] = ("text",)
     """Names of the columns of text, each of which has a tokenizer."""
     corpus: ClassVar[type[MappedCorpus]]
     """Class of the encoded corpora."""
-    prepared: ClassVar[type[Prepared[Any, Any]]] = Prepared
+    prepared: ClassVar[type[Prepared[Any]]] = Prepared
     """Class of the result."""
-    report_class: ClassVar[type[PreparationReport]]
-    """Class of the report."""
     repeated: ClassVar[str] = "exact repeat of an earlier text"
     """Reason for leaving out duplicates, for the report."""
-    beyond: ClassVar[str] = "beyond max_texts"
-    """Reason for leaving out rows beyond the maximum, for the report."""
+    drops_long: ClassVar[bool] = False
+    """Whether `encode` leaves out rows with too many tokens."""
     max_rows: int = 0
     """Maximum number of rows to train on; 0 for no limit."""
 
@@ -160,7 +146,8 @@ class DataSchema(ABC):
         *,
         joint: bool = False,
     ) -> None:
-        self.files, self.learned, self.joint = data, learned, joint
+        self.files, self.learned = data, learned
+        self.joint = len(learned) > 1 and learned[0] is learned[1] if learned else joint
         self._given = tuple(tokenizers)
         self.dev_size = 0 if data.dev else data.dev_size
 
@@ -191,7 +178,7 @@ class DataSchema(ABC):
             report.withdraw(self.repeated, spool.lines[~new])
             places = places[new]
         split = split_pairs(first[places], last[places], dev_size=self.dev_size, max_pairs=self.max_rows, seed=seed)
-        report.withdraw(self.beyond, spool.lines[places[split.rest]])
+        report.withdraw(f"beyond max_{self.unit}s", spool.lines[places[split.rest]])
         return Selection(spool, mark(places[split.train], len(spool)), mark(places[split.dev], len(spool)))
 
     def match_dev(self, spool: Spool, selection: Selection, report: ReadingReport) -> Spool:
@@ -204,7 +191,7 @@ class DataSchema(ABC):
         column = (chunk[0] for chunk in texts)
         return (build_tokenizer(column, self.tokenizers[0], language=language, normalization=form, progress=progress),)
 
-    def arrow_schema(self, selection: Selection) -> pa.Schema:
+    def arrow_schema(self, spool: Spool) -> pa.Schema:
         """Return the columns of the encoded corpora."""
         return self.corpus.schema
 
@@ -212,30 +199,9 @@ class DataSchema(ABC):
     def encode(self, part: Part, positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Convert the rows at some positions of a part, given as ids and as raw texts of each column, to rows of the corpus."""
 
-    @abstractmethod
-    def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> PreparationReport:
-        """Return the report, with notes for this kind of data; raise an error if there is nothing to train on."""
-
-    def count_texts(self, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
-        """Return the fields of a `TextsReport`, except `notes` and `symbols`."""
-        known = train.spool.hashes[0][train.chosen]
-        return {
-            "train": train.report,
-            "dev": dev.report if self.files.dev else None,
-            "train_texts": len(train),
-            "dev_texts": len(dev),
-            "vocabulary_size": tokenizers[0].size,
-            "train_tokens": train.tokens[0],
-            "overlap": int(np.isin(dev.spool.hashes[0], known).sum()) if self.files.dev else None,
-        }
-
-    def further_files(self, selection: Selection) -> dict[str, Any]:
-        """Return the content of further JSON files, by their names."""
-        return {}
-
-    def load(self, folder: Path) -> dict[str, Any]:
-        """Return the further fields of the result, read from `further_files`."""
-        return {}
+    def notes(self, too_long: int) -> list[str]:
+        """Return notes for the report, given the number of rows with too many tokens."""
+        return []
 
 
 def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
@@ -252,7 +218,7 @@ def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
     settings = {
         "content": schema.content,
         "sizes": [check_file(path, schema.content).stat().st_size for path in paths],
-        "data": prepared_settings(data),
+        "data": cache.prepared_settings(data),
         "endings": [["".join(Path(path).suffixes).lower() for path in part] for part in files],  # they decide the format
         "tokenizers": [asdict(config) for config in schema.tokenizers],
         "joint": schema.joint,
@@ -260,19 +226,19 @@ def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
         **({"learned": [tokenizer.digest() for tokenizer in schema.learned]} if schema.learned else {}),
         **schema.settings(),
     }
-    cache, name = cache_folder(data), entry_name(settings, [config.kind for config in schema.tokenizers])
+    folder, name = cache.cache_folder(data), cache.entry_name(settings, [config.kind for config in schema.tokenizers])
     # Only if there is an entry with these settings and sizes, the files are hashed before they are read.
-    known = hash_files(paths, schema.content) if any(cache.glob(f"{name}-*")) else None
-    prepared = _load(schema, cache / f"{name}-{fingerprint_of(known)[:16]}", known) if known else None
+    known = cache.hash_files(paths, schema.content) if any(folder.glob(f"{name}-*")) else None
+    prepared = _load(schema, folder / f"{name}-{cache.fingerprint_of(known)[:16]}", known) if known else None
     if prepared is None:
-        with workspace(cache) as work:
+        with cache.workspace(folder) as work:
             with late_bars(shown=progress) as bars:
                 read = _prepare(schema, seed, work, bars)
-            hashes = [read[path] if path in read else hash_files([path], schema.content)[0] for path in paths]
+            hashes = [read[path] if path in read else cache.hash_files([path], schema.content)[0] for path in paths]
             if changed := next((path for path, old, new in zip(paths, known or hashes, hashes, strict=True) if old != new), ""):
                 raise DataError(f"{changed} changed while it was read; start again when no program writes to it")
-            entry = cache / f"{name}-{fingerprint_of(hashes)[:16]}"
-            prepared = publish(work, entry, lambda: _load(schema, entry, hashes))
+            entry = folder / f"{name}-{cache.fingerprint_of(hashes)[:16]}"
+            prepared = cache.publish(work, entry, lambda: _load(schema, entry, hashes))
     # The entry may have been made from the same bytes under other file names, so the reports get the current names.
     for report, parts in zip((prepared.report.train, prepared.report.dev), found, strict=True):
         if report:
@@ -280,65 +246,63 @@ def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
     return prepared
 
 
-def _load(schema: DataSchema, entry: Path, hashes: Sequence[str]) -> Prepared[Any, Any] | None:
+def _load(schema: DataSchema, entry: Path, hashes: Sequence[str]) -> Prepared[Any] | None:
     """Load the prepared data from an entry of the cache; None for a missing or damaged entry."""
-    if not is_whole(entry):
+    if not cache.is_whole(entry):
         return None
     try:
+        tokenizers = [Tokenizer.load(entry / name) for name in _tokenizer_files(schema)]
         return schema.prepared(
             train=schema.corpus(entry / "train.arrow"),
             dev=schema.corpus(entry / "dev.arrow"),
-            column_tokenizers=_load_tokenizers(entry, schema.columns),
+            column_tokenizers=tuple(tokenizers * len(schema.columns) if schema.joint else tokenizers),
             column_configs=schema.tokenizers,
-            report=schema.report_class.from_dict(read_json(entry / "report.json")),
-            fingerprint=fingerprint_of(hashes),
-            **schema.load(entry),
+            report=DataReport.from_dict(json.loads(disk.read(entry / "report.json"))),
+            fingerprint=cache.fingerprint_of(hashes),
         )
     except (DataError, BundleError, OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _tokenizer_files(schema: DataSchema) -> list[str]:
+    return ["tokenizer.json"] if schema.joint else [f"tokenizer.{column}.json" for column in schema.columns]
 
 
 def _prepare(schema: DataSchema, seed: int, work: Path, bars: Progress) -> dict[str, str]:
     """Run all steps, write the files of an entry, and return the hashes of the files that were read, by their paths."""
     data, read, read_dev = schema.files, ReadingReport(), ReadingReport()
     selection = schema.select(_read(schema, data.train, read, work, bars), read, seed)
-    train = Part("train", selection.spool, selection.train, read)
-    dev = Part("dev", selection.spool, selection.dev, read)
-    tokenizers = schema.learned or schema.learn(
-        (texts for _, texts in _chunks(train, "counting words", bars)), not bars.disable
-    )
+    spool, dev_spool, dev_rows, columns = selection.spool, selection.spool, selection.dev, range(len(schema.columns))
+    chunks = (texts for _, texts in _chunks(spool, selection.train, "counting words", bars))
+    tokenizers = schema.learned or schema.learn(chunks, not bars.disable)
     if data.dev:
-        spool = schema.match_dev(_read(schema, data.dev, read_dev, work, bars), selection, read_dev)
-        dev = Part("dev", spool, np.ones(len(spool), np.bool_), read_dev)
-    counts = [SymbolCounts(tokenizer) for tokenizer in tokenizers]
-    for part in (train, dev):
+        dev_spool = schema.match_dev(_read(schema, data.dev, read_dev, work, bars), selection, read_dev)
+        dev_rows = np.ones(len(dev_spool), np.bool_)
+
+    train, dev = Part(spool, selection.train, read), Part(dev_spool, dev_rows, read_dev if data.dev else read)
+    for part, name in ((train, "train"), (dev, "dev")):
+        part.counts = [np.zeros(tokenizer.size, np.int64) for tokenizer in tokenizers]
         part.tokens = [0] * len(tokenizers)
-        with MappedWriter(work / f"{part.name}.arrow", schema.arrow_schema(selection)) as writer:
-            for positions, texts in _chunks(part, f"encoding {part.name}", bars):
+        with MappedWriter(work / f"{name}.arrow", schema.arrow_schema(spool)) as writer:
+            for positions, texts in _chunks(part.spool, part.chosen, f"encoding {name}", bars):
                 encoded = [tokenizer.encode_batch(column) for tokenizer, column in zip(tokenizers, texts, strict=True)]
                 rows = schema.encode(part, positions, encoded, texts)
                 writer.append(rows.numbers, rows.texts)
-                for count, ids in zip(counts if part is train else (), rows.symbols, strict=False):
-                    count.add(ids)
-                part.tokens = [total + new for total, new in zip(part.tokens, rows.tokens, strict=True)]
-                part.num_long += rows.num_long
-    report = schema.report(selection, train, dev, tokenizers)
-    report.symbols = {name: count.summary() for name, count in zip(schema.columns, counts, strict=True)}
-    tokenised = zip(schema.columns, schema.tokenizers, strict=True)
-    report.notes = [
-        *(
-            f"the {column} is tokenised already: tokens are split at spaces"
-            for column, config in tokenised
-            if isinstance(config, WhitespaceConfig)
-        ),
-        *report.notes,
-        *_held_out_notes(report, schema.dev_size),
-        *(unknown_notes(report.symbols) if schema.learned else ()),
+                for column in columns:
+                    part.counts[column] += np.bincount(rows.symbols[column], minlength=tokenizers[column].size)
+                    part.tokens[column] += rows.tokens[column]
+                part.too_long += rows.too_long
+    report = _build_report(schema, train, dev, tokenizers)
+    report.notes += [
+        *schema.notes(report.too_long),
+        *selection.notes,
+        *_describe_shortage(report, schema.dev_size),
+        *(describe_unknown_tokens(report.symbols) if schema.learned else ()),
     ]
-    _save_tokenizers(work, tokenizers, schema.columns)
-    for name, plain in {"report.json": report.to_dict(), **schema.further_files(selection)}.items():
-        disk.write(work / name, json.dumps(plain, ensure_ascii=False, indent=1))
-    for path in {train.spool.path, dev.spool.path}:
+    for tokenizer, name in zip(tokenizers, _tokenizer_files(schema), strict=False):
+        tokenizer.save(work / name)
+    disk.write(work / "report.json", json.dumps(report.to_dict(), ensure_ascii=False, indent=1))
+    for path in {spool.path, dev_spool.path}:
         path.unlink()
     return read.hashes | read_dev.hashes
 
@@ -357,45 +321,67 @@ def _read(schema: DataSchema, paths: tuple[str, ...], report: ReadingReport, wor
     return spool
 
 
-def _chunks(part: Part, what: str, bars: Progress) -> Iterator[tuple[Indices, Texts]]:
-    """Yield the chosen rows of a part, and show progress."""
-    task = bars.add_task(what, total=len(part))
-    for positions, texts in part.spool.chunks(part.chosen, CHUNK_ROWS):
+def _chunks(spool: Spool, chosen: Chosen, what: str, bars: Progress) -> Iterator[tuple[Indices, Texts]]:
+    """Yield the chosen rows, and show progress."""
+    task = bars.add_task(what, total=int(chosen.sum()))
+    for positions, texts in spool.chunks(chosen, CHUNK_ROWS):
         bars.advance(task, len(positions))
         yield positions, texts
 
 
-def _held_out_notes(report: PreparationReport, dev_size: int) -> list[str]:
-    held_out = report.sizes[1]
+def _build_report(schema: DataSchema, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> DataReport:
+    """Build the report, with the notes on texts that are tokenised already; raise an error if nothing is left to train on."""
+    columns, own_files = schema.columns, bool(schema.files.dev)
+    num_train, num_dev = (len(part) - schema.drops_long * part.too_long for part in (train, dev))
+    if not num_train:
+        raise DataError(
+            f"no {schema.unit} is left to train on; is data.max_tokens too low? The report:\n  {train.report.render()}"
+        )
+    overlap = {}
+    if own_files:
+        known, new = [hashes[train.chosen] for hashes in train.spool.hashes], dev.spool.hashes
+        if len(columns) > 1:
+            overlap[f"{schema.unit}s"] = int(np.isin(hash_pairs(*new), hash_pairs(*known)).sum())
+        overlap |= {f"{name}s": int(np.isin(n, k).sum()) for name, n, k in zip(columns, new, known, strict=True)}
+    return DataReport(
+        unit=schema.unit,
+        train=train.report,
+        dev=dev.report if own_files else None,
+        num_train=num_train,
+        num_dev=num_dev,
+        too_long=train.too_long + dev.too_long,
+        vocabulary={name: tokenizer.size for name, tokenizer in zip(columns, tokenizers, strict=True)},
+        joint=schema.joint,
+        train_tokens=dict(zip(columns, train.tokens, strict=True)),
+        dev_tokens=dict(zip(columns, dev.tokens, strict=True)),
+        overlap=overlap,
+        train_counts=train.spool.count_labels(train.chosen),
+        dev_counts=dev.spool.count_labels(dev.chosen),
+        symbols={
+            name: count_symbols(tokenizer.vocabulary(), counts)
+            for name, tokenizer, counts in zip(columns, tokenizers, train.counts, strict=True)
+        },
+        notes=[
+            f"the {column} is tokenised already: tokens are split at spaces"
+            for column, config in zip(columns, schema.tokenizers, strict=True)
+            if isinstance(config, WhitespaceConfig)
+        ],
+    )
+
+
+def _describe_shortage(report: DataReport, dev_size: int) -> list[str]:
+    """Return a note if fewer examples were held out than the settings ask for."""
+    held_out, unit = report.num_dev, report.unit
     if held_out >= dev_size:
         return []
-    if not held_out and report.sizes[0] < LARGEST_DEV_PART:
+    if not held_out and report.num_train < LARGEST_DEV_PART:
         return [
-            "warning: nothing is held out to validate on, because the data have only "
-            f"{counted(report.sizes[0], report.unit)} and {LARGEST_DEV_PART} are needed to hold one out; add more "
-            f"(each line is one {report.unit}), or set data.dev to a file of your own"
+            f"warning: nothing is held out to validate on, because the data have only {counted(report.num_train, unit)} and "
+            f"{LARGEST_DEV_PART} are needed to hold one out; add more (each line is one {unit}), or set data.dev to a file of "
+            "your own"
         ]
     return [
-        f"{counted(held_out, report.unit)} held out, not {dev_size:,} (data.dev_size), because at most one in "
-        f"{LARGEST_DEV_PART} may be held out, and held-out {report.unit}s must share {report.apart} with training; to validate "
-        "on a file of your own, set data.dev"
+        f"{counted(held_out, unit)} held out, not {dev_size:,} (data.dev_size), because at most one in {LARGEST_DEV_PART} may "
+        f"be held out, and held-out {unit}s must share {report.apart} with training; to validate on a file of your own, set "
+        "data.dev"
     ]
-
-
-def _save_tokenizers(folder: Path, tokenizers: Sequence[Tokenizer], columns: Sequence[str]) -> None:
-    """Save the tokenizer of each column in a separate file, or in one file if all columns share one tokenizer."""
-    shared = all(tokenizer is tokenizers[0] for tokenizer in tokenizers)
-    for tokenizer, column in zip(tokenizers[:1] if shared else tokenizers, columns, strict=False):
-        tokenizer.save(folder / ("tokenizer.json" if shared else f"tokenizer.{column}.json"))
-
-
-def _load_tokenizers(folder: Path, columns: Sequence[str]) -> tuple[Tokenizer, ...]:
-    """Load the tokenizer of each column from a folder that `_save_tokenizers` wrote."""
-    if (folder / "tokenizer.json").exists():
-        return (Tokenizer.load(folder / "tokenizer.json"),) * len(columns)
-    return tuple(Tokenizer.load(folder / f"tokenizer.{column}.json") for column in columns)
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file."""
-    return json.loads(disk.read(path))

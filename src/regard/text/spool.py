@@ -38,6 +38,11 @@ class Spool:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def count_labels(self, chosen: Chosen) -> dict[str, int]:
+        """Return the number of chosen rows with each label."""
+        counts = self.labels.take(np.flatnonzero(chosen)).counts(len(self.names)) if self.names else np.zeros(0, np.int64)
+        return dict(zip(self.names, counts.tolist(), strict=True))
+
     def chunks(self, chosen: Chosen, size: int) -> Iterator[tuple[Indices, Texts]]:
         """Yield the chosen rows in order, at most `size` at a time, with their positions."""
         with pa.memory_map(str(self.path)) as file:

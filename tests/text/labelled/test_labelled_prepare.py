@@ -8,7 +8,7 @@ import pytest
 from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import preparation
-from regard.text.data_report import LabelledReport
+from regard.text.data_report import DataReport
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
 from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
 
@@ -51,8 +51,8 @@ def test_everything_is_encoded_and_accounted_for(data):
         [*ROWS, (ROWS[5][0], "good"), (("long " * 500).strip(), "bad")]
     )
     assert report.train.skipped[REPEATED_TEXT].lines == [202]
-    assert report.train.read == 204 == report.train.num_skipped + report.train_texts + report.dev_texts
-    assert report.truncated == 1
+    assert report.train.read == 204 == report.train.num_skipped + report.num_train + report.num_dev
+    assert report.too_long == 1
     assert report.notes == [
         "texts truncated to 400 tokens (data.max_tokens): 1",
         "duplicates with different labels, all kept: 1",
@@ -60,11 +60,11 @@ def test_everything_is_encoded_and_accounted_for(data):
     assert prepared.labels.names == ("bad", "good")
     assert report.train_counts == dict(zip(prepared.labels.names, prepared.labels.counts, strict=True))
     assert list(report.dev_counts.values()) == [5, 5]
-    assert report.train_tokens == prepared.train.lengths.sum()
+    assert report.train_tokens == {"text": prepared.train.lengths.sum()}
     assert prepared.train.lengths.max() == 400
     batch = prepared.train.batch([0])
     assert prepared.tokenizer.decode(batch.tokens[0].tolist()) == pairs(prepared, "train")[0][0]
-    assert LabelledReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert DataReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert "2 labels: bad 96 (50.0%), good 96 (50.0%)" in report.render()
 
 
@@ -112,12 +112,12 @@ def test_the_name_of_a_label_file_counts(tmp_path):
 
 def test_the_same_command_gives_the_same_bytes(data, tmp_path):
     first, second = run(data), run(replace(data, cache=str(tmp_path / "other")))
-    for name in ("train.arrow", "dev.arrow", "tokenizer.json", "labels.json", "report.json"):
+    for name in ("train.arrow", "dev.arrow", "tokenizer.text.json", "report.json"):
         assert (first.train.path.parent / name).read_bytes() == (second.train.path.parent / name).read_bytes()
 
 
 def test_a_damaged_entry_is_made_again(data):
-    path = run(data).train.path.parent / "labels.json"
+    path = run(data).train.path.parent / "tokenizer.text.json"
     good = path.read_bytes()
     path.unlink()
     path.write_bytes(good[:5])
@@ -151,8 +151,8 @@ def test_dev_files_of_their_own(data, tmp_path):
     dev = write(tmp_path / "dev.tsv", [ROWS[1], ("New.", "good")])
     prepared = run(replace(data, dev=(dev,)))
     assert pairs(prepared, "dev") == [ROWS[1], ("New.", "good")]
-    assert prepared.report.overlap == 1
-    assert "1 of the dev texts are also in the training data" in prepared.report.render()
+    assert prepared.report.overlap == {"texts": 1}
+    assert "also in the training data: 1 of the dev texts\n" in prepared.report.render()
     assert len(prepared.train) == 200
     write(tmp_path / "dev.tsv", [ROWS[0], ROWS[1], ("x", "goood"), ("y", "goood")])
     assert fail(replace(data, dev=(dev,))).endswith(

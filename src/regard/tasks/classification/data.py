@@ -15,9 +15,9 @@ from regard.models.text_classifier import TextClassifier
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER, read_tokenizer
-from regard.text.data_report import LabelledReport
+from regard.text.data_report import DataReport
 from regard.text.labelled.labels import Labels
-from regard.text.labelled.sentences import sentence_ends
+from regard.text.tokenizers.resolve import sentence_ends
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _LONGEST_SENTENCE = 2000
@@ -70,7 +70,7 @@ class ClassificationFormat(BundleFormat):
             config.model,
             vocabulary_size=parts.tokenizer.size,
             num_labels=len(parts.labels.names),
-            sentence_ends=sentence_ends(parts.tokenizer),
+            sentence_ends=sentence_ends(parts.tokenizer.vocabulary()),
             embedding_size=config.data.vectors_size,
             pooling=attention,
         )
@@ -85,7 +85,7 @@ class ClassificationFormat(BundleFormat):
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Render the report on the texts."""
-        return LabelledReport.from_dict(report).render()
+        return DataReport.from_dict(report).render()
 
     def card(self, bundle: Bundle) -> Card:
         """Describe the classifier."""

@@ -9,7 +9,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.files import TOKENIZER, read_tokenizer
 from regard.tasks.language.config import LanguageConfig
-from regard.text.data_report import TextReport
+from regard.text.data_report import DataReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -38,7 +38,7 @@ class LanguageFormat(BundleFormat):
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Render the report on the texts."""
-        return TextReport.from_dict(report).render()
+        return DataReport.from_dict(report).render()
 
     def card(self, bundle: Bundle) -> Card:
         """Describe the language model."""

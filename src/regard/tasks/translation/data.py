@@ -11,7 +11,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER, read_tokenizer
 from regard.tasks.translation.config import TranslationConfig
-from regard.text.data_report import PairReport
+from regard.text.data_report import DataReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -71,7 +71,7 @@ class TranslationFormat(BundleFormat):
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Render the report on the pairs."""
-        return PairReport.from_dict(report).render()
+        return DataReport.from_dict(report).render()
 
     def card(self, bundle: Bundle) -> Card:
         """Describe the translator."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,11 @@ from regard.errors import DataError
 from regard.plurals import counted
 from regard.text.clean import Chunk
 from regard.text.corpora import LabelledCorpus, cut_rows
-from regard.text.data_report import LabelledReport
 from regard.text.labelled.files import WHAT, find_files
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.mapped import Rows
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data, read_json
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
 from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
 from regard.text.split import (
     Groups,
@@ -38,10 +36,14 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData(Prepared[LabelledCorpus, LabelledReport]):
+class LabelledData(Prepared[LabelledCorpus]):
     """Labelled texts, ready for training."""
 
-    labels: Labels
+    @property
+    def labels(self) -> Labels:
+        """The labels, with the number of training texts of each."""
+        counts = self.report.train_counts
+        return Labels(tuple(counts), self.train.multiple, tuple(counts.values()))
 
 
 def prepare_labelled(
@@ -67,7 +69,6 @@ class _LabelledSchema(DataSchema):
     example = "a file of labelled texts"
     corpus = LabelledCorpus
     prepared = LabelledData
-    report_class = LabelledReport
 
     def __init__(self, data: LabelledDataConfig, tokenizer: TokenizerConfig, learned: tuple[Tokenizer, Labels] | None) -> None:
         super().__init__(data, (tokenizer,), learned[:1] if learned else None)
@@ -113,7 +114,6 @@ class _LabelledSchema(DataSchema):
         size = data.max_texts or len(left)
         taken = left[take_first(labels.take(left), groups.stratum[groups.of[left]], size)]
         report.withdraw(BEYOND_MAX_TEXTS, spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
-        counts = dict(zip(spool.names, labels.take(taken).counts(len(spool.names)).tolist(), strict=True))
         if self._labels:
             spool = _number_as(spool, self._labels)
         differing = len(np.unique(whole)) - len(np.unique(hashes))
@@ -121,13 +121,13 @@ class _LabelledSchema(DataSchema):
             spool,
             mark(places[taken], len(spool)),
             mark(places[dev], len(spool)),
-            tuple(counts.get(name, 0) for name in spool.names),
             [f"duplicates with different labels, all kept: {differing:,}"] if differing else [],
         )
 
     def match_dev(self, spool: Spool, selection: Selection, report: ReadingReport) -> Spool:
         """Number the labels of dev files as in training, which must have all of them."""
-        labels = _labels_of(selection)
+        known = selection.spool
+        labels = Labels(tuple(known.names), known.multiple, (0,) * len(known.names))
         if spool.multiple != labels.multiple:
             one, many = ("data.train", "data.dev") if spool.multiple else ("data.dev", "data.train")
             raise DataError(f"texts have several labels in {many} and one in {one}; write the labels of both in the same form")
@@ -137,8 +137,8 @@ class _LabelledSchema(DataSchema):
                 labels.number(name, f"{' + '.join(report.files)}, line {spool.lines[spool.labels.owners()[first]]}")
         return _renumber(spool, labels)
 
-    def arrow_schema(self, selection: Selection) -> pa.Schema:
-        return LabelledCorpus.schema_for(num_labels=len(selection.spool.names), multiple=selection.spool.multiple)
+    def arrow_schema(self, spool: Spool) -> pa.Schema:
+        return LabelledCorpus.schema_for(num_labels=len(spool.names), multiple=spool.multiple)
 
     def encode(self, part: Part, positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Truncate long texts, and add the labels."""
@@ -146,28 +146,9 @@ class _LabelledSchema(DataSchema):
         labels = part.spool.labels.take(positions)
         return EncodedRows([rows, (labels.flat, labels.offsets)], texts, [rows[0]], [len(rows[0])], int(cut.sum()))
 
-    def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> LabelledReport:
-        """Return the report, with notes on truncated texts and duplicates."""
-        names, truncated = selection.spool.names, train.num_long + dev.num_long
-        dev_counts = dev.spool.labels.take(np.flatnonzero(dev.chosen)).counts(len(names))
-        notes = [f"texts truncated to {self.data.max_tokens:,} tokens (data.max_tokens): {truncated:,}"] if truncated else []
-        return LabelledReport(
-            **self.count_texts(train, dev, tokenizers),
-            train_counts=dict(zip(names, selection.counts, strict=True)),
-            dev_counts=dict(zip(names, dev_counts.tolist(), strict=True)),
-            truncated=truncated,
-            notes=[*notes, *selection.notes],
-        )
-
-    def further_files(self, selection: Selection) -> dict[str, Any]:
-        return {"labels.json": _labels_of(selection).to_dict()}
-
-    def load(self, folder: Path) -> dict[str, Any]:
-        return {"labels": Labels.from_dict(read_json(folder / "labels.json"))}
-
-
-def _labels_of(selection: Selection) -> Labels:
-    return Labels(tuple(selection.spool.names), selection.spool.multiple, selection.counts)
+    def notes(self, too_long: int) -> list[str]:
+        """Return a note on truncated texts."""
+        return [f"texts truncated to {self.data.max_tokens:,} tokens (data.max_tokens): {too_long:,}"] if too_long else []
 
 
 def _number_as(spool: Spool, known: Labels) -> Spool:

@@ -6,22 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.config import DataConfig, TokenizersConfig
-from regard.errors import DataError
 from regard.text.clean import Chunk
 from regard.text.corpora import EncodedCorpus
-from regard.text.data_report import Overlap, PairReport
 from regard.text.languages import describe_unknown
 from regard.text.mapped import Rows
 from regard.text.pairs.readers import read_pairs
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
-from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS, ReadingReport
-from regard.text.split import Indices, hash_pairs, ranges
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, prepare_data
+from regard.text.report import REPEATED_PAIR, TOO_MANY_TOKENS, ReadingReport
+from regard.text.split import Indices, ranges
 from regard.text.spool import Texts
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreparedData(Prepared[EncodedCorpus, PairReport]):
+class PreparedData(Prepared[EncodedCorpus]):
     """Sentence pairs, ready for training."""
 
     @property
@@ -61,12 +59,12 @@ class _PairSchema(DataSchema):
 
     content = "sentence pairs"
     example = "one file of pairs or two parallel files"
+    unit = "pair"
     columns = ("source", "target")
     corpus = EncodedCorpus
     prepared = PreparedData
-    report_class = PairReport
     repeated = REPEATED_PAIR
-    beyond = BEYOND_MAX_PAIRS
+    drops_long = True
 
     def __init__(self, data: DataConfig, tokenizers: TokenizersConfig, learned: tuple[Tokenizer, Tokenizer] | None) -> None:
         super().__init__(data, (tokenizers.source, tokenizers.target), learned, joint=tokenizers.joint)
@@ -96,32 +94,7 @@ class _PairSchema(DataSchema):
         tokens = [len(ids) + int(fits.sum()) for ids in symbols]
         return EncodedRows(encoded, texts, symbols, tokens, int((~fits).sum()))
 
-    def report(self, selection: Selection, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> PairReport:
-        """Return the report; raise an error if all pairs have too many tokens."""
-        num_train = len(train) - train.num_long
-        if not num_train:
-            raise DataError(
-                f"no pair is left to train on; is data.max_tokens ({self.data.max_tokens}) too low? The report:\n"
-                f"  {train.report.render()}"
-            )
-        source, target = tokenizers
-        overlap = None
-        if self.data.dev:
-            known, new = [hashes[train.chosen] for hashes in train.spool.hashes], dev.spool.hashes
-            columns = ((hash_pairs(*new), hash_pairs(*known)), (new[0], known[0]), (new[1], known[1]))
-            overlap = Overlap(*(int(np.isin(found, trained).sum()) for found, trained in columns))
-        return PairReport(
-            train=train.report,
-            dev=dev.report if self.data.dev else None,
-            train_pairs=num_train,
-            dev_pairs=len(dev) - dev.num_long,
-            source_size=source.size,
-            target_size=target.size,
-            joint=source is target,
-            train_tokens=(train.tokens[0], train.tokens[1]),
-            overlap=overlap,
-            notes=[
-                *describe_unknown("data.source", self.data.source),
-                *describe_unknown("data.target", self.data.target),
-            ],
-        )
+    def notes(self, too_long: int) -> list[str]:
+        """Return lines on languages that regard does not know."""
+        data = self.data
+        return [*describe_unknown("data.source", data.source), *describe_unknown("data.target", data.target)]

@@ -1,8 +1,10 @@
-"""Choose a tokenizer from the text, for `kind: auto`."""
+"""Choose a tokenizer from the text, for `kind: auto`; and find the ends of sentences among its tokens."""
 
 from collections.abc import Iterable, Sequence
 
 from regard.config import AutoConfig, FixedTokenizerConfig, TokenizerConfig, WhitespaceConfig, WordsConfig
+from regard.text.symbols import SPECIAL_TOKENS
+from regard.text.tokenizers.schemes import SPACE_MARK
 
 SAMPLE_SIZE = 4096
 """Number of sentences, from the beginning of the training data, from which the kind is chosen."""
@@ -54,3 +56,10 @@ def _resolve(config: TokenizerConfig, tokenised: bool) -> FixedTokenizerConfig:
         return config
     kind = WhitespaceConfig if tokenised else WordsConfig
     return kind(lowercase=config.lowercase, min_count=config.min_count, max_size=config.max_size)
+
+
+def sentence_ends(vocabulary: Sequence[str]) -> tuple[int, ...]:
+    """Return the ids of tokens that consist only of full stops, exclamation marks, question marks and ellipses."""
+    spelled = [token.removeprefix(SPACE_MARK) for token in vocabulary[len(SPECIAL_TOKENS) :]]
+    marks = frozenset(ENDS + "．｡‼⁇⁈⁉")
+    return tuple(number for number, token in enumerate(spelled, len(SPECIAL_TOKENS)) if token and marks.issuperset(token))

@@ -267,58 +267,12 @@ class _ChunkCache(dict[str, list[int]]):
             self.clear()
 
 
-class _Counts:
-    """Counts of the chunks from which a tokenizer is learned. Only distinct chunks are stored, not the texts."""
-
-    def __init__(self, config: FixedTokenizerConfig, scheme: Scheme, normalization: str) -> None:
-        self.config, self.scheme, self.normalization = config, scheme, normalization
-        self.chunks: Counter[str] = Counter()
-        self.first: Counter[str] = Counter()  # chunks at the beginning of a text, which have no preceding space
-
-    def add(self, texts: Iterable[str]) -> None:
-        cut = [text.split(" ") for text in texts]
-        self.chunks.update(chain.from_iterable(cut))
-        if isinstance(self.scheme, CharactersScheme):
-            self.first.update(next(filter(None, chunks), "") for chunks in cut)
-
-    def units(self) -> Counter[str]:
-        """Return the count of each unit."""
-        result: Counter[str] = Counter()
-        for chunk, count in self.chunks.items():
-            cleaned = _clean(chunk, self.normalization)
-            for _, units in _units(self.scheme, cleaned, self.config.lowercase, spaced=True):
-                for unit in units:
-                    result[unit] += count
-        if starts := sum(count for chunk, count in self.first.items() if chunk):
-            result[self.scheme.space] -= starts
-        return +result
-
-    def tokenizer(self, where: str, progress: bool) -> Tokenizer:
-        units = self.units()
-        if not units:
-            raise DataError(f"found no text {where}to learn a vocabulary from: check the files and columns")
-        symbols = learn(units, self.config, progress=progress)
-        return Tokenizer(symbols, scheme=self.scheme, lowercase=self.config.lowercase, normalization=self.normalization)
-
-
 def build_tokenizers(
-    texts: Iterable[tuple[Sequence[str], Sequence[str]]], config: TokenizersConfig, data: DataConfig, *, progress: bool = False
+    texts: Iterable[Sequence[Sequence[str]]], config: TokenizersConfig, data: DataConfig, *, progress: bool = False
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Learn the tokenizers of both sides in one pass over the texts.
+    """Learn the tokenizers of both sides in one pass over chunks of sources and targets; they are one object if joint.
 
-    Args:
-        texts: Chunks of sources and targets. They are counted and not stored, so memory grows with the number of different
-            words, and not with the number of texts.
-        config: The kind and limits of each tokenizer; for `auto`, the kind is chosen from the first texts (`resolve.py`).
-        data: Settings with the languages and the Unicode form.
-        progress: Whether to show a bar on standard error if learning takes long.
-
-    Returns:
-        The tokenizers of source and target; the same object twice if joint.
-
-    Raises:
-        ConfigError: If settings contradict each other, spaCy or the language is missing, or a limit is too small.
-        DataError: If no text is given.
+    For `auto`, the kind is chosen from the first texts (`resolve.py`).
     """
     if config.joint and config.source != config.target:
         raise ConfigError(
@@ -331,52 +285,66 @@ def build_tokenizers(
             f"{data.source!r} and {data.target!r}: set tokenizers.source.language and "
             "tokenizers.target.language to one of them, or turn joint off"
         )
-    # Decoded text is in the target's language. A tokenizer for both sides joins words by the rules of that language.
-    source_language = data.target if config.joint else data.source
     texts, sample = tee(texts)
     kinds = resolve_kinds((config.source, config.target), sample, joint=config.joint)
     del sample  # otherwise it would keep all texts that are read
-    source = _Counts(kinds[0], _scheme_for(kinds[0], source_language), data.normalization)
-    target = source if config.joint else _Counts(kinds[1], _scheme_for(kinds[1], data.target), data.normalization)
-    for sources, targets in texts:
-        source.add(sources)
-        target.add(targets)
     if config.joint:
-        both = source.tokenizer("on the source and target side ", progress)
+        # Decoded text is in the target's language, so a tokenizer for both sides joins words by the rules of that language.
+        sides = ((chain(*chunk),) for chunk in texts)
+        [both] = _learn(sides, kinds[:1], (data.target,), data.normalization, "on the source and target side ", progress)
         return both, both
-    return source.tokenizer("on the source side ", progress), target.tokenizer("on the target side ", progress)
+    languages = data.source, data.target
+    source, target = _learn(texts, kinds, languages, data.normalization, "on the {side} side ", progress)
+    return source, target
 
 
 def build_tokenizer(
-    texts: Iterable[Sequence[str]],
+    texts: Iterable[Iterable[str]],
     config: FixedTokenizerConfig,
     *,
     language: str = "",
     normalization: str = "nfc",
     progress: bool = False,
 ) -> Tokenizer:
-    """Learn one tokenizer in one pass over the texts.
-
-    Args:
-        texts: Chunks of texts.
-        config: The kind of the tokenizer and its limits.
-        language: Language code of the texts.
-        normalization: Unicode form of the texts: `nfc`, `nfkc` or `none`.
-        progress: Whether to show a bar on standard error if learning takes long.
-
-    Raises:
-        ConfigError: If spaCy or the language is missing, or a limit is too small.
-        DataError: If no text is given.
-    """
-    counts = _Counts(config, _scheme_for(config, language), normalization)
-    for chunk in texts:
-        counts.add(chunk)
-    return counts.tokenizer("", progress)
+    """Learn one tokenizer in one pass over chunks of texts."""
+    [tokenizer] = _learn(((chunk,) for chunk in texts), (config,), (language,), normalization, "", progress)
+    return tokenizer
 
 
-def _scheme_for(config: FixedTokenizerConfig, language: str) -> Scheme:
-    named = config.language if isinstance(config, SpacyConfig) else ""
-    return build_scheme(config.kind, named or language)
+def _learn(
+    texts: Iterable[Sequence[Iterable[str]]],
+    configs: Sequence[FixedTokenizerConfig],
+    languages: Sequence[str],
+    normalization: str,
+    where: str,
+    progress: bool,
+) -> list[Tokenizer]:
+    """Learn a tokenizer for each column of texts. Only distinct chunks are stored, not the texts."""
+    named = (getattr(config, "language", "") or language for config, language in zip(configs, languages, strict=True))
+    schemes = [build_scheme(config.kind, language) for config, language in zip(configs, named, strict=True)]
+    counts: list[Counter[str]] = [Counter() for _ in configs]
+    starts = [0] * len(configs)  # number of texts whose first chunk has no symbol of a preceding space
+    for columns in texts:
+        for number, column in enumerate(columns):
+            cut = [text.split(" ") for text in column]
+            counts[number].update(chain.from_iterable(cut))
+            if isinstance(schemes[number], CharactersScheme):
+                starts[number] += sum(map(any, cut))
+    made = []
+    for number, (config, scheme) in enumerate(zip(configs, schemes, strict=True)):
+        units: Counter[str] = Counter()
+        for chunk, count in counts[number].items():
+            for _, parts in _units(scheme, _clean(chunk, normalization), config.lowercase, spaced=True):
+                for part in parts:
+                    units[part] += count
+        if starts[number]:
+            units[scheme.space] -= starts[number]
+        if not (units := +units):
+            side = where.format(side=("source", "target")[number])
+            raise DataError(f"found no text {side}to learn a vocabulary from: check the files and columns")
+        symbols = learn(units, config, progress=progress)
+        made.append(Tokenizer(symbols, scheme=scheme, lowercase=config.lowercase, normalization=normalization))
+    return made
 
 
 def _clean(text: str, normalization: str) -> str:
