@@ -14,6 +14,7 @@ all its weights become zero.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -49,25 +50,21 @@ class StepReweight(ABC):
 
     @abstractmethod
     def at(self, steps: Int[Tensor, " Q"]) -> Reweight:
-        """Return the function for rows that belong to these steps.
-
-        Args:
-            steps: The step of each row, from 0; one number if all rows are hypotheses at the same step.
-        """
+        """Return the function for rows that belong to these steps; one number if all rows are hypotheses at the same step."""
 
     def __call__(self, weights: Tensor, mask: Tensor) -> Tensor:
         """Change weights that have one row for each step of a target."""
         return self.at(torch.arange(weights.shape[-2], device=weights.device))(weights, mask)
 
 
+@dataclass(frozen=True)
 class _ByStep(StepReweight):
     """A function for each set of steps, which `build` returns."""
 
-    def __init__(self, build: Callable[[Tensor], Reweight]) -> None:
-        self._build = build
+    build: Callable[[Tensor], Reweight]
 
     def at(self, steps: Tensor) -> Reweight:
-        return self._build(steps)
+        return self.build(steps)
 
 
 MaybeReweight = TypeVar("MaybeReweight", Reweight, Reweight | None)
@@ -210,24 +207,14 @@ def for_site(reweight: ReweightBySite | None, site: str) -> Reweight | None:
 
 
 def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeReweight:
-    """Return the function for the rows of some steps of a target.
-
-    Args:
-        reweight: The function for all steps; if None, the result is None.
-        first: Index of the first step.
-        count: Number of steps; 1 if all rows are hypotheses at the same step.
-    """
+    """Return the function for the rows of some steps of a target; `count` is 1 if all rows are hypotheses at one step."""
     return None if reweight is None else _at(reweight, torch.arange(first, first + count))
 
 
 class Sites:
-    """Attention weights that one call of a model returns and replaces, by site.
+    """Attention weights that one call of a model returns (of the sites in `record`) and replaces, by site.
 
-    Args:
-        record: Sites whose weights are returned.
-        reweight: Functions that replace weights.
-        first_step: Index of the first step of the target that the call computes.
-        num_steps: Number of these steps; 0 if the call computes no target.
+    A call that computes a target computes `num_steps` steps, from `first_step` on; 0 if it computes no target.
     """
 
     def __init__(
@@ -265,12 +252,7 @@ def without_steps(reweight: Reweight) -> Reweight:
 
 
 def per_hypothesis(reweight: Reweight | None, batch: int) -> Reweight | None:
-    """Adapt a function for weights (B,N,K) or (B,H,N,K) to weights (B·N,1,K) or (B·N,H,1,K).
-
-    Args:
-        reweight: The function, which gets the weights of all N hypotheses of a sentence together.
-        batch: Number of sentences, B.
-    """
+    """Adapt a function for weights (B,N,K) or (B,H,N,K) to weights (B·N,1,K) or (B·N,H,1,K); B is `batch`."""
     if reweight is None:
         return None
 
@@ -285,15 +267,7 @@ def per_hypothesis(reweight: Reweight | None, batch: int) -> Reweight | None:
 
 
 def check_reweight(reweight: ReweightBySite, sites: Collection[str]) -> None:
-    """Check the functions that a user gave for the attention sites of a model.
-
-    Args:
-        reweight: The functions.
-        sites: Allowed names of sites.
-
-    Raises:
-        RequestError: If `reweight` is not a mapping, names another site, or contains something that is not a function.
-    """
+    """Raise a `RequestError` if `reweight` is not a mapping from these sites to functions."""
     if not isinstance(reweight, Mapping):
         raise RequestError(
             f"reweight is a {type(reweight).__name__}, expected functions by site, as in reweight={{'cross': flatten}}"

@@ -57,7 +57,7 @@ class Pooling(nn.Module, ABC):
         num_heads: H, ≥ 1; None for one head, whose weights have no head axis.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more.
+        ConfigError: If a size is not a whole number of 1 or more, or an option has a wrong type.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -76,12 +76,7 @@ class Pooling(nn.Module, ABC):
 
     @abstractmethod
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return weights (B,K) or (B,H,K), zero for masked values.
-
-        Args:
-            values: The values to pool, in which masked values are already set to zero.
-            key_mask: True where a value exists; None if all exist.
-        """
+        """Return weights (B,K) or (B,H,K), zero for masked values, which are already set to zero in `values`."""
 
     def forward(
         self,
@@ -97,8 +92,7 @@ class Pooling(nn.Module, ABC):
             values: The values h, (B,K,D), or (K,D) for a single sequence; then no argument and no result has an axis B.
             further: Must be empty: masks are given by name.
             key_mask: True where a value exists, False for padding; None if all exist. A row without values gives zeros.
-            reweight: Function that gets the weights and a boolean mask that broadcasts to them, and returns the weights to use
-                instead.
+            reweight: Function of the weights and a boolean mask that returns the weights to use instead.
             others: Must be empty: other names raise an error that shows the correct call.
 
         Returns:

@@ -51,15 +51,9 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return the scores of the plain form, computed in blocks; they have first derivatives only.
+    """Return the scores of the plain form, computed in blocks, in float32 for half types; they have first derivatives only.
 
-    Half types are computed in float32, also under autocast; the result has the type that the plain form gives.
-
-    Args:
-        query: Projected queries.
-        key: Projected keys.
-        score_weight: v.
-        key_exponential: `exponential(key)`; give it if many queries use the same keys one after another.
+    `key_exponential` is `exponential(key)`; give it if many queries use the same keys one after another.
     """
     scores: Tensor = torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
     device = query.device.type
@@ -69,21 +63,15 @@ def fast_additive_scores(
 
 
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
-    """Return whether the blocked form is used for these sizes and this device.
-
-    It is used on a CPU only: on a GPU, the program would have to wait for the range check of each block. Transforms of
-    `torch.func` use the plain form, which has all derivatives.
-    """
+    """Return whether the blocked form is used for these sizes and this device."""
     if query.numel() * key.shape[1] < _small(query, key) or (key_exponential is None and query.shape[1] < FEW):
         return False
+    # On a GPU, the program would wait for the range check of each block. Transforms of `torch.func` need all derivatives.
     return query.device.type == "cpu" and not is_transformed()
 
 
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
-    """Return e^{2x} (in float32 for half types), with NaN where a product of two exponentials could overflow.
-
-    The result has no gradient.
-    """
+    """Return e^{2x} without a gradient, in float32 for half types; NaN where a product of two exponentials could overflow."""
     x, dtype = x.detach(), _compute_type(x.dtype)
     limit = math.log(torch.finfo(dtype).max) / 4 - 0.5
     result = torch.mul(x, 2, out=x.new_empty(x.shape, dtype=dtype)).exp_()
@@ -182,29 +170,23 @@ def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: T
 
 @torch.library.custom_op("regard::additive_scores_backward", mutates_args=())
 def _backward(
-    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
+    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     # With t = tanh(q_i + k_j) and t' = 1 − t²: dq_i = v Σ_j g_ij t'_ij, dk_j = v Σ_i g_ij t'_ij, dv = Σ_ij g_ij t_ij.
     blocks = _Blocks(query, key, key_exponential)
     grad, v = grad.to(blocks.e.dtype), score_weight.to(blocks.e.dtype)
-    full = (blocks.e, blocks.f, v)
-    grad_q, grad_k, grad_v = (torch.zeros_like(x) if need else x.new_empty(0) for x, need in zip(full, needs, strict=True))
+    grad_q, grad_k, grad_v = (torch.zeros_like(x) for x in (blocks.e, blocks.f, v))
     for at_q, at_k, at_s in _blocks(query, key):
         g = grad[at_s].contiguous()
         t = blocks.fast(at_q, at_k) if blocks.in_range(at_q, at_k) else blocks.exact(at_q, at_k)
-        if needs[2]:
-            grad_v.addmv_(t.view(-1, t.shape[-1]).t(), g.view(-1))
+        grad_v.addmv_(t.view(-1, t.shape[-1]).t(), g.view(-1))
         slope = torch.addcmul(blocks.one, t, t, value=-1, out=t)
-        if needs[0]:
-            grad_q[at_q].unsqueeze(1).baddbmm_(g.unsqueeze(1), slope)
-        if needs[1] and slope.shape[0] > blocks.f[at_k].shape[0]:
+        grad_q[at_q].unsqueeze(1).baddbmm_(g.unsqueeze(1), slope)
+        if slope.shape[0] > blocks.f[at_k].shape[0]:  # many queries and one sentence: a product sums over the queries
             grad_k[at_k][0].unsqueeze(1).baddbmm_(g.t().unsqueeze(1), slope.transpose(0, 1))
-        elif needs[1]:
+        else:
             grad_k[at_k].addcmul_(g[..., None], slope)
-    for x, need in zip((grad_q, grad_k), needs, strict=False):
-        if need:
-            x.mul_(v)
-    return grad_q.to(query.dtype), grad_k.to(key.dtype), grad_v.to(score_weight.dtype)
+    return grad_q.mul_(v).to(query.dtype), grad_k.mul_(v).to(key.dtype), grad_v.to(score_weight.dtype)
 
 
 @_scores.register_fake
@@ -214,12 +196,8 @@ def _(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor 
 
 
 @_backward.register_fake
-def _(
-    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
-) -> tuple[Tensor, Tensor, Tensor]:
-    full = (query, key, score_weight)
-    grad_q, grad_k, grad_v = (x.new_empty(x.shape if need else 0) for x, need in zip(full, needs, strict=True))
-    return grad_q, grad_k, grad_v
+def _(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    return tuple(x.new_empty(x.shape) for x in inputs[:3])
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -227,9 +205,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    needs = list(ctx.needs_input_grad[:3])
-    grads = torch.ops.regard.additive_scores_backward(grad, *ctx.saved_tensors, needs)
-    return *(x if need else None for x, need in zip(grads, needs, strict=True)), None
+    return *torch.ops.regard.additive_scores_backward(grad, *ctx.saved_tensors), None
 
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:

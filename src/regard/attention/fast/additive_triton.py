@@ -3,15 +3,12 @@
     context_i = Σ_j w_ij value_j        w_i = softmax_j Σ_h v_h tanh(q_ih + k_jh)
 
 The forward pass never stores the (B,Q,K,H) tensor, and it stores the (B,Q,K) tensor only if weights are needed. The backward
-pass computes the weights again from q and k, for one slab (group of neighbouring queries) at a time. `SLAB` limits the size of
-a slab, so memory does not grow with Q·K. No atomic additions are used, so equal inputs give identical results.
-`additive_triton_kernels` contains the arithmetic; docs/explanation/kernels.md derives the minimum cost.
+pass computes the weights again from q and k, for one slab (group of neighbouring queries) at a time, so memory does not grow
+with Q·K. No atomic additions are used, so equal inputs give identical results. Scores and softmax are computed in float32 for
+all input types. `additive_triton_kernels` contains the arithmetic.
 
 On an H100 in float32, the forward pass takes 4.4 ms, and the plain operations 56.6 ms, at B,Q,K,H,Dv = 16,1024,1024,512,512.
-docs/explanation/kernels.md has a table of measurements, also with gradients.
-
-Scores and softmax are computed in float32 for all input types. The kernels ran on an NVIDIA H100, where tests compare them with
-the plain form; for compute capability 8.0 they were only compiled.
+docs/explanation/kernels.md has more measurements, also with gradients, and derives the minimum cost.
 """
 
 import contextlib
@@ -46,9 +43,8 @@ _HALF = (torch.float16, torch.bfloat16)
 def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Return whether the kernels support this device, these types and these sizes, work here, and are not turned off.
 
-    They support NVIDIA GPUs from compute capability 8.0 on, and float32 or half types; `SMALL` and `FEW` are the lower limits
-    of the sizes. Triton must be able to compile a kernel. The environment variable REGARD_TRITON=0 turns the kernels off.
-    Transforms of `torch.func` use the plain form.
+    They support NVIDIA GPUs from compute capability 8.0 on, for which they were only compiled; they ran on an H100. The
+    environment variable REGARD_TRITON=0 turns them off. Transforms of `torch.func` use the plain form.
     """
     if query.device.type != "cuda" or not _INSTALLED or os.environ.get("REGARD_TRITON") == "0" or is_transformed():
         return False
@@ -87,18 +83,9 @@ def fused_additive_attention(
     *,
     need_weights: bool = True,
 ) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None]:
-    """Return the context of additive attention and, if they are needed, the weights.
+    """Return the context of additive attention and, if they are needed, the weights, in the types of the plain form.
 
-    Args:
-        query: Projected queries.
-        key: Projected keys, finite at masked positions.
-        value: The values, finite at masked positions.
-        score_weight: v.
-        mask: True where a query may attend to a key; it broadcasts to (B,Q,K). None for all keys.
-        need_weights: Whether to compute the weights.
-
-    Returns:
-        Context in the type of the values, and weights in the type of the scores; under autocast, the types of the plain form.
+    Keys and values must be finite at masked positions; the mask broadcasts to (B,Q,K).
     """
     if mask is not None:
         mask = mask.expand(*query.shape[:2], key.shape[1])  # a view, whose strides the kernels follow
@@ -296,33 +283,15 @@ def _round_up(size: int, block: int) -> int:
 
 
 @_attend.register_fake
-def _(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    score_weight: Tensor,
-    mask: Tensor | None,
-    need_weights: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    (batch, queries, _), (keys, value_size) = query.shape, value.shape[1:]
+def _(query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    (batch, queries, _), (keys, value_size), need_weights = query.shape, value.shape[1:], rest[-1]
     shapes: tuple[Any, ...] = (batch, queries, value_size), (batch, queries, keys) if need_weights else (0,), (batch, queries)
-    context, weights, log_sum = (query.new_empty(shape, dtype=torch.float32) for shape in shapes)
-    return context, weights, log_sum
+    return tuple(query.new_empty(shape, dtype=torch.float32) for shape in shapes)
 
 
 @_backward.register_fake
-def _(
-    grad_context: Tensor,
-    grad_weights: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    score_weight: Tensor,
-    mask: Tensor | None,
-    log_sum: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    grad_q, grad_k, grad_value, grad_v = (x.new_empty(x.shape) for x in (query, key, value, score_weight))
-    return grad_q, grad_k, grad_value, grad_v
+def _(grad_context: Tensor, grad_weights: Tensor | None, *inputs: Tensor) -> tuple[Tensor, ...]:
+    return tuple(x.new_empty(x.shape) for x in inputs[:4])
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

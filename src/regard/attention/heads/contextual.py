@@ -2,8 +2,7 @@
 
     p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E),    weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij])
 
-The sum is over the keys l ≥ j that query i may attend to. e[p] is a learned vector for each whole position p; between whole
-positions, q·e is interpolated. In code: `contextual_positions` and `position_scores`.
+In code: `contextual_positions` and `position_scores`.
 """
 
 from typing import Unpack
@@ -51,14 +50,9 @@ class ContextualPositionAttention(MultiHead):
     Differs from the paper: the paper has the causal form only; the maps have biases, unless `bias` is False.
 
     Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
-        num_heads: H, ≥ 1.
         num_positions: P, number of positions, ≥ 1.
-        options: Further arguments of `MultiHead`: num_kv_heads, key_size, value_size, bias, dropout, causal, window, positions,
-            device and dtype.
 
-    Raises:
-        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`.
+    The other arguments are those of `MultiHead`.
 
     Example:
         >>> context, weights = ContextualPositionAttention(512, 8, causal=True)(torch.randn(2, 9, 512))

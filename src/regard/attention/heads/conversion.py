@@ -19,19 +19,9 @@ _RENAMED |= {f"output_projection.{kind}": f"out_proj.{kind}" for kind in ("weigh
 
 
 def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
-    """Give the parameters of an `nn.MultiheadAttention` the names of `MultiHead`, before a `MultiHead` loads a state dict.
+    """Give the parameters of an `nn.MultiheadAttention` the names of `MultiHead`, before a state dict is loaded.
 
-    The state dict is changed in place. A matrix or bias that holds the parts of query, key and value is split into three.
-
-    Args:
-        module: The `MultiHead` that loads the state dict.
-        state: The state dict of a whole model.
-        prefix: Prefix of the module's parameters in the state dict.
-        rest: Further arguments that PyTorch passes to a hook; not used.
-
-    Raises:
-        ConfigError: If the parameters include those of `add_bias_kv`, but the `MultiHead` has no modifier `AddedKeys` with a
-            learned key.
+    A matrix or bias that holds the parts of query, key and value is split into three.
     """
     for kind in ("weight", "bias"):
         packed = state.pop(f"{prefix}in_proj_{kind}", None)

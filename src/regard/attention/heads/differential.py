@@ -3,8 +3,7 @@
     weight_h = softmax(q_h k_hᵀ / √e) − λ softmax(q'_h k'_hᵀ / √e),    e = D/2H
     λ = exp(a·b) − exp(a'·b') + λ₀,    head_h = (1 − λ₀) norm(weight_h v_h),    context = W_o [head_1; …; head_H] + b_o
 
-a, b, a' and b' are learned vectors, λ₀ is a constant, and norm is the RMS norm of each head. In code: `learned_factor`, which
-returns λ, and `differential_weights`.
+In code: `learned_factor`, which returns λ, and `differential_weights`.
 """
 
 from typing import Any, Unpack
@@ -50,14 +49,9 @@ class DifferentialAttention(MultiHead):
     paper also tests; the paper's main setting is 0.8 − 0.6 exp(−0.3 (l − 1)) for layer l = 1, 2, …
 
     Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
-        num_heads: H, ≥ 1.
         initial_lambda: λ₀, in (0, 1).
-        options: Further arguments of `MultiHead`: num_kv_heads, key_size, value_size, bias, dropout, causal, window, positions,
-            device and dtype.
 
-    Raises:
-        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`, or the width of a head is odd.
+    The other arguments are those of `MultiHead`.
 
     Example:
         >>> context, weights = DifferentialAttention(512, 4)(torch.randn(2, 9, 512))

@@ -2,7 +2,7 @@
 
     weight_ij = softmax_j(q_i·k_j / √E + Σ_{l > j} log f_l),    f_l = σ(w_f·key_l + b_f)
 
-The sum is over the keys l > j that query i may attend to. In code: `forgetting_bias`.
+In code: `forgetting_bias`.
 """
 
 from typing import Unpack
@@ -36,14 +36,9 @@ class ForgettingAttention(MultiHead):
     maps have biases, unless `bias` is False.
 
     Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
-        num_heads: H, ≥ 1.
         initial_gate: Initial b_f; with a larger number, the gates forget less at first.
-        options: Further arguments of `MultiHead`: num_kv_heads, key_size, value_size, bias, dropout, causal, window, positions,
-            device and dtype.
 
-    Raises:
-        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`.
+    The other arguments are those of `MultiHead`.
 
     Example:
         >>> context, weights = ForgettingAttention(512, 8, causal=True)(torch.randn(2, 9, 512))

@@ -62,28 +62,18 @@ class GatedDeltaNet(RecurrentHeads):
     not sum to one.** They depend on the order of the keys: if the same key comes again before the query, the earlier key
     loses weight. A masked key is skipped: it neither changes S nor makes S decay.
 
-    If `causal` is False, `prepare` computes S after the last key, and all queries read this S. If `causal` is True, query i
-    reads S after the key at its position. A causal decoder's state is S (`SummaryState`), or all keys if weights, an
-    `attn_mask` or `reweight` are used. If no weights are needed, the cost grows with Q + K and not with Q·K. With an
-    `attn_mask`, each query has its own recurrence, and memory grows with B·H·Q·K². A model with this mechanism cannot be
-    exported to ONNX, which has no operation for triangular systems.
+    If no weights are needed, the cost grows with Q + K and not with Q·K; see `RecurrentHeads`. With an `attn_mask`, each query
+    has its own recurrence, and memory grows with B·H·Q·K². A model with this mechanism cannot be exported to ONNX, which has no
+    operation for triangular systems.
 
     Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", eq. 10 (S there is the transpose), eqs. 8 and 9 with
     section 3.3 for the chunks, section 3.4 for the block; Schlag et al. 2021 (without α). Differs from the paper: no short
     convolutions of queries, keys and values (they belong to the layer), and the maps have biases, unless `bias` is False.
 
-    Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
-        num_heads: H, ≥ 1.
-        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
-        options: Further arguments of `MultiHead`: key_size, bias, causal, device and dtype.
-
-    Raises:
-        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`.
+    The arguments are those of `MultiHead`, as far as `RecurrentHeads` has them.
 
     Example:
-        >>> attention = GatedDeltaNet(512, 8, causal=True)
-        >>> x = torch.randn(2, 9, 512)
+        >>> attention, x = GatedDeltaNet(512, 8, causal=True), torch.randn(2, 9, 512)
         >>> context, weights = attention(x)
         >>> without, state = attention.attend(x, attention.prepare(x), need_weights=False)
         >>> weights.shape, state.summary.shape
@@ -92,7 +82,7 @@ class GatedDeltaNet(RecurrentHeads):
 
     normalized: bool = False
     permutation_equivariant: bool = False
-    supports_onnx: bool = False  # ONNX has no operation for triangular systems
+    supports_onnx: bool = False
 
     def __init__(self, size: int, num_heads: int, *, value_size: int | None = None, **options: Unpack[MapOptions]) -> None:
         super().__init__(size, num_heads, value_size=value_size, **options)

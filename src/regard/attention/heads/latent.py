@@ -4,9 +4,8 @@
     score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r) = [U_hᵀ q_h; rotated(p_h)]·[c_j; r_j] / √(E + E_r)
     head_h = Σ_j weight_hj V_h c_j = V_h Σ_j weight_hj c_j
 
-q_h has E features; p_h and r_j have E_r features, which are rotated to their positions. The learned matrices U_h and V_h could
-expand c_j to a key and a value of head h, but these keys and values are never computed. In code: `into_latents` returns
-U_hᵀ q_h, and `from_latents` returns V_h Σ_j weight_hj c_j.
+The learned matrices U_h and V_h could expand c_j to a key and a value of head h, but these keys and values are never computed.
+In code: `into_latents` returns U_hᵀ q_h, and `from_latents` returns V_h Σ_j weight_hj c_j.
 """
 
 from collections.abc import Callable
@@ -30,15 +29,12 @@ from regard.errors import ConfigError
 
 
 def into_latents(heads: Float[Tensor, "B H Q E"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q R"]:
-    """Return the products U_hᵀ q_h with the matrices U_h (`maps`), so that the keys U_h c_j need not be computed.
-
-    The dot product of U_hᵀ q_h and c_j equals that of q_h and the key U_h c_j.
-    """
+    """Return U_hᵀ q_h for matrices U_h (`maps`); its product with c_j equals that of q_h and the key U_h c_j."""
     return heads @ maps.to(heads.dtype)
 
 
 def from_latents(latents: Float[Tensor, "B H Q R"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q E"]:
-    """Return V_h x_h for x_h = Σ_j weight_hj c_j and matrices V_h (`maps`): the weighted sum of the values V_h c_j."""
+    """Return V_h x_h for matrices V_h (`maps`); if x_h = Σ_j weight_hj c_j, it is the weighted sum of the values V_h c_j."""
     return latents @ maps.mT.to(latents.dtype)
 
 
@@ -58,20 +54,13 @@ class LatentAttention(MultiHead):
     Differs from the paper: W_c, W_r, W_q and W_o have biases, unless `bias` is False; the rotary part can be left out.
 
     Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
-        num_heads: H, ≥ 1.
         latent_size: R, width of c, ≥ 1; None for D/2, rounded down.
         query_latent_size: Width, ≥ 1, of a short vector norm(W query + b), which then replaces the query in W_q query + b_q;
             None to use the query itself.
         positions: A `Rotary` for the rotary part; None to leave the part out.
         rotary_size: E_r, width of the rotary part, an even number; None for E/2, rounded down. It needs `positions`.
-        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
-        window: Numbers of positions before and after a query's own that the query may attend to; None for no limit.
-        options: Further arguments of `MultiHead`: key_size, bias, causal, device and dtype.
 
-    Raises:
-        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`, `positions` is not a `Rotary`,
-            or the width of the rotary part is odd or given without positions.
+    The other arguments are those of `MultiHead`.
 
     Example:
         >>> attention = LatentAttention(512, 8, latent_size=96, positions=Rotary(), causal=True)

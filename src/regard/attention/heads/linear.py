@@ -3,9 +3,8 @@
     weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l),    φ(x) = elu(x) + 1
     S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ,    [numerator; denominator] = S_tᵀ φ(q_t),    head_t = numerator / denominator
 
-φ(x) are the features of a query or key x; S_t summarises the keys and values up to position t. In code: `feature_map` and
-`linear_weights` compute the matrix of weights; `add_key` and `read_heads` compute the recurrence, and `scan_chunks` computes it
-for many positions.
+In code: `feature_map` and `linear_weights` compute the matrix of weights; `add_key` and `read_heads` compute the recurrence,
+and `scan_chunks` computes it for many positions.
 """
 
 import torch
@@ -26,7 +25,7 @@ def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:
 def linear_weights(
     query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B H K E"], mask: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "B H Q K"]:
-    """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l) over allowed keys l, for features φ(q) and φ(k); zero if the sum is zero."""
+    """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l) over allowed keys l, for features φ(q) and φ(k)."""
     scores = head_product(query, key.transpose(2, 3))
     scores = scores if mask is None else scores.where(mask, 0)
     return divided(scores, scores.sum(-1, keepdim=True))
@@ -54,26 +53,17 @@ class LinearAttention(RecurrentHeads):
     q, k and v are those of `MultiHead`. Context (B,Q,D), weights (B,H,Q,K).
     Like softmax weights, the weights are positive and sum to one, but they are flatter, because they grow with a product
     and not with its exponential. In a call without weights, `attn_mask` or `reweight`, the cost grows with Q + K and not with
-    Q·K: each head keeps the sum S = Σ_t φ(k_t) [v_t; 1]ᵀ, a matrix of D/H × (D/H + 1) numbers, instead of the keys. If `causal`
-    is False, all queries read S of all keys, which `prepare` computes. If `causal` is True, query i reads S of the keys up to
-    its position, and a decoder's state is S (`SummaryState`).
+    Q·K: each head keeps the sum S = Σ_t φ(k_t) [v_t; 1]ᵀ, a matrix of D/H × (D/H + 1) numbers, instead of the keys; see
+    `RecurrentHeads`.
 
     Reference: Katharopoulos et al. 2020, "Transformers are RNNs", eqs. 4–7 and 16–20.
     Differs from the paper: if all φ(q)·φ(k) of a query are zero, its weights are zero; the authors' code adds a small number to
     the denominator of each query.
 
-    Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
-        num_heads: H, ≥ 1.
-        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
-        options: Further arguments of `MultiHead`: key_size, bias, causal, device and dtype.
-
-    Raises:
-        ConfigError: If an argument has a wrong type or is out of its range, as for `MultiHead`.
+    The arguments are those of `MultiHead`, as far as `RecurrentHeads` has them.
 
     Example:
-        >>> attention = LinearAttention(512, 8, causal=True)
-        >>> x = torch.randn(2, 9, 512)
+        >>> attention, x = LinearAttention(512, 8, causal=True), torch.randn(2, 9, 512)
         >>> context, weights = attention(x)
         >>> without, state = attention.attend(x, attention.prepare(x), need_weights=False)
         >>> weights.shape, state.summary.shape

@@ -65,10 +65,8 @@ def document_positions(documents: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Number the positions of packed rows so that each document starts at 0; use them as `query_positions` and `key_positions`.
 
     Args:
-        documents: Number of the document to which each position belongs. The positions of a document are adjacent.
-
-    Returns:
-        The position of each token within its document. Padding is numbered like a further document.
+        documents: Number of the document to which each position belongs. The positions of a document are adjacent. Padding is
+            numbered like a further document.
 
     Raises:
         ShapeError: If `documents` is not (B,T).

@@ -86,7 +86,7 @@ class ALiBi(RelativePositions):
 
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise an error if the attention has another number of heads."""
-        check_equal("ALiBi", "num_heads", self.num_heads, num_heads)
+        check_equal("ALiBi", self.num_heads, num_heads)
 
     def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return −m_h · |p_i − p_j|."""
@@ -153,7 +153,7 @@ class RelativeBias(RelativePositions):
 
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise an error if the attention has another number of heads."""
-        check_equal("RelativeBias", "num_heads", self.num_heads, num_heads)
+        check_equal("RelativeBias", self.num_heads, num_heads)
 
     def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return b[bucket(p_j − p_i), h]."""
@@ -177,9 +177,9 @@ def distances(query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"]) -> Int[Tenso
     return key[..., None, :] - query[..., :, None]
 
 
-def check_equal(called: str, name: str, number: int, expected: int, theirs: str = "") -> None:
-    """Raise a `ConfigError` if a part of an attention has another number of heads or another width than the attention."""
-    if number != expected:
+def check_equal(called: str, num_heads: int, expected: int) -> None:
+    """Raise a `ConfigError` if positions have another number of heads than the attention."""
+    if num_heads != expected:
         raise ConfigError(
-            f"{called}({name}={number}) in an attention with {theirs or name}={expected}: give both the same number"
+            f"{called}(num_heads={num_heads}) in an attention with num_heads={expected}: give both the same number"
         )

@@ -42,12 +42,15 @@ class SummaryState(Rows):
 
 
 class RecurrentHeads(MultiHead):
-    """S_t = step(S_{t−1}, k_t, v_t), head_t = read(S_t, q_t); see the subclasses for the arguments.
+    """S_t = step(S_{t−1}, k_t, v_t), head_t = read(S_t, q_t).
 
-    If `causal` is False, each query reads the matrix after the last key. The state of a causal mechanism is a `SummaryState`,
-    of constant size. Weights, an `attn_mask` and `reweight` need all keys; a step with one of them returns a `HeadMemory` of
-    all keys as its state, and later steps keep all keys too. After a step that returned a `SummaryState`, no step can compute
-    weights. Therefore, ask for weights in all steps or in none.
+    If `causal` is False, `prepare` computes S after the last key, and all queries read this S. If `causal` is True, query i
+    reads S after the key at its position, and a decoder's state is S (`SummaryState`), of constant size. Weights, an
+    `attn_mask` and `reweight` need all keys; a step with one of them returns a `HeadMemory` of all keys as its state, and later
+    steps keep all keys too. After a step that returned a `SummaryState`, no step can compute weights. Therefore, ask for
+    weights in all steps or in none.
+
+    The arguments are those of `MultiHead`: size, num_heads, key_size, value_size, bias, causal, device and dtype.
     """
 
     permutation_equivariant = True
@@ -59,15 +62,10 @@ class RecurrentHeads(MultiHead):
     def weights(
         self, query: Float[Tensor, "B H Q E"], memory: HeadMemory, mask: Bool[Tensor, "..."] | None, *, masked: bool
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights that the recurrence implies.
+        """Return the weights that the recurrence implies, for the results of `project_query` and `project`.
 
-        Args:
-            query: The queries, as `project_query` returns them.
-            memory: The keys and values.
-            mask: True where a query may attend to a key; it broadcasts to the weights. None if every query may attend to every
-                key.
-            masked: Whether the caller gave an `attn_mask`, which may hide any key from any query. Otherwise, `mask` hides only
-                keys that do not exist and, if `causal`, later keys.
+        `masked`: whether the caller gave an `attn_mask`, which may hide any key from any query. Otherwise, `mask` hides only
+        keys that do not exist and, if `causal`, later keys.
         """
 
     @abstractmethod

@@ -20,11 +20,9 @@ from regard.errors import ConfigError, nearest
 
 
 def turned_pairs(pairs: Float[Tensor, "*any n two"], rotations: Float[Tensor, "... n two"]) -> Float[Tensor, "*any n two"]:
-    """Return the product of each pair (a, b), read as a + ib, and its rotation (r cos φ, r sin φ), read as r (cos φ + i sin φ).
-
-    One complex product is 2.7 to 7 times as fast as the formula in real numbers, with or without gradients
-    (`benchmarks/log.md`). The compiler does not support complex numbers.
-    """
+    """Return the product of each pair (a, b), read as a + ib, and its rotation (r cos φ, r sin φ), read as r e^{iφ}."""
+    # One complex product is 2.7 to 7 times as fast as the formula in real numbers (`benchmarks/log.md`), but the compiler does
+    # not support complex numbers.
     if torch.compiler.is_compiling():
         (first, second), (cos, sin) = pairs.unbind(-1), rotations.unbind(-1)
         return torch.stack((first * cos - second * sin, first * sin + second * cos), -1)
@@ -46,20 +44,31 @@ class RotaryScaling:
 
 
 @dataclass(frozen=True)
-class LinearScaling(RotaryScaling):
-    """θ_n / s, which is the same as dividing all positions by s.
-
-    Reference: Chen et al. 2023, "Extending context window of large language models via position interpolation", eq. 4.
+class _Divided(RotaryScaling):
+    """Scaling that divides frequencies by a factor s.
 
     Raises:
-        ConfigError: If the factor is not a finite number of 1 or more.
+        ConfigError: If an argument is out of its range.
     """
 
     factor: float
-    """s ≥ 1, such as 4 for inputs that are 4 times as long."""
+    """s ≥ 1, such as 4 for inputs that are 4 times as long as the training inputs."""
 
     def __post_init__(self) -> None:
         check_number(type(self).__name__, "factor", self.factor, least=1)
+
+    def blend(self, theta: Float[Tensor, " n"], kept: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Return (1 − γ_n) θ_n / s + γ_n θ_n, where γ is `kept`, limited to 0 … 1."""
+        kept = kept.clamp(0, 1)
+        return (1 - kept) * theta / self.factor + kept * theta
+
+
+@dataclass(frozen=True)
+class LinearScaling(_Divided):
+    """θ_n / s, which is the same as dividing all positions by s.
+
+    Reference: Chen et al. 2023, "Extending context window of large language models via position interpolation", eq. 4.
+    """
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return θ_n / s."""
@@ -67,22 +76,13 @@ class LinearScaling(RotaryScaling):
 
 
 @dataclass(frozen=True)
-class NTKScaling(RotaryScaling):
+class NTKScaling(_Divided):
     """θ_n · s^(−2n/(E−2)): the largest frequency stays unchanged, and the smallest is divided by s.
 
     This equals a change of the base to base · s^(E/(E−2)), the "NTK-aware" method.
 
     Reference: Peng et al. 2023, "YaRN", section 3.1 (method of bloc97).
-
-    Raises:
-        ConfigError: If the factor is not a finite number of 1 or more.
     """
-
-    factor: float
-    """s ≥ 1, such as 4 for inputs that are 4 times as long."""
-
-    def __post_init__(self) -> None:
-        check_number(type(self).__name__, "factor", self.factor, least=1)
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return θ_n · s^(−n/(N−1)) for the N = E/2 frequencies."""
@@ -91,7 +91,7 @@ class NTKScaling(RotaryScaling):
 
 
 @dataclass(frozen=True)
-class YaRNScaling(RotaryScaling):
+class YaRNScaling(_Divided):
     """θ_n for fast pairs, θ_n / s for slow ones, and a linear transition between them.
 
     Pairs that turn more than `fast` times within L positions are fast; pairs that turn fewer than `slow` times are slow.
@@ -99,13 +99,8 @@ class YaRNScaling(RotaryScaling):
 
     Reference: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2 to 3.4. The
     first and last pair of the transition are rounded outwards, as in the authors' code.
-
-    Raises:
-        ConfigError: If an argument is out of its range.
     """
 
-    factor: float
-    """s ≥ 1, such as 4 for inputs that are 4 times as long."""
     original_length: int
     """L, number of positions in training, ≥ 1."""
     fast: float = 32.0
@@ -114,7 +109,7 @@ class YaRNScaling(RotaryScaling):
     """Number of turns within L positions below which the frequency of a pair is divided by s; α in the paper, > 0."""
 
     def __post_init__(self) -> None:
-        check_number("YaRNScaling", "factor", self.factor, least=1)
+        super().__post_init__()
         check_size("YaRNScaling", "original_length", self.original_length)
         check_number("YaRNScaling", "slow", self.slow, above=0)
         check_number("YaRNScaling", "fast", self.fast, above=self.slow)
@@ -125,7 +120,7 @@ class YaRNScaling(RotaryScaling):
         return 0.1 * math.log(self.factor) + 1
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
-        """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ from 1 at fast pairs to 0 at slow ones."""
+        """Return θ_n / s for slow pairs and θ_n for fast ones."""
         size = 2 * len(theta)
         fast, slow = (
             size * math.log(self.original_length / (2 * math.pi * turns)) / (2 * math.log(base))
@@ -133,24 +128,19 @@ class YaRNScaling(RotaryScaling):
         )
         first, last = max(math.floor(fast), 0), min(math.ceil(slow), size - 1)
         n = torch.arange(len(theta), device=theta.device, dtype=theta.dtype)
-        share = ((n - first) / max(last - first, 0.001)).clamp(0, 1)
-        return share * theta / self.factor + (1 - share) * theta
+        return self.blend(theta, 1 - (n - first) / max(last - first, 0.001))
 
 
 @dataclass(frozen=True)
-class Llama3Scaling(RotaryScaling):
+class Llama3Scaling(_Divided):
     """θ_n for wavelengths below L/h, θ_n / s above L/l, and a transition that is linear in 1/wavelength between them.
 
     The wavelength of a pair is 2π/θ_n positions; s is `factor`, L `original_length`, l `low` and h `high`.
 
     Reference: Llama team 2024, "The Llama 3 herd of models", and the code of Llama 3.1 (s = 8, l = 1, h = 4, L = 8192).
-
-    Raises:
-        ConfigError: If an argument is out of its range.
     """
 
     factor: float = 8.0
-    """s ≥ 1, such as 8 for inputs that are 8 times as long."""
     original_length: int = 8192
     """L, number of positions in training, ≥ 1."""
     low: float = 1.0
@@ -159,7 +149,7 @@ class Llama3Scaling(RotaryScaling):
     """h > l; frequencies with wavelengths below L/h stay unchanged."""
 
     def __post_init__(self) -> None:
-        check_number("Llama3Scaling", "factor", self.factor, least=1)
+        super().__post_init__()
         check_size("Llama3Scaling", "original_length", self.original_length)
         check_number("Llama3Scaling", "low", self.low, above=0)
         check_number("Llama3Scaling", "high", self.high, above=self.low)
@@ -167,8 +157,7 @@ class Llama3Scaling(RotaryScaling):
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ_n = (L/λ_n − l)/(h − l), limited to 0 … 1, and λ_n = 2π/θ_n."""
         turns = self.original_length * theta / (2 * math.pi)  # L/λ
-        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
-        return (1 - kept) * theta / self.factor + kept * theta
+        return self.blend(theta, (turns - self.low) / (self.high - self.low))
 
 
 _LAYOUTS = ("pairs", "half")
@@ -254,11 +243,9 @@ class Rotary(RelativePositions):
         torch.view_as_complex(heads.view(*heads.shape[:-1], heads.shape[-1] // 2, 2)).mul_(rotation)
 
     def _rotations(self, positions: Tensor | int, heads: Tensor, count: int) -> Float[Tensor, "... n two"]:
-        """Return (r cos φ, r sin φ) for each pair of features at each position, with the factor r = `magnitude`.
-
-        Rotations of consecutive positions are cached for the next call: in a decoding step, computing them would take most of
-        the time.
-        """
+        """Return (r cos φ, r sin φ) for each pair of features at each position, with the factor r = `magnitude`."""
+        # Those of consecutive positions are cached for the next call: in a decoding step, computing them would take most of
+        # the time.
         if isinstance(positions, Tensor):
             return self._compute(positions[:, None], heads)
         end = positions + count
