@@ -95,8 +95,7 @@ def _launch(options: argparse.Namespace, processes: int, step: str, *more: objec
 def _train(options: argparse.Namespace) -> None:
     import regard
     from regard.presets import preset_layer
-    from regard.training.data import Update
-    from regard.training.updater import Updater
+    from regard.training.updater import Update, Updater
 
     config = load_config({"task": "translation"}, preset_layer(options.preset))
     training = replace(

@@ -405,16 +405,6 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(tmp_path, monkeypatch)
     assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["last.ckpt", "previous.ckpt"]
 
 
-def test_a_disk_that_is_full_at_the_start_leaves_nothing(config, monkeypatch, tmp_path):
-    def fail(self, path, content):
-        raise TrainingError("full")
-
-    monkeypatch.setattr(RunFolder, "_write", fail)
-    with pytest.raises(TrainingError, match="full"):
-        train(replace(config, out=str(tmp_path / "new" / "run")))
-    assert not (tmp_path / "new").exists()
-
-
 @pytest.mark.parametrize(
     "name", ["config.yaml", "README.md", "logs/mine.txt", "checkpoints/last.ckpt", "checkpoints/sub/x", ".incoming/README.md"]
 )
@@ -468,29 +458,6 @@ def test_a_run_that_makes_way_for_another_counts_as_one_until_it_is_gone(tmp_pat
         folder.start({"settings": dump_config(config)})
     assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["run.json"]
     assert (tmp_path / "mine.txt").exists()
-
-
-def test_a_run_that_does_not_begin_takes_away_only_its_own_folders(tmp_path, config):
-    first, second = RunFolder(tmp_path / "new" / "first"), RunFolder(tmp_path / "new" / "second")
-    with first.held(), second.held():
-        second.start({"settings": dump_config(config)})
-    assert second.holds_run()
-    assert not first.path.exists()
-
-
-def test_what_was_written_of_a_run_that_does_not_begin_is_taken_away(tmp_path, config, monkeypatch):
-    written = RunFolder._write
-
-    def fail(self, path, *content):
-        if path.name == "run.json":
-            raise TrainingError("full")
-        written(self, path, *content)
-
-    monkeypatch.setattr(RunFolder, "_write", fail)
-    folder = RunFolder(tmp_path / "new" / "run")
-    with pytest.raises(TrainingError, match="full"), folder.held():
-        folder.start({"settings": dump_config(config)})
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_checkpoint_of_another_format_is_refused(config, change):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.training.data import share_batches
+from regard.training.updater import share_batches
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 8))

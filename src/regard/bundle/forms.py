@@ -11,38 +11,31 @@ _NAMES = {float: "a number", type(None): "a number or null", int: "a whole numbe
 _NAMES |= {dict: "named values", list: "a list"}
 
 
-def misfit(found: Any, own: Any, name: str) -> str:
-    """Describe the first difference between the form of a value and the expected form; return an empty string if they match.
+def describe_mismatch(value: Any, form: Any, name: str) -> str:
+    """Describe the first difference between a value and the expected form; return an empty string if they match.
 
-    Whole numbers of 2^63 or more, and of −2^63 or less, never match.
-
-    Args:
-        found: The value to check: plain data, which may contain tensors.
-        own: A value of the expected form: a mapping with the same names, a tensor of the same shape and dtype, or any value of
-            the same type. An empty mapping allows any mapping, a list any list, a float any number, and None a number or None.
-        name: The name of the value, for the description.
+    A form is a mapping with the same names, a tensor of the same shape and dtype, or any value of the same type. An empty
+    mapping allows any mapping, a list any list, a float any number, and None a number or None.
     """
-    if isinstance(own, torch.Tensor):
-        if not isinstance(found, torch.Tensor) or found.is_meta or (found.shape, found.dtype) != (own.shape, own.dtype):
-            tensor = isinstance(found, torch.Tensor) and not found.is_meta
-            got = f"{found.dtype} {tuple(found.shape)}" if tensor else f"a {type(found).__name__} without values"
-            return f"{name} is {got}, expected {own.dtype} {tuple(own.shape)}"
+    if isinstance(form, torch.Tensor):
+        if not isinstance(value, torch.Tensor) or value.is_meta or (value.shape, value.dtype) != (form.shape, form.dtype):
+            tensor = isinstance(value, torch.Tensor) and not value.is_meta
+            got = f"{value.dtype} {tuple(value.shape)}" if tensor else f"a {type(value).__name__} without values"
+            return f"{name} is {got}, expected {form.dtype} {tuple(form.shape)}"
         return ""
-    if isinstance(own, dict) and isinstance(found, dict):
-        if own and (other := found.keys() ^ own.keys()):
-            return f"{name} {'lacks' if min(other, key=str) in own else 'has the unknown entry'} {min(other, key=str)!r}"
-        return misfit_in(found, own, name)
-    if type(found) not in _KINDS.get(type(own), (type(own),)):
-        return f"{name} is {found!r:.60}, expected {_NAMES.get(type(own), type(own).__name__)}"
-    if isinstance(found, int) and abs(found) >= _LARGEST:
+    if isinstance(form, dict) and isinstance(value, dict):
+        if form and (other := value.keys() ^ form.keys()):
+            return f"{name} {'lacks' if min(other, key=str) in form else 'has the unknown entry'} {min(other, key=str)!r}"
+        return describe_mismatches(value, form, name)
+    if type(value) not in _KINDS.get(type(form), (type(form),)):
+        return f"{name} is {value!r:.60}, expected {_NAMES.get(type(form), type(form).__name__)}"
+    if isinstance(value, int) and abs(value) >= _LARGEST:  # larger ones overflow in tensors and in arithmetic with floats
         return f"{name} is too large"
     return ""
 
 
-def misfit_in(found: Mapping[str, Any], forms: Mapping[str, Any], name: str = "") -> str:
-    """Describe the first value whose form differs from that of the value with the same name in `forms`; see `misfit`.
-
-    Names that are missing in one of the two mappings are not checked. If no form differs, return an empty string.
-    """
-    names = (key for key in forms if key in found)
-    return next(filter(None, (misfit(found[key], forms[key], f"{name}.{key}" if name else f"{key}") for key in names)), "")
+def describe_mismatches(values: Mapping[str, Any], forms: Mapping[str, Any], name: str = "") -> str:
+    """Describe the first mismatch among the values whose names are in both mappings; other names are not checked."""
+    names = (key for key in forms if key in values)
+    found = (describe_mismatch(values[key], forms[key], f"{name}.{key}" if name else str(key)) for key in names)
+    return next(filter(None, found), "")

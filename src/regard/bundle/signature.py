@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.bundle.bundle import CONFIG, FORMAT_VERSION, REPORT, SIGNATURE, WEIGHTS
 from regard.bundle.folder import find, read, read_unsigned
-from regard.bundle.forms import misfit_in
+from regard.bundle.forms import describe_mismatches
 from regard.config.plugins import is_task, task_names
 from regard.errors import BundleError, install_command
 from regard.task import Bundle, BundleFiles, find_task
@@ -142,8 +142,10 @@ def _check_signature(signature: Any, path: Path) -> None:
         )
     if signature.get("custom") not in ("", "model", "attention"):
         raise BundleError(f"{path} is damaged: custom is {signature.get('custom')!r:.60}, expected '', 'model' or 'attention'")
-    wrong = misfit_in(signature, _FORM)
-    if wrong := wrong or misfit_in(versions := signature.get("versions", {}), dict.fromkeys(versions, ""), "versions"):
+    wrong = describe_mismatches(signature, _FORM)
+    if wrong := wrong or describe_mismatches(
+        versions := signature.get("versions", {}), dict.fromkeys(versions, ""), "versions"
+    ):
         raise BundleError(f"{path} is damaged: {wrong}; copy the model again")
 
 

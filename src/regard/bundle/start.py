@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.bundle.bundle import REPORT, WEIGHTS
-from regard.bundle.forms import misfit
+from regard.bundle.forms import describe_mismatch
 from regard.bundle.load import plan_model, read_config, read_steadily
 from regard.bundle.signature import ORIGIN, read_signed
 from regard.bundle.weights import fill, read_tensors
@@ -88,7 +88,7 @@ class StartFiles:
             whole = {name: data.numpy().tobytes() for name, data in files.items()}
             start = cls(state["folder"], whole, state["custom"], json.loads(state["origin"]))
             plain = {"folder": start.folder, "custom": start.custom, "origin": start.origin}
-            if wrong := misfit(plain, {"folder": "", "custom": "", "origin": ORIGIN}, "start"):
+            if wrong := describe_mismatch(plain, {"folder": "", "custom": "", "origin": ORIGIN}, "start"):
                 raise ValueError(wrong)
             return start
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:

@@ -77,7 +77,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices, in which max(longest source, longest target) × number of pairs is at most `batch_tokens`.
 
     A pair longer than this budget forms its own batch. Processes that train together iterate over the same batches, and each
-    takes some of them, or some pairs of each (`training.data.share_batches`). Iteration starts at the place that `resume_at`
+    takes some of them, or some pairs of each (`training.updater.share_batches`). Iteration starts at the place that `resume_at`
     sets, and does not change it: a loader may read batches ahead, so only the training loop knows which have been used.
     """
 

@@ -27,23 +27,16 @@ class Validation(Callback):
     """Validate the model when a validation is due, and store the weights that the final model may use.
 
     The first process validates; all processes get the scores. A signal interrupts a validation, which is repeated when the run
-    is resumed.
-
-    Args:
-        validator: Validator of the model, or None if there are no dev examples. Without one, the current model counts as
-            the best whenever a validation is due.
-        reporter: Reporter that shows scores and samples.
+    is resumed. Without dev examples, the validator is None, and the current model counts as the best.
     """
 
     def __init__(self, validator: Validator | None, reporter: Reporter) -> None:
         self._validator, self._reporter = validator, reporter
 
     def start(self, run: Run) -> None:
-        """Repeat an interrupted validation."""
         self._validate_if_due(run)
 
     def after_update(self, run: Run) -> None:
-        """Validate if a validation is due."""
         self._validate_if_due(run)
 
     def _validate_if_due(self, run: Run) -> None:
@@ -80,8 +73,12 @@ class Validation(Callback):
         if better:
             write_bundle(run, scores)
         figures, _, samples = text.partition("\n")
-        head = describe_validation(run, figures, better=better)
-        self._reporter.say("\n".join(filter(None, (head, samples))))
+        progress = run.progress
+        head = f"epoch {run.epoch:,}, update {progress.step:,}"
+        if progress.recent_count:
+            head += f": training loss {progress.recent_loss / progress.recent_count:.3f}"
+        best = ", the best so far" if better and progress.validations > 1 else ""
+        self._reporter.say("\n".join(filter(None, (f"{head}, {figures}{best}" if figures else head, samples))))
         return scores
 
     def _measure(self, run: Run, validator: Validator) -> tuple[float, dict[str, Any], Row, str] | None:
@@ -117,7 +114,6 @@ class Logging(Callback):
         self._board: Any = None
 
     def open(self, run: Run) -> None:
-        """Open the files."""
         if not run.team.first:
             return
         path = run.folder.logs / "metrics.csv"
@@ -138,18 +134,15 @@ class Logging(Callback):
                 self._board = SummaryWriter(str(run.folder.logs), purge_step=first)
 
     def close(self) -> None:
-        """Close the files."""
         for file in (self._file, self._board):
             if file is not None:
                 with suppress(OSError):  # the disk is full, which was reported; `resume` writes the missing rows again
                     file.close()
 
     def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
-        """Write a row with scores."""
         self._write(run, run.last_row if scores else {})
 
     def after_update(self, run: Run) -> None:
-        """Write a row without scores every `LOGGED_EVERY` updates."""
         progress = run.progress
         # An interrupted validation gets its row when it is repeated.
         if progress.recent_count and not progress.validation_due and progress.step % LOGGED_EVERY == 0:
@@ -157,9 +150,22 @@ class Logging(Callback):
             self._write(run, {})
 
     def _write(self, run: Run, scores: Row) -> None:
-        row = log_row(run) | scores
+        progress = run.progress
+        row: Row = {
+            "step": progress.step,
+            "epoch": run.epoch,
+            "learning_rate": run.learning_rate(max(progress.step, 1)),
+            "seconds": round(progress.seconds, 3),
+            run.task.speed_column: round(progress.count / progress.seconds, 1) if progress.seconds else 0.0,
+            **run.task.row(max(progress.step, 1), run.total_steps),
+        }
+        if progress.recent_count:
+            row["train_nll"] = nll = progress.recent_loss / progress.recent_count
+            if "train_perplexity" in run.task.columns:
+                row["train_perplexity"] = math.exp(min(nll, 700.0))
+        row |= scores
         run.history.append(row)
-        run.progress.recent_loss, run.progress.recent_count = 0.0, 0
+        progress.recent_loss, progress.recent_count = 0.0, 0
         if self._file is None:
             return
         with writing(run.folder.logs / "metrics.csv"):
@@ -172,16 +178,6 @@ class Logging(Callback):
                 self._board.flush()
 
 
-class EarlyStopping(Callback):
-    """End the run after `training.patience` validations without improvement."""
-
-    def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
-        """End the run if the limit is reached."""
-        patience = run.config.training.patience
-        if patience and run.progress.bad_validations >= patience:
-            run.progress.finished = True
-
-
 class Checkpointing(Callback):
     """Write checkpoints after each epoch, every `checkpoint_every` updates, at the end, and after a signal.
 
@@ -189,12 +185,10 @@ class Checkpointing(Callback):
     """
 
     def start(self, run: Run) -> None:
-        """Write a checkpoint if there was a signal before the first update, or a repeated validation ended the run."""
         if run.signals.received or run.progress.finished:
             self._save(run)
 
     def after_update(self, run: Run) -> None:
-        """Write a checkpoint if one is due."""
         progress, every = run.progress, run.config.training.checkpoint_every
         due = not progress.batch or progress.finished or (every and progress.step % every == 0)
         if due or run.signals.received:
@@ -215,32 +209,3 @@ class Checkpointing(Callback):
 def write_bundle(run: Run, scores: dict[str, Any]) -> None:
     """Write the current model with its scores to the run's folder."""
     run.team.by_first(lambda: save_bundle(run.folder.path, run.task.bundle(run.signature(scores))))
-
-
-def log_row(run: Run) -> Row:
-    """Return one row of the logs, without scores."""
-    progress = run.progress
-    row: Row = {
-        "step": progress.step,
-        "epoch": run.epoch,
-        "learning_rate": run.learning_rate(max(progress.step, 1)),
-        "seconds": round(progress.seconds, 3),
-        run.task.speed_column: round(progress.count / progress.seconds, 1) if progress.seconds else 0.0,
-        **run.task.row(max(progress.step, 1), run.total_steps),
-    }
-    if progress.recent_count:
-        nll = progress.recent_loss / progress.recent_count
-        row |= {"train_nll": nll}
-        if "train_perplexity" in run.task.columns:
-            row |= {"train_perplexity": math.exp(min(nll, 700.0))}
-    return row
-
-
-def describe_validation(run: Run, figures: str, *, better: bool) -> str:
-    """Describe the scores of a validation in one line."""
-    progress = run.progress
-    head = f"epoch {run.epoch:,}, update {progress.step:,}"
-    if progress.recent_count:
-        head += f": training loss {progress.recent_loss / progress.recent_count:.3f}"
-    best = ", the best so far" if better and progress.validations > 1 else ""
-    return f"{head}, {figures}{best}" if figures else head

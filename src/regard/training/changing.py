@@ -17,15 +17,7 @@ _MISSING = object()
 
 
 def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path) -> tuple[RunConfig, list[str]]:
-    """Change settings of a run that is resumed.
-
-    Args:
-        config: The run's settings.
-        overrides: Settings by dotted names.
-        folder: Folder of the run. A fold of a cross-validation is recognised by its folder.
-
-    Returns:
-        The new settings, and the names of those that differ.
+    """Change settings of a run that is resumed, and return its new settings and the names of those that differ.
 
     Raises:
         ConfigError: If a setting is unknown or out of range, or must not change because the run so far depends on it; or if the
@@ -51,15 +43,9 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
 
 
 def apply_change(run: Run, names: list[str], last_rate: float | None) -> Change:
-    """Apply changed settings to a run at its last checkpoint.
+    """Apply changed settings to a run at its last checkpoint, and return the change, with which later resumes continue.
 
-    Args:
-        run: The run at its last checkpoint, with its new settings.
-        names: Names of the settings that differ.
-        last_rate: Learning rate of the last update with the old settings; None if there was no update.
-
-    Returns:
-        The change, with which later resumes continue.
+    `last_rate` is the learning rate of the last update with the old settings; None if there was no update.
 
     Raises:
         ConfigError: If the run would end at once. A run that had already ended may end at once again if no

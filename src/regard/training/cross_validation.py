@@ -126,11 +126,7 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
 
 
 def _folds(config: RunConfig) -> list[RunConfig]:
-    """Return the settings of each fold, into its own folder.
-
-    Raises:
-        ConfigError: If there are several processes.
-    """
+    """Return the settings of each fold, into its own folder; raise an error if there are several processes."""
     if not (ranks := read_ranks()).alone:
         raise ConfigError(
             f"a cross-validation was started in {ranks.world_size} processes, but it trains one fold after the other in a "

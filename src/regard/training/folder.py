@@ -35,7 +35,7 @@ from torch import Tensor
 
 from regard import disk
 from regard.bundle.bundle import WEIGHTS, file_names
-from regard.bundle.forms import misfit
+from regard.bundle.forms import describe_mismatch
 from regard.config import RunConfig
 from regard.config.loading import load_config
 from regard.disk import FULL, holder_of, locked, seal_of, unseal
@@ -77,12 +77,7 @@ def _by_first(method: "Callable[Concatenate[RunFolder, P], T]") -> "Callable[Con
 
 
 class RunFolder:
-    """The folder of a run, with functions that read and write it.
-
-    Args:
-        path: The folder.
-        team: The processes that train together; None for a single process.
-    """
+    """The folder of a run, which the first process of the team reads and writes for all."""
 
     def __init__(self, path: str | Path, team: Team | None = None) -> None:
         self.path, self.team = Path(path), team or Team()
@@ -135,48 +130,32 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the folder, so that no other process writes to it while the context is open.
-
-        The folder is created if necessary, and removed again if no run started in it.
+        """Create the folder if necessary, and lock it, so that no other process writes to it while the context is open.
 
         Raises:
             ConfigError: If another process writes here.
             TrainingError: If the folder cannot be written.
         """
         with ExitStack() as stack:
-            self.team.by_first(lambda: stack.enter_context(self._held()))
+            self.team.by_first(lambda: self._lock(stack))
             yield
 
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        whole = self.path.absolute()
-        made = [path for path in (whole / "logs", whole / "checkpoints", whole, *whole.parents) if not path.exists()]
-        try:
-            with ExitStack() as stack:
-                with writing(self.path):
-                    self.checkpoints.mkdir(parents=True, exist_ok=True)
-                    holder = stack.enter_context(locked(self.checkpoints / _LOCK))
-                if holder:
-                    raise ConfigError(
-                        f"'{self.path}' is being written to by {holder}, which trains in it; wait until that run has ended, or "
-                        "name another folder"
-                    )
-                yield
-        finally:
-            if not self.holds_run() and whole / "checkpoints" in made:
-                with suppress(OSError):  # innermost first; folders that are not empty are kept
-                    (self.checkpoints / _START).unlink(missing_ok=True)
-                    for path in made:
-                        if path.exists():
-                            path.rmdir()
+    def _lock(self, stack: ExitStack) -> None:
+        with writing(self.path):
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            holder = stack.enter_context(locked(self.checkpoints / _LOCK))
+        if holder:
+            raise ConfigError(
+                f"'{self.path}' is being written to by {holder}, which trains in it; wait until that run has ended, or "
+                "name another folder"
+            )
 
     @_by_first
     def start(self, facts: Mapping[str, Any], model: dict[str, Any] | None = None) -> None:
         """Start a run in the locked folder, and replace the run that it may contain.
 
-        Args:
-            facts: Settings, and further facts that affect the result.
-            model: The trained model that the run starts from, as returned by `StartFiles.pack`; None without `start_from`.
+        `facts` are the settings, and further facts that affect the result; `model` is the packed trained model that the run
+        starts from (`StartFiles.pack`).
 
         Raises:
             TrainingError: If the folder cannot be written.
@@ -242,20 +221,12 @@ class RunFolder:
 
     @_by_first
     def write_facts(self, facts: Mapping[str, Any]) -> None:
-        """Replace the settings and the facts of the run in the locked folder.
-
-        Raises:
-            TrainingError: If the folder cannot be written. The old ones then stay valid.
-        """
+        """Replace the settings and the facts of the run in the locked folder; after an error, the old ones stay valid."""
         self._write(self.checkpoints / _RUN, render_facts(facts))
 
     @_by_first
     def load_start(self) -> dict[str, Any]:
-        """Read the trained model that the run started from.
-
-        Raises:
-            BundleError: If it is missing or damaged.
-        """
+        """Read the trained model that the run started from."""
         try:
             return self._load(self.checkpoints / _START)
         except BundleError as error:
@@ -265,10 +236,8 @@ class RunFolder:
     def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
         """Write the last checkpoint, and keep the old last one as the previous one.
 
-        Args:
-            state: Content of the checkpoint.
-            keep: Updates of the validations whose weights the checkpoint needs. Weights that neither the last nor the previous
-                checkpoint needs are deleted.
+        `keep` are the updates of the validations whose weights the checkpoint needs. Weights that neither the last nor the
+        previous checkpoint needs are deleted.
         """
         kept = sorted(keep)
         last, previous = self.checkpoints / _LAST, self.checkpoints / _PREVIOUS
@@ -293,8 +262,7 @@ class RunFolder:
         """Read the last checkpoint, or the previous one if the last one, or weights that it needs, are damaged or missing.
 
         Returns:
-            The state, or None if the run has no checkpoint yet; and a message about the damage to the last checkpoint, or an
-            empty string.
+            The state, or None if the run has no checkpoint yet; and a message about the damage to the last checkpoint, if any.
 
         Raises:
             BundleError: If there are checkpoints, but none is intact.
@@ -327,11 +295,7 @@ class RunFolder:
 
     @_by_first
     def load_weights(self, step: int) -> dict[str, Tensor]:
-        """Read the weights that `save_weights` wrote for update number `step`.
-
-        Raises:
-            BundleError: If they are missing or damaged.
-        """
+        """Read the weights that `save_weights` wrote for update number `step`."""
         return self._load(self._weights_path(step))
 
     def _weights_path(self, step: int) -> Path:
@@ -350,7 +314,9 @@ class RunFolder:
                 value = torch.load(io.BytesIO(unseal(disk.read(path))), map_location="cpu", weights_only=True)
         except FileNotFoundError as error:
             raise BundleError(f"{path} is missing") from error
-        except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        except pickle.UnpicklingError as error:  # PyTorch's message advises to load the file without this protection
+            raise BundleError(f"{path} is damaged: it holds other objects than numbers, texts and tensors") from error
+        except Exception as error:  # a forged file can make the loader fail in any way
             reason = (str(getattr(error, "strerror", None) or error).splitlines() or [type(error).__name__])[0]
             raise BundleError(f"{path} is damaged: {reason}") from error
         if not isinstance(value, dict):
@@ -377,7 +343,9 @@ def parse_facts(data: bytes) -> dict[str, Any]:
     facts = json.loads(data)
     if not isinstance(facts, dict) or not facts.pop("checksum", None) or render_facts(facts) != data:
         raise ValueError("its content does not match its checksum")
-    if wrong := misfit(facts, _FACTS, "run.json") or misfit(facts["change"] or _CHANGE, _CHANGE, "run.json.change"):
+    if wrong := describe_mismatch(facts, _FACTS, "run.json") or describe_mismatch(
+        facts["change"] or _CHANGE, _CHANGE, "run.json.change"
+    ):
         raise ValueError(wrong)
     return facts
 

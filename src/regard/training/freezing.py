@@ -14,15 +14,10 @@ _SHOWN = 12
 
 
 def freeze(model: nn.Module, names: Sequence[str]) -> list[nn.Parameter]:
-    """Freeze parts of a model, so that training does not change them.
+    """Freeze parts of a model, so that training does not change them, and return the parameters that this call froze.
 
-    Args:
-        model: A model of any kind.
-        names: `embeddings`, names of modules (`encoder.layers.0`), or names of parameters as in `named_parameters()`. A weight
-            that two parts share is frozen in both.
-
-    Returns:
-        The parameters that this call froze; pass them to `unfreeze` afterwards.
+    Names are `embeddings`, names of modules (`encoder.layers.0`), or names of parameters as in `named_parameters()`. A weight
+    that two parts share is frozen in both.
 
     Raises:
         ConfigError: If a name is unknown, or nothing would be left to train.
@@ -47,12 +42,7 @@ def unfreeze(weights: Iterable[nn.Parameter]) -> None:
 
 
 def describe_frozen(model: nn.Module, frozen: Sequence[nn.Parameter]) -> str:
-    """Describe how much of a model is frozen.
-
-    Args:
-        model: The model.
-        frozen: Parameters that `freeze` returned.
-    """
+    """Describe how much of a model is frozen."""
     fixed, total = (sum(weight.numel() for weight in some) for some in (frozen, model.parameters()))
     return f"frozen (model.freeze): {fixed:,} of {total:,} weights; the other {total - fixed:,} are trained"
 

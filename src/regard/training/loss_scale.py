@@ -14,10 +14,7 @@ class LossScale:
 
     If a gradient overflows, the update is skipped and the factor is halved, but not below 1. After `GROWS_AFTER` updates
     without an overflow, the factor is doubled, up to `LARGEST`. It is a power of two, so the division is exact. It stays on the
-    device, so no update waits for a GPU.
-
-    Args:
-        device: The device of the gradients.
+    device of the gradients, so no update waits for a GPU.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -25,13 +22,9 @@ class LossScale:
         self._sound = torch.tensor(0, device=device)  # number of updates without an overflow since the last change
 
     def update(self, overflow: Tensor) -> Tensor:
-        """Change the factor after an update.
+        """Change the factor after an update; `overflow` says, as a tensor on the device, whether a gradient is not finite.
 
-        Args:
-            overflow: True if a gradient is not finite, as a tensor on the device.
-
-        Returns:
-            True if a gradient is not finite although the factor is 1, so the factor is not the cause; as a tensor.
+        The result, also a tensor, is True if a gradient is not finite although the factor is 1, so the factor is not the cause.
         """
         hopeless = overflow & (self.factor <= 1)
         self._sound = torch.where(overflow, 0, self._sound + 1)

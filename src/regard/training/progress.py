@@ -71,12 +71,7 @@ class Reporter(Callback):
 
 
 class Lines(Reporter):
-    """A reporter that prints a line from time to time.
-
-    Args:
-        stream: File to print to; None for standard error.
-        every: Minimum time in seconds between two lines of progress.
-    """
+    """A reporter that prints lines to a file, by default to standard error, at least `every` seconds apart."""
 
     def __init__(self, stream: TextIO | None = None, *, every: float = 30.0) -> None:
         super().__init__()
@@ -84,11 +79,9 @@ class Lines(Reporter):
         self._last = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print one or more lines."""
         show(text, file=self._stream, flush=True)
 
     def show(self, run: Run, speed: str) -> None:
-        """Print a line if enough time has passed since the last one."""
         if time.monotonic() - self._last >= self._every:
             self._last = time.monotonic()
             self.say(f"{position(run)}, {speed}")
@@ -104,11 +97,9 @@ class Bars(Reporter):
         self._epochs = self._updates = TaskID(0)
 
     def say(self, text: str) -> None:
-        """Print lines above the bars."""
         self._console.print(Text(text), soft_wrap=True)
 
     def start(self, run: Run) -> None:
-        """Show the bars."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -123,7 +114,6 @@ class Bars(Reporter):
         super().start(run)
 
     def show(self, run: Run, speed: str) -> None:
-        """Update the bars."""
         if self._bars is not None:
             accumulate = run.config.training.accumulate
             self._bars.update(self._epochs, completed=run.progress.step / run.epoch_steps)
@@ -131,7 +121,6 @@ class Bars(Reporter):
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
-        """Show a third bar, for the batches of a validation."""
         if self._bars is None:
             yield lambda: None
             return
@@ -143,7 +132,6 @@ class Bars(Reporter):
             bars.remove_task(task)
 
     def stop(self) -> None:
-        """Remove the bars."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
@@ -169,11 +157,9 @@ class Notebook(Reporter):
         self._bar_at = self._curves_at = float("-inf")
 
     def say(self, text: str) -> None:
-        """Print to standard output."""
         show(text, flush=True)
 
     def start(self, run: Run) -> None:
-        """Show the bar, and reserve space for the curves."""
         from IPython.display import HTML, display
 
         self._bar, self._curves = (display(HTML(""), display_id=True) for _ in range(2))
@@ -196,7 +182,6 @@ class Notebook(Reporter):
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
-        """Show the progress of the validation beside the bar."""
         done = 0
 
         def advance() -> None:
@@ -208,7 +193,6 @@ class Notebook(Reporter):
         yield advance
 
     def stop(self) -> None:
-        """Show the final state, which stays visible."""
         self._bar_at = self._curves_at = float("-inf")
         if self._shown is not None:
             self.show(*self._shown)
@@ -264,7 +248,7 @@ def in_notebook() -> bool:
 
 
 def build_reporter(*, progress: bool) -> Reporter:
-    """Build a reporter: bars in a terminal, a bar and curves in a notebook, lines elsewhere; silent without `progress`."""
+    """Build the reporter for this process; it is silent without `progress`."""
     if not progress:
         return Reporter()
     if in_notebook():

@@ -45,12 +45,9 @@ def can_record(run: Run) -> bool:
 
 
 class RecordedGradients:
-    """Object that adds the gradients of batches to those of the parameters, with one recorded graph for each shape of a batch.
+    """The gradients of batches, by one recorded graph for each shape of a batch, which adds them to those of the parameters.
 
-    Args:
-        parameters: The parameters to train.
-        loss: Function of a batch on the GPU that returns the loss to differentiate and the loss to report.
-        total: Scalar on the GPU to which the reported losses are added.
+    `loss` returns, for a batch on the GPU, the loss to differentiate and the loss to report, which is added to `total`.
     """
 
     def __init__(self, parameters: list[nn.Parameter], loss: Callable[[Any], tuple[Tensor, Tensor]], total: Tensor) -> None:
@@ -60,11 +57,7 @@ class RecordedGradients:
         self._record = Recorder()
 
     def add(self, batch: Any, factor: float | Tensor) -> None:
-        """Add the gradients of a batch.
-
-        Args:
-            batch: A batch on any device.
-            factor: Factor of the loss to differentiate.
+        """Add the gradients of a batch on any device, whose loss is multiplied by a factor.
 
         Raises:
             TrainingError: If an operation cannot be recorded.
@@ -84,7 +77,6 @@ class RecordedGradients:
         replay()
 
     def zero(self) -> None:
-        """Set the gradients to zero."""
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         if gradients:
             torch._foreach_zero_(gradients)
@@ -127,9 +119,7 @@ class Recorder:
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, rehearse: Callable[[], None], function: Callable[[], None]) -> Callable[[], None]:
-        """Run `rehearse`, then record `function`, and return the function that replays it.
-
-        The state of the random number generator stays the same.
+        """Run `rehearse`, then record `function`, and return the function that replays it; the random state stays the same.
 
         Raises:
             TrainingError: If an operation cannot be recorded, for example because it waits for the GPU.

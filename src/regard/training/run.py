@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from regard.bundle.forms import misfit
+from regard.bundle.forms import describe_mismatch
 from regard.config import PlateauConfig, TrainingConfig
 from regard.errors import BundleError, ConfigError
 from regard.machine import Machine
@@ -207,14 +207,9 @@ class Run:
                 self.plateau = Plateau()
 
     def record_validation(self, value: float, scores: dict[str, Any]) -> bool:
-        """Record a validation of the current weights.
+        """Record a validation of the current weights, and return whether it is the best so far.
 
-        Args:
-            value: The monitored score; higher is better. Of equal values, the one with the lower loss is better.
-            scores: All scores of the validation.
-
-        Returns:
-            Whether it is the best validation so far.
+        `value` is the monitored score; higher is better. Of equal values, the one with the lower loss is better.
         """
         progress, training = self.progress, self.config.training
         gain, best_gain = (-some.get("loss", 0.0) for some in (scores, progress.scores.get(progress.best_step, {})))
@@ -225,6 +220,7 @@ class Run:
         progress.validations += 1
         progress.recent_skipped = 0
         progress.validation_due = False
+        progress.finished |= 0 < training.patience <= progress.bad_validations
         if training.average_last:
             progress.last_steps = [*progress.last_steps, progress.step][-training.average_last :]
         kept = {*progress.last_steps, progress.best_step}  # patience may still end the run
@@ -242,7 +238,7 @@ class Run:
         return [progress.best_step]
 
     def signature(self, scores: dict[str, Any]) -> dict[str, Any]:
-        """Return facts about the run for the signature of its model, whose scores are given."""
+        """Return facts about the run for the signature of its model."""
         return {
             "seed": self.config.seed,
             "data": self.task.data.fingerprint,
@@ -288,7 +284,7 @@ class Run:
         # Not compared: the optimizer has no state before its first update, and the run may continue in another number format.
         forms = {name: own[name] for name in own if name not in ("optimizer", "loss_scale", "log", "callbacks")}
         try:
-            if wrong := misfit({name: state.get(name) for name in forms}, forms, "checkpoint"):
+            if wrong := describe_mismatch({name: state.get(name) for name in forms}, forms, "checkpoint"):
                 raise ValueError(wrong)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
@@ -318,12 +314,8 @@ class Run:
             callback.load_state_dict(its_state)
 
     def load_weights(self, step: int) -> dict[str, torch.Tensor]:
-        """Read the weights that were stored at the validation after update number `step`.
-
-        Raises:
-            BundleError: If the weights are missing, damaged, or belong to another model.
-        """
+        """Read the weights that were stored at the validation after update number `step`, and check that they fit the model."""
         weights = self.folder.load_weights(step)
-        if wrong := misfit(weights, self.model.state_dict(), "weights"):
+        if wrong := describe_mismatch(weights, self.model.state_dict(), "weights"):
             raise BundleError(f"cannot resume '{self.folder.path}': the weights of update {step} don't fit the model: {wrong}")
         return weights

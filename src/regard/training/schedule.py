@@ -18,7 +18,7 @@ from regard.config import (
 
 
 def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float:
-    """Return the learning rate of an update as a share of the peak.
+    """Return the learning rate of an update, numbered from 1, as a share of the peak (Vaswani et al. 2017, eq. 3).
 
     With w = `warmup_steps` and n = `step`: n/w while n ≤ w, and then, with p = (n − w)/(total − w),
 
@@ -27,13 +27,7 @@ def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float
         cosine                 final + (1 − final)·(1 + cos πp)/2
         linear decay           1 − (1 − final)·p
 
-    Args:
-        config: The schedule.
-        step: Number of the update, from 1.
-        total: Number of updates of the whole run; beyond it, p stays 1.
-
-    Reference:
-        Vaswani et al. 2017, eq. 3 (inverse square root).
+    Beyond the `total` updates of the run, p stays 1.
     """
     warmup = config.warmup_steps
     if step < warmup:
@@ -50,12 +44,7 @@ def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float
 
 
 def planned_steps(training: TrainingConfig, epoch_batches: int) -> int:
-    """Return the number of updates of a whole run, unless time or patience ends it earlier.
-
-    Args:
-        training: Settings of the training.
-        epoch_batches: Number of batches per epoch.
-    """
+    """Return the number of updates of a whole run, unless time or patience ends it earlier."""
     updates = training.max_epochs * -(-epoch_batches // training.accumulate)
     return min(updates, training.max_steps) if training.max_steps else updates
 
@@ -74,21 +63,14 @@ class Change:
     def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
         """Return the number of updates over which the learning rate rises to that of the new schedule.
 
-        It is the number of the schedule's warm-up steps (100 if it has none), but at most a tenth of the updates after the
-        change, and at least 1.
+        It is the number of the schedule's warm-up steps (100 if it has none), but at most a tenth of the remaining updates.
         """
         return max(1, min(schedule.warmup_steps or 100, (total - self.step) // 10))
 
     def soften(self, rate: float, schedule: ScheduleConfig, step: int, total: int) -> float:
-        """Return the learning rate of an update, which rises linearly from the old rate to the new schedule's.
+        """Return the learning rate of update `step`, which rises linearly from the old rate to `rate`.
 
-        If the rate of the new schedule is lower than the old rate, it applies at once.
-
-        Args:
-            rate: Learning rate of the new schedule.
-            schedule: The new schedule.
-            step: Number of the update, from 1.
-            total: Number of updates of the whole run.
+        If `rate`, that of the new schedule, is lower than the old rate, it applies at once.
         """
         if self.rate is None or step <= self.step or rate <= self.rate:
             return rate
@@ -106,13 +88,7 @@ class Plateau:
     """Number of validations since the last improvement or the last reduction."""
 
     def update(self, config: PlateauConfig, better: bool, peak: float) -> None:
-        """Count a validation; after more than `patience` validations without improvement, multiply `scale` by `factor`.
-
-        Args:
-            config: Settings with factor, patience, and minimum.
-            better: Whether the validation was the best so far.
-            peak: Peak learning rate, which the scale multiplies.
-        """
+        """Count a validation; after more than `patience` ones without improvement, lower the factor, if `peak` allows it."""
         self.bad = 0 if better else self.bad + 1
         if self.bad > config.patience:
             self.scale = min(self.scale, max(self.scale * config.factor, config.minimum / peak))
@@ -124,7 +100,7 @@ _LAST_PART = 0.01
 
 
 def gold_probability(config: TeacherForcingConfig, step: int, total: int) -> float:
-    """Return the probability that the gold word is fed to the decoder at an update.
+    """Return the probability that the gold word is fed to the decoder at an update (Bengio et al. 2015, section 2.4).
 
     end + (start − end)·d(p) with p = (step − 1)/(total − 1), where d decreases from 1 to 0:
 
@@ -132,16 +108,7 @@ def gold_probability(config: TeacherForcingConfig, step: int, total: int) -> flo
         exponential    (kᵖ − k)/(1 − k), k = 0.01
         sigmoid        (σ(p) − σ(1))/(σ(0) − σ(1)), σ(p) = 1/(1 + exp(12·(p − ½)))
 
-    Args:
-        config: Settings with start, end and shape.
-        step: Number of the update, from 1.
-        total: Number of updates of the whole run.
-
-    Reference:
-        Bengio et al. 2015, section 2.4.
-
-    Differs from the paper:
-        The paper's curves have no end; these are scaled to begin at `start` and to end at `end`.
+    The paper's curves have no end; these are scaled to begin at `start` and to end at `end`.
     """
     if config.start == config.end:
         return config.start

@@ -23,12 +23,6 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
     The settings of model, tokenizers, decoding, batches, optimizer and regularization are those of the trained model's
     run, except that nothing is frozen. The learning rate is a quarter of the old one; it rises over 20 updates and then
     falls linearly to zero over 20 epochs.
-
-    Args:
-        folder: Folder of the trained model.
-
-    Raises:
-        BundleError: If the folder contains no trained model.
     """
     start = read_start(folder)
     plain = flatten(dump_config(start.config))
@@ -53,16 +47,7 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
 
 
 def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> RunConfig:
-    """Build the configuration of a run that starts from a trained model.
-
-    Args:
-        folder: Folder of the trained model.
-        overrides: Settings by dotted names; `data.train` is required.
-
-    Raises:
-        BundleError: If the folder contains no trained model.
-        ConfigError: If a setting is unknown, of the wrong type or out of range.
-    """
+    """Build the configuration of a run that starts from a trained model; `overrides` must have `data.train`."""
     return load_config(fine_tuning_layer(folder), override_layer(overrides))
 
 
@@ -105,11 +90,7 @@ def _compared(config: RunConfig) -> dict[str, Any]:
 
 
 def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:
-    """Return the whole configuration for `fit`; if `config` is a mapping, the trained model's settings complete it.
-
-    Raises:
-        ConfigError: If the settings are wrong, or two models are named.
-    """
+    """Return the whole configuration for `fit`; if `config` is a mapping, the trained model's settings complete it."""
     if isinstance(config, Mapping):
         folder = str(start_from) or str(config.get("start_from", ""))
         if not folder:

@@ -5,7 +5,8 @@ updates (`_train`), and the final model (`_finish`). Between the updates, callba
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,13 @@ import torch
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.loading import check_config, dump_config, render_config
-from regard.errors import BundleError, ConfigError, DataError, Interrupted
+from regard.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError, out_of_memory
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.team import Team, joined
 from regard.task import Trainable, find_task
 from regard.training import messages
-from regard.training.callbacks import Checkpointing, EarlyStopping, Logging, Validation, write_bundle
+from regard.training.callbacks import Checkpointing, Logging, Validation, write_bundle
 from regard.training.changing import apply_change, change_config, describe_change
-from regard.training.contexts import explaining_memory
-from regard.training.data import load_updates
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
 from regard.training.optimizer import mean_weights
@@ -31,7 +30,7 @@ from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Callback, Run
 from regard.training.schedule import Change
 from regard.training.starting import check_start, with_start
-from regard.training.updater import Updater
+from regard.training.updater import Updater, load_updates
 from regard.version import __version__
 
 
@@ -120,10 +119,9 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
 
 
 def _estimate_scores(task: Trainable, team: Team, reporter: Reporter) -> dict[str, Any]:
-    """Train a model for each run of `task.scoring_runs`, and combine their scores; the models are discarded.
+    """Train a model for each run of `task.scoring_runs`, and combine their scores for the signature; the models are discarded.
 
-    Returns:
-        The scores, for the signature; empty if there are no such runs, or if one of them cannot be trained.
+    There are no scores without such runs, or if one of them cannot be trained.
 
     Raises:
         Interrupted: If a signal stopped the cross-validation; nothing has been written then.
@@ -310,10 +308,10 @@ def _train(run: Run, reporter: Reporter) -> Any:
     if validator is None and (missing := messages.describe_missing_dev(run)):
         reporter.say(missing)
     validation, logging, checkpointing = Validation(validator, reporter), Logging(), Checkpointing()
-    run.active = [validation, logging, EarlyStopping(), *run.callbacks, checkpointing, reporter]
+    run.active = [validation, logging, *run.callbacks, checkpointing, reporter]
     run.model.train()
     try:
-        with run.signals, explaining_memory(), torch.enable_grad():
+        with run.signals, _explaining_memory(), torch.enable_grad():
             updater = Updater(run)
             run.settle = updater.settle
             logging.open(run)
@@ -348,6 +346,20 @@ def _agree(run: Run) -> None:
     # By the clock of another process, the time limit may be reached although it is not by the clock of this one.
     if run.signals.agree(finished=progress.finished) and not progress.finished:
         progress.finished = progress.validation_due = True
+
+
+@contextmanager
+def _explaining_memory() -> Iterator[None]:
+    """Raise an error that names settings to lower if memory is short where nothing can be split, as in a validation."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise TrainingError(
+            "there is not enough memory; lower training.batch_tokens or the sizes under model, and start a new run. If it ran "
+            "out while dev pairs were translated, lower decoding.batch_tokens and resume. The last checkpoint is kept"
+        ) from error
 
 
 def _finish(run: Run, validator: Any) -> dict[str, Any]:

@@ -1,10 +1,16 @@
-"""One update of the weights: the gradient of its batches, averaged over processes, and a step of the optimizer."""
+"""One update of the weights: its batches, their gradient, averaged over processes, and a step of the optimizer.
 
-from collections.abc import Callable
+The updates of an epoch can start at any batch, and the batches of an update can be shared among several processes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import gcd
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -12,12 +18,58 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.errors import TrainingError, out_of_memory
 from regard.machine import seed_step, strictly_deterministic, to_device
 from regard.plurals import counted
-from regard.training.data import Update
 from regard.training.recorded import RecordedGradients, can_record, scale_loss
 from regard.training.run import Run
 
 _NOT_DETERMINISTIC = "does not have a deterministic implementation"
 """Part of PyTorch's error message about an operation that has no deterministic form."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """The batches of one update of the weights, or one process's part of them."""
+
+    batches: list[Any]
+    weights: list[float]
+    """Factor of each batch's loss: 1, or 0 if the batch has no data for this process, which then only exchanges gradients."""
+    count: int
+    """Number of target tokens or texts (see `Trainable.count`) in the batches of all processes; it divides the summed loss."""
+    joint: int
+    """Number of the sampler's batches in this update, for all processes together."""
+    last: bool
+    """Whether this is the last update of its epoch."""
+
+
+def load_updates(run: Run) -> Iterator[Update]:
+    """Yield the updates of the current epoch, from the position of the run, which counts the batches of completed updates."""
+    task, ranks, accumulate = run.task, run.team.ranks, run.config.training.accumulate
+    run.sampler.resume_at(run.progress.epoch, run.progress.batch)
+    batches = iter(run.sampler)
+    group = list(islice(batches, accumulate))
+    while group:
+        following = list(islice(batches, accumulate))
+        parts = share_batches(group, ranks.rank, ranks.world_size)
+        yield Update(
+            # A process without data computes a gradient with weight 0, because the other processes wait for one.
+            batches=[task.batch(part if len(part) else group[0][:1]) for part in parts],
+            weights=[1.0 if len(part) else 0.0 for part in parts],
+            count=sum(task.count(indices) for indices in group),
+            joint=len(group),
+            last=not following,
+        )
+        group = following
+
+
+def share_batches(batches: Sequence[np.ndarray], rank: int, world_size: int) -> list[np.ndarray]:
+    """Return one process's part of the batches of an update, as indices of examples; each belongs to exactly one process.
+
+    If possible, processes take whole batches, which keeps batches large. If n processes share a batch, each takes every n-th
+    example, so that all n processes have examples of similar lengths, and their numbers of examples differ by at most one.
+    All processes get the same number of arrays; some may be empty.
+    """
+    groups = gcd(len(batches), world_size)
+    group, member = rank % groups, rank // groups
+    return [batch[member :: world_size // groups] for batch in batches[group::groups]]
 
 
 class _Loss(nn.Module):
@@ -108,19 +160,14 @@ class Updater:
         return None
 
     def _without_averaging(self, more: bool) -> AbstractContextManager[None]:
-        """Return a context in which gradients are not averaged over processes yet, if those of more batches follow."""
+        # If more batches follow, their gradients are averaged over processes together with these, by the last one.
         return self._loss_of.no_sync() if more and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _is_too_strict(self, error: BaseException) -> bool:
-        """Return whether the error means that an operation has no deterministic form, and the run can still allow it."""
         return _NOT_DETERMINISTIC in str(error) and self._strictly is strictly_deterministic
 
     def _adapt(self, error: BaseException, update: Update) -> None:
-        """Change how gradients are computed from now on, after an error: allow an operation, or split batches into more parts.
-
-        Raises:
-            TrainingError: If there is not enough memory for one example, or, with several processes, for one batch.
-        """
+        """Change how gradients are computed after an error: allow an operation, or split batches into more parts."""
         run, progress = self._run, self._run.progress
         if self._is_too_strict(error):
             self._strictly = nullcontext
@@ -144,9 +191,8 @@ class Updater:
             torch.cuda.empty_cache()
 
     def _zero_gradients(self) -> None:
-        """Set gradients to zero, and release their memory unless recorded operations use it."""
         if self._recorded is None:
-            self._run.optimizer.zero_grad()
+            self._run.optimizer.zero_grad()  # also releases their memory, which recorded operations still use
         else:
             self._recorded.zero()
 
@@ -188,8 +234,7 @@ class Updater:
     def settle(self, *, weights: bool = False) -> None:
         """Add the losses since the last call to the run's progress, and check that all numbers are finite.
 
-        Args:
-            weights: Whether to check every weight too, as before a file is written.
+        With `weights`, every weight is checked too, as before a file is written.
 
         Raises:
             TrainingError: If too many losses or gradients, or a weight, are not finite.
@@ -234,12 +279,7 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
 
 
 def split_batch(batch: Any, count: int) -> list[Any]:
-    """Split a batch into `count` parts, or into one for each example if there are fewer examples.
-
-    Args:
-        batch: A dataclass of tensors, with the examples along the first axis.
-        count: Number of parts, 1 or more.
-    """
+    """Split a dataclass of tensors into `count` parts along the first axis, or into one for each example if there are fewer."""
     if count == 1:
         return [batch]
     parts = {name: value.tensor_split(count) for name, value in vars(batch).items() if isinstance(value, Tensor)}

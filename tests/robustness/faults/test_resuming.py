@@ -196,6 +196,7 @@ def test_hostile_checkpoints_run_nothing_and_lose_nothing(ended, tmp_path, capfd
     assert "Traceback" not in said
     assert said.splitlines()[-1].startswith("regard: ")
     assert "cannot resume" in said
+    assert "trust" not in said  # PyTorch's advice to load the file without protection
     assert not (tmp_path / "run").exists()
     assert bundle_bytes(ended) == before
 
