@@ -11,6 +11,7 @@ from export.page_models import make_classifier, make_translator
 
 import regard
 from regard.cli.main import main
+from regard.config import AttentionConfig, PoolingConfig
 from regard.errors import RegardError, RequestError
 from regard.export.page import write_page
 from regard.export.page.contents import describe_tokenizer
@@ -39,6 +40,19 @@ def test_a_page_holds_the_model_and_the_same_run_gives_the_same_page(runs, tmp_p
     assert "Content-Security-Policy\" content=\"default-src 'none'; " in text
     again = write_page(runs / "recurrent", tmp_path / "again.html")
     assert re.sub(r'id="blob-0.*', "", again.path.read_text()) == re.sub(r'id="blob-0.*', "", text)
+
+
+def test_the_page_has_the_formula_of_each_score():
+    """Kinds whose weights are more than a normalizer of one score per key have no formula on the page."""
+    text = read_file("js/pipeline.js").decode()
+    table, pooled = (
+        set(re.findall(r"(\w+): \"", re.search(rf"const {name} = (\{{.*?\}});", text, re.S)[1]))
+        for name in ("SCORES", "POOLED")
+    )
+    others = {"monotonic", "hard_monotonic", "mocha", "hard_mocha", "linear_attention", "gated_delta_net"}
+    others |= {"differential_attention", "forgetting_attention", "contextual_position_attention", "latent_attention"}
+    assert names("SCORES") | others == AttentionConfig.kinds().keys()
+    assert names("POOLED") == PoolingConfig.kinds().keys()
 
 
 def test_examples(runs):

@@ -78,6 +78,40 @@ def move_band(browser, row, column, to):
     settle(browser)
 
 
+PLACES = """(() => {
+  const at = (one) => { const b = one.getBoundingClientRect(); return [b.x, b.y]; };
+  return [at(document.querySelector('.figure')), ...[...document.querySelectorAll('.bands .source .hit')].map(at),
+    document.querySelector('.bands .output .hit').getBoundingClientRect().x, scrollY];
+})()"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", ["recurrent", "language"])
+def test_a_drag_never_moves_the_figure(chromium, made, name, width):
+    browser = chromium
+    show(browser, made.page(name), width=width)
+    own = browser.text(".result")
+    browser.run("document.querySelector('.bands').scrollIntoView({block: 'center'})")
+    start = browser.run(
+        "(() => { const grip = document.querySelectorAll('.band .grip')[2];"
+        "const p = grip.getPointAtLength(24).matrixTransform(grip.getScreenCTM()); return [p.x, p.y]; })()"
+    )
+    ends = browser.run("[...document.querySelectorAll('.bands .source .hit')].map((one) => one.getBoundingClientRect().y + 9)")
+    before, written = browser.run(PLACES), set()
+    browser.mouse("mouseMoved", *start)
+    browser.mouse("mousePressed", *start)
+    for y in [*ends, *reversed(ends)]:
+        browser.mouse("mouseMoved", start[0], y, held=True)
+        settle(browser)
+        written.add(browser.text(".result"))
+        assert browser.run(PLACES) == before
+    browser.mouse("mouseMoved", start[0], ends[0], held=True)
+    browser.mouse("mouseReleased", start[0], ends[0])
+    settle(browser)
+    assert browser.run(PLACES) == before
+    assert len(written | {own}) > 1  # outputs of other lengths were drawn
+
+
 @pytest.mark.parametrize("name", ["recurrent", "transformer"])
 def test_steps_show_candidates_and_go_on_from_another_word(browser, made, name):
     translator = made.load(name)
@@ -339,6 +373,18 @@ def test_pictures_are_saved(browser, made):
     for word in browser.texts(".bands .source text"):
         assert f">{word}<" in drawn
     assert regard.load_record(folder / "recurrent.json").source_text == SENTENCES[0]
+    assert browser.errors() == []
+
+
+def test_the_picture_of_a_classifier_is_saved(browser, made):
+    show(browser, made.page("reviews"))
+    for label in ("PNG", "SVG"):
+        browser.click("#save button", browser.texts("#save button").index(label))
+    folder = browser.downloaded(["reviews.png", "reviews.svg"])
+    assert (folder / "reviews.png").read_bytes().startswith(b"\x89PNG")
+    drawn = (folder / "reviews.svg").read_text()
+    for word in [*browser.texts(".chip"), *browser.texts(".labels .share")]:
+        assert f">{word}<" in drawn
     assert browser.errors() == []
 
 

@@ -108,11 +108,31 @@ def test_a_classifier_shows_labels_and_weights(browser, made):
     shown = browser.run("[...document.querySelectorAll('.chip')].map((one) => one.title.split(' ')[1])")
     assert shown == [share(weight) for weight in weights]
     assert browser.texts(".chip.unknown") != []
-    assert browser.text(".hint") == "The stronger the colour of a word, the larger its weight. Click a word to strike it out."
+    assert browser.text(".hint").startswith("The stronger the colour of a word, the larger its weight;")
     browser.run("document.querySelector('footer details').open = true")
     shown = "[...document.querySelectorAll('dt')].filter((one) => one.checkVisibility())"
     keys = browser.run(f"{shown}.map((one) => one.innerText)")
     assert keys == ["Tab", "Enter"]
+
+
+@pytest.mark.parametrize("name", ["recurrent", "reviews"])
+def test_each_stage_opens_to_its_formula_and_its_data(browser, made, name):
+    show(browser, made.page(name))
+    last = "Label" if name == "reviews" else "Words"
+    assert browser.texts(".stage .name") == ["Text", "Tokens", "States", "Attention", last]
+    shown = {}
+    for number, stage in enumerate(browser.texts(".stage .name")):
+        browser.click(".stage", number)
+        assert browser.texts('.stage[aria-expanded="true"] .name') == [stage]
+        shown[stage] = browser.text(".panel")
+    words = browser.run("globalThis.regard.views[0].result.source.words")
+    browser.click(".stage", 1)
+    assert browser.texts(".tokens span[title]")[: len(words)] == [word.lower() for word in words]
+    assert "tanh" in shown["Attention"]
+    assert "softmax" in shown[last]
+    browser.click(".stage", 1)
+    assert not browser.run("document.querySelector('.panel').checkVisibility()")
+    assert browser.errors() == []
 
 
 def test_hostile_text_stays_inert(browser, made, tmp_path):

@@ -54,6 +54,7 @@ def read_contents(predictor: Any, name: str) -> Contents:
     settings = {
         "name": name,
         "task": config.task,
+        "model": dump_config(config.model),
         "card": card,
         "scores": score_rows(predictor.bundle.signature.get("scores") or {}),
         "graphs": list(graphs),

@@ -21,24 +21,32 @@ export class BandsView {
     this.svg.addEventListener("keydown", (event) => event.key === "Escape" && this.#endDrag(false));
   }
 
-  /** data: source and output (words with their marks), matrix (output × source), selected (row), upTo (rows that are written). */
+  /**
+   * data: source and output (words with their marks), matrix (output × source), selected (row), upTo (rows that are written), and
+   * resting (words of the output without changes by hand; they decide where everything is, so that nothing moves under the pointer).
+   */
   draw(data) {
     this.data = data;
     keepFocus(this.svg, () => this.#redraw());
   }
 
   #redraw() {
-    const { source, output, matrix } = this.data;
+    const { source, output, resting, matrix } = this.data;
     const width = Math.max(260, this.svg.parentElement?.clientWidth ?? 600);
     const font = `${getComputedStyle(this.svg).fontSize} ${getComputedStyle(this.svg).fontFamily}`;
     const most = width * 0.34;
-    const column = (words) => Math.min(most, Math.max(30, ...words.map((word) => widthOf(word.text, font)))) + 14;
-    const [left, right] = [column(source), width - column(output)];
-    const lines = Math.max(source.length, output.length, 1);
+    const column = (texts) => Math.min(most, Math.max(30, ...texts.map((text) => widthOf(text, font)))) + 14;
+    const [left, right] = [column(source.map((word) => word.text)), width - column(resting)];
+    const lines = Math.max(source.length, resting.length, 1);
     const lineHeight = remsToPixels(Math.min(2.2, Math.max(1.5, 32 / lines))), thickest = 0.57 * lineHeight; // 32 rem fit a window
-    const height = (lines + 0.4) * lineHeight;
-    const yOf = (count) => (place) => (height - count * lineHeight) / 2 + (place + 0.5) * lineHeight;
-    this.layout = { left, right, height, lineHeight, thickest, sourceY: yOf(source.length), outputY: yOf(output.length), font, most };
+    const room = (lines + 0.4) * lineHeight;
+    const outputLine = Math.max(remsToPixels(1.3), Math.min(lineHeight, room / output.length)); // more words than before move closer
+    const height = Math.max(room, output.length * outputLine);
+    const yOf = (count, line) => (place) => Math.max(0, (room - count * line) / 2) + (place + 0.5) * line;
+    this.layout = {
+      left, right, height, lineHeight, outputLine, thickest, sourceY: yOf(source.length, lineHeight), outputY: yOf(output.length, outputLine),
+      font, most, rightmost: width - right - 14,
+    };
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("height", height);
@@ -102,7 +110,7 @@ export class BandsView {
   }
 
   #outputWord(word, row) {
-    const { right, lineHeight, outputY, font, most } = this.layout;
+    const { right, outputLine, outputY, font, rightmost } = this.layout;
     const marks = [word.changed && "changed", word.differs && "differs", word.edited && "attention changed by hand"].filter(Boolean);
     const later = row >= this.data.upTo;
     const kinds = [
@@ -117,10 +125,10 @@ export class BandsView {
         onkeydown: (event) => activate(event, () => this.actions.select(row)) || this.actions.key(event),
         onpointerenter: () => this.#setHover({ row }), onfocus: () => this.#setHover({ row }),
       },
-      s("rect", { class: "hit", x: -6, y: -lineHeight / 2, width: this.svg.getAttribute("width") - right - 4, height: lineHeight, rx: 4 }),
+      s("rect", { class: "hit", x: -6, y: -outputLine / 2, width: this.svg.getAttribute("width") - right - 4, height: outputLine, rx: 4 }),
       word.edited ? s("circle", { class: "mark", cx: -10, r: 4 }) : null,
       s("text", { dy: "0.35em", "text-anchor": isRightToLeft(word.text) ? "end" : "start", direction: isRightToLeft(word.text) ? "rtl" : null },
-        shorten(word.text, most, font)));
+        shorten(word.text, rightmost + 1, font)));
   }
 
   #setHover(hover) {

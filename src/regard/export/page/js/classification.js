@@ -1,7 +1,8 @@
 // One classifier on the page: the probabilities of labels, and the words it read, which can be struck out.
 
 import { h, isRightToLeft, percent } from "./dom.js";
-import { recordOfLabels } from "./save.js";
+import { PipelineView } from "./pipeline.js";
+import { buildLabelPicture, recordOfLabels } from "./save.js";
 
 const MOST_LABELS = 12;
 
@@ -12,13 +13,19 @@ export class ClassificationView {
       message: h("p", { class: "message", role: "alert" }),
       output: h("p", { class: "result", "aria-live": "polite" }),
       untouched: h("p", { class: "untouched" }),
-      hint: h("p", { class: "hint" }, "The stronger the colour of a word, the larger its weight. Click a word to strike it out."),
+      hint: h("p", { class: "hint" }, "The stronger the colour of a word, the larger its weight; the weights of all words sum to 100%. Click a word to strike it out: the model then reads the text without it, and a line marks each probability of before."),
       words: h("p", { class: "words", role: "group", "aria-label": "Words, coloured by their weight; click one to strike it out" }),
       labels: h("div", { class: "labels" }),
       note: h("p", { class: "note" }),
     };
     this.element = h("article", { class: "model", "aria-label": model.settings.name },
       h("h2", {}, model.settings.name), ...Object.values(this.parts));
+    this.pipeline = new PipelineView(this);
+    this.element.append(this.pipeline.element);
+  }
+
+  picture() {
+    return buildLabelPicture(this);
   }
 
   forget() {}
@@ -53,6 +60,8 @@ export class ClassificationView {
       h("button", { type: "button", class: "quiet reset", onclick: () => (this.app.dropped.clear(), this.app.changed()) }, "Undo all"),
     ] : []));
     this.#drawWords();
+    this.pipeline.element.hidden = result.empty;
+    if (!result.empty) this.pipeline.draw();
     parts.labels.replaceChildren(...result.order.slice(0, MOST_LABELS).map((place) => h("div", { class: "bar" },
       h("span", { class: "name" }, names[place]),
       h("span", { class: "track", vars: { "--share": result.probabilities[place].toFixed(4), "--before": untouched.probabilities[place].toFixed(4) } },

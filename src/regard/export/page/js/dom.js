@@ -50,5 +50,5 @@ export const isRightToLeft = (text) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc
 export function keepFocus(container, redraw) {
   const key = container.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   redraw();
-  if (key !== undefined) [...container.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key)?.focus();
+  if (key !== undefined) [...container.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key)?.focus({ preventScroll: true });
 }

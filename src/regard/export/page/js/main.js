@@ -147,10 +147,8 @@ function drawFooter(app) {
       button.textContent = "Copied";
       setTimeout(() => (button.textContent = "Copy link"), 1500);
     }],
-    ...(app.searches ? [
-      ["PNG", each(async (view) => download(name(view, "png"), await renderPng(view.picture())))],
-      ["SVG", each((view) => download(name(view, "svg"), new Blob([svg(view)], { type: "image/svg+xml" })))],
-    ] : []),
+    ["PNG", each(async (view) => download(name(view, "png"), await renderPng(view.picture())))],
+    ["SVG", each((view) => download(name(view, "svg"), new Blob([svg(view)], { type: "image/svg+xml" })))],
     ["JSON", each((view) => download(name(view, "json"), new Blob([JSON.stringify(view.record())], { type: "application/json" })))],
   ];
   byId("save").replaceChildren(...actions.map(([label, action]) =>

@@ -50,6 +50,7 @@ export class TranslatorModel {
   words = {
     hidden: "end", alignment: "alignment", caption: "output words down, source words across", heads: "Output words read source words",
     advice: "Drag the end of a band to another word, or select an output word. Click a source word to leave it out.",
+    guide: "A band joins an output word to a source word that the model read when it wrote the output word. The wider and darker the band, the larger the weight; the weights of an output word sum to 100%. If you move a band, the model writes the output again, with your weights.",
   };
 
   static async open(number, settings) {
@@ -138,6 +139,7 @@ export class LanguageModel extends TranslatorModel {
   words = {
     hidden: "start", alignment: "all heads", caption: "each word down, the words before it across", heads: "Each word reads the words before it",
     advice: "Drag the end of a band to another word, or select a word on the right.",
+    guide: "A band joins a word to a word before it that the model read when it wrote the word. The wider and darker the band, the larger the weight; the weights of a word sum to 100%. If you move a band, the model writes the text again from there, with your weights.",
   };
 
   /** Continue a text; see `TranslatorModel.run`. `prefix` replaces the text's own tokens. */

@@ -1,9 +1,9 @@
 // Save the view to a file: the figure as SVG or PNG, and the whole record as JSON, which `regard.load_record` reads.
 
-import { s, widthOf } from "./dom.js";
+import { percent, s, shorten, widthOf } from "./dom.js";
 
 const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-decoration"];
-const CELL = 30, GAP = 48, MARGIN = 24;
+const CELL = 30, GAP = 48, MARGIN = 24, MOST_BARS = 12;
 
 /** Copy a picture with its computed styles. */
 function copyPicture(element) {
@@ -58,6 +58,40 @@ export function buildPicture(view) {
     s("g", { transform: `translate(${MARGIN},${2 * MARGIN + 20})` }, [...bands.childNodes]),
     s("g", { transform: `translate(${MARGIN + width + GAP},${2 * MARGIN + 20})` }, matrix.picture),
     line(total.height - 12, 12, `${view.model.settings.name} · ${view.model.settings.note}`, root.color));
+}
+
+const WIDE = 760, WORD_LINE = 34, BAR_LINE = 26;
+
+/** The figure of a classifier as one SVG element: its words, coloured by their weight, and the probabilities of its labels. */
+export function buildLabelPicture(view) {
+  const { source, probabilities, order } = view.result, { settings } = view.model;
+  const style = getComputedStyle(view.parts.words), root = getComputedStyle(document.body);
+  const css = `18px ${style.fontFamily}`, band = getComputedStyle(view.element.querySelector(".fill")).backgroundColor;
+  const text = (x, y, words, size = 18, more = {}) => s("text", { x, y, "font-family": style.fontFamily, "font-size": size, fill: root.color, ...more }, words);
+  const weights = view.model.wordWeights(view.result), most = Math.max(...weights, 1e-9);
+  let [x, y] = [MARGIN, MARGIN + 20];
+  const words = source.words.map((word, place) => {
+    const width = widthOf(word, css) + 10;
+    if (x + width > WIDE - MARGIN && x > MARGIN) [x, y] = [MARGIN, y + WORD_LINE];
+    const left = x;
+    x += width + 4;
+    const dropped = source.dropped[place], shade = dropped ? 0 : (0.52 * weights[place]) / most;
+    return [s("rect", { x: left, y: y - 19, width, height: 26, rx: 5, fill: band, "fill-opacity": shade.toFixed(3) }),
+      text(left + 5, y, word, 18, dropped ? { "text-decoration": "line-through", opacity: 0.6 } : {})];
+  });
+  const top = y + WORD_LINE, shown = order.slice(0, MOST_BARS);
+  const bars = shown.map((label, place) => {
+    const line = top + place * BAR_LINE + 16, length = 300;
+    return [text(MARGIN, line, shorten(settings.labels[label], 190, `15px ${style.fontFamily}`), 15),
+      s("rect", { x: MARGIN + 200, y: line - 11, width: length, height: 12, rx: 3, fill: "#999", "fill-opacity": 0.25 }),
+      s("rect", { x: MARGIN + 200, y: line - 11, width: (length * probabilities[label]).toFixed(1), height: 12, rx: 3, fill: band }),
+      text(MARGIN + 212 + length, line, percent(probabilities[label]), 15)];
+  });
+  const height = top + shown.length * BAR_LINE + 2 * MARGIN + 8;
+  return s("svg", { xmlns: "http://www.w3.org/2000/svg", width: WIDE, height, viewBox: `0 0 ${WIDE} ${height}` },
+    s("rect", { width: WIDE, height, fill: root.backgroundColor }), words, bars,
+    text(MARGIN, height - MARGIN - 14, `${settings.name} · the darkest word has ${percent(Math.max(...weights))} of the weight`, 12),
+    text(MARGIN, height - MARGIN + 4, shorten(settings.faithfulness || settings.note, WIDE - 2 * MARGIN, `12px ${style.fontFamily}`), 12));
 }
 
 /** Draw an SVG element as PNG, twice as large. */

@@ -6,7 +6,7 @@ import { END } from "./tokenizer.js";
 const SHOWN_CANDIDATES = 8;
 
 /** The step at which the model was least sure, which is selected first; words that the user typed are skipped. */
-const leastSure = (path, first) =>
+export const leastSure = (path, first) =>
   path.reduce((best, one, place) => (place > first && one.logProbability < path[best].logProbability ? place : best), Math.min(first, path.length - 1));
 
 export class StepsView {
@@ -32,7 +32,7 @@ export class StepsView {
 
   draw() {
     const { view } = this, { path } = view.result.best, { model } = view;
-    const step = view.step ?? leastSure(path, view.result.numGiven);
+    const step = view.shownStep;
     this.slider.max = path.length - 1;
     this.slider.value = step;
     this.slider.setAttribute("aria-valuetext", `step ${step + 1} of ${path.length}: ${model.spell(path[step].token)}`);

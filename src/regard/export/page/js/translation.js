@@ -7,8 +7,9 @@ import { attendTo, changeWeight, erase, flatten, moveWeight, sharpen } from "./e
 import { MatrixView } from "./matrix.js";
 import { HeadsView } from "./heads.js";
 import { byWord, PageError } from "./model.js";
+import { PipelineView } from "./pipeline.js";
 import { buildPicture, recordOf, recordOfText } from "./save.js";
-import { StepsView } from "./steps.js";
+import { leastSure, StepsView } from "./steps.js";
 import { END } from "./tokenizer.js";
 import { TreeView } from "./tree.js";
 
@@ -41,12 +42,22 @@ export class TranslationView {
     };
     this.element = h("article", { class: "model", "aria-label": model.settings.name },
       h("h2", {}, model.settings.name),
-      this.parts.message, this.parts.output, this.parts.untouched, this.parts.facts,
+      this.parts.message, this.parts.output, this.parts.facts, this.parts.untouched,
       this.body = h("div", { class: "body" },
         h("div", { class: "figure" }, h("div", { class: "sheet" }, this.bands.svg), this.matrix.element),
-        this.parts.tools, this.parts.note));
-    this.further = [new StepsView(this), ...(model.settings.layers ? [new HeadsView(this)] : []), new TreeView(this)];
+        this.parts.tools, this.parts.note, this.#buildGuide()));
+    this.further = [new PipelineView(this), new StepsView(this), ...(model.settings.layers ? [new HeadsView(this)] : []), new TreeView(this)];
     this.body.append(...this.further.map((part) => part.element), ...(model.settings.source ? [this.#buildForce()] : []));
+  }
+
+  /** What the figure shows, and a legend of its marks. */
+  #buildGuide() {
+    const mark = (kind, sample, meaning) => h("span", { class: `mark ${kind}` }, h("span", { class: "sample", "aria-hidden": "true" }, sample), meaning);
+    return h("div", { class: "guide" },
+      h("p", {}, this.model.words.guide),
+      h("p", { class: "legend" },
+        mark("scale", "", "weight 0 to 100%"), mark("edited", "●", "attention changed by hand"), mark("changed", "word", "changed by you"),
+        mark("unknown", "word", "unknown to the model"), this.model.settings.source ? mark("dropped", "word", "left out") : null));
   }
 
   /** A field for a whole target that the model has to write. */
@@ -143,6 +154,11 @@ export class TranslationView {
     return this.result.best.wordOf.map((_, step) => step).filter((step) => this.result.best.wordOf[step] === row);
   }
 
+  /** The step whose candidates are shown: the selected one, or the one at which the model was least sure. */
+  get shownStep() {
+    return this.step ?? leastSure(this.result.best.path, this.result.numGiven);
+  }
+
   get selectedRow() {
     const row = this.step === null || !this.result?.best ? -1 : this.result.best.wordOf[this.step] ?? -1;
     return row < 0 ? null : row;
@@ -229,6 +245,7 @@ export class TranslationView {
       source: source.words.map((text, place) => ({ text, unknown: source.unknown[place], dropped: source.dropped[place] })),
       output: best.words.map((text, row) => ({ text, typed: this.stepsOf(row).every((step) => step < numGiven), changed: changed[row], differs: differs[row], edited: edited.has(row) })),
       matrix, hidden, selected: this.selectedRow,
+      resting: this.isTouched && this.untouched?.best ? this.untouched.best.words : best.words,
       upTo: this.app.scrubbing === this && this.step !== null ? (this.selectedRow ?? best.words.length - 1) + 1 : best.words.length,
     };
   }
@@ -268,7 +285,19 @@ export class TranslationView {
       nodes.push(rest.slice(0, at), h("span", { class: kinds.trim() || null }, word.text));
       rest = rest.slice(at + word.text.length);
     });
-    this.parts.output.replaceChildren(...nodes, rest);
+    this.#fit([...nodes, rest]);
+  }
+
+  /** Draw the output. A changed one gets the height of the model's own, in smaller letters if it is longer, so that the figure stays in place. */
+  #fit(nodes) {
+    const { output } = this.parts;
+    Object.assign(output.style, { minHeight: "", maxHeight: "", fontSize: "" });
+    if (this.isTouched && this.untouched?.best) {
+      output.replaceChildren(this.untouched.best.text);
+      output.style.minHeight = output.style.maxHeight = `${output.getBoundingClientRect().height}px`;
+    }
+    output.replaceChildren(...nodes);
+    for (let size = 100; size > 50 && output.style.maxHeight && output.scrollHeight > output.offsetHeight; size -= 5) output.style.fontSize = `${size}%`;
   }
 
   #drawUntouched() {
