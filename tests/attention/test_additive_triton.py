@@ -87,8 +87,10 @@ def assert_equal(found, inputs, grads, mask, *, tolerance=1e-5):
         assert error <= allowed, (name, error, allowed)
 
 
-@pytest.mark.parametrize("kind", ["ordinary", "saturated", "cancelling", "one side"])
-@pytest.mark.parametrize("weights", [False, True], ids=["context", "weights"])
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [("ordinary", False), ("ordinary", True), ("saturated", True), ("cancelling", False), ("one side", True)],
+)
 def test_equals_the_plain_form(interpret, kind, weights):
     """Odd sizes: one width left over for a pair, edges in every block, two blocks of queries."""
     sizes = (2, 19, 21, 5, 7) if kind != "one side" else (1, 17, 140, 3, 18)

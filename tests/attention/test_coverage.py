@@ -92,17 +92,6 @@ def test_the_loss_has_a_gradient():
     assert torch.autograd.gradcheck(lambda w: coverage_loss(w[:, 1:], coverage=w[:, 0]), weights)
 
 
-@pytest.mark.parametrize("build", [Coverage, FertilityCoverage])
-def test_the_state_follows_a_selection(build):
-    torch.manual_seed(0)
-    attention, index = build(5).double(), torch.tensor([1, 1, 0])
-    query, key = torch.randn(2, 3, 5).double(), torch.randn(2, 7, 5).double()
-    memory = attention.prepare(key)
-    _, state = attention.attend(query[:, :2], memory)
-    after, _ = attention.attend(query[index, 2:], memory.select(index), state.select(index))
-    torch.testing.assert_close(after.weights, attention(query, key).weights[index, 2:])
-
-
 def test_a_fertility_of_almost_nothing_stays_finite():
     attention = FertilityCoverage(2)
     attention.fertility_projection.weight.data.fill_(1e4)

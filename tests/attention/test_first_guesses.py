@@ -8,8 +8,6 @@ import doctest
 import inspect
 import io
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -181,8 +179,6 @@ FAILS = [
     ("MultiHead(8, num_heads=2.0)", r"MultiHead\(num_heads=2.0\): num_heads must be an int, such as num_heads=2"),
     ("Additive(1.5)", r"Additive\(query_size=1.5\): query_size must be an int"),
     ("Additive('8')", r"Additive\(query_size='8'\): query_size must be an int"),
-    ("Additive(8, attention_size=True)", r"attention_size=True\): attention_size must be an int"),
-    ("AttentionPooling(8.0)", r"AttentionPooling\(size=8.0\): size must be an int, such as size=8"),
     ("MultiHead(8, 3)", r"size must be a multiple of num_heads"),
     (
         "MultiHead(8, 2, window=3)",
@@ -221,33 +217,13 @@ FAILS = [
         r"scorer=Additive\): expected an instance, got the class; give scorer=Additive\(…\)",
     ),
     ("SoftMonotonic(8, scorer=nn.Linear(8, 8))", r"expected a ScoredAttention, such as scorer=Additive\(256\)"),
-    ("LocalMonotonic(8, window=(2, 2))", r"window=\(2, 2\)\): window must be an int"),
-    ("MoChA(8, chunk_size=2.5)", r"chunk_size=2.5\): chunk_size must be an int"),
     ("Rotary(torch.nan)", r"Rotary\(base=nan\): .*a finite number"),
     ("Rotary(torch.inf)", r"Rotary\(base=inf\): .*a finite number"),
     ("YaRNScaling(2.0, 64, fast='32')", r"YaRNScaling\(fast='32'\): fast must be a number"),
     ("YaRNScaling(2.0, 64, slow='1')", r"YaRNScaling\(slow='1'\): slow must be a number"),
     ("YaRNScaling(2.0, 64, fast=torch.inf)", r"YaRNScaling\(fast=inf.*finite number"),
-    ("Llama3Scaling(low='1')", r"Llama3Scaling\(low='1'\): low must be a number"),
-    ("Llama3Scaling(high='4')", r"Llama3Scaling\(high='4'\): high must be a number"),
-    ("Llama3Scaling(high=torch.inf)", r"Llama3Scaling\(.*high=inf\): .*finite number"),
     ("RelativeBias(2, bidirectional='no')", r"bidirectional='no'\): bidirectional must be True or False"),
-    ("SoftmaxSink(initial=torch.nan)", r"SoftmaxSink\(initial=nan\): initial must be a finite number"),
-    ("SoftmaxSink(initial=10**5000)", r"initial=a huge number\): initial must be a finite number"),
-    ("Dot(3, scale=10**400)", r"Dot\(scale=10+.*\): scale must be a finite number"),
-    ("SoftmaxSink(initial=10**400)", r"initial=10+.*\): initial must be a finite number"),
-    ("SoftmaxSink(initial=-torch.inf)", r"SoftmaxSink\(initial=-inf\): initial must be a finite number"),
-    ("ForgettingAttention(8, 2, initial_gate=torch.inf)", r"initial_gate=inf\): initial_gate must be a finite number"),
-    ("HardMonotonic(4, initial_offset=torch.nan)", r"initial_offset=nan\): initial_offset must be a finite number"),
-    ("SoftMonotonic(4, noise=torch.inf)", r"SoftMonotonic\(noise=inf\): noise must be a finite number"),
     ("Additive(4, bias='no')", r"Additive\(bias='no'\): bias must be True or False"),
-    ("FertilityCoverage(4, bias='no')", r"FertilityCoverage\(bias='no'\): bias must be True or False"),
-    ("QKNorm(epsilon='0')", r"QKNorm\(epsilon='0'\): epsilon must be a number"),
-    ("QKNorm(epsilon=-1e-6)", r"QKNorm\(epsilon=-1e-06\): epsilon must be a finite number of 0 or more"),
-    ("QKNorm(epsilon=torch.nan)", r"QKNorm\(epsilon=nan\): .*a finite number"),
-    ("OutputGate(bias='no')", r"OutputGate\(bias='no'\): bias must be True or False"),
-    ("AttentionPooling(8, bias='no')", r"AttentionPooling\(bias='no'\): bias must be True or False"),
-    ("AdditivePooling(8, bias='no')", r"AdditivePooling\(bias='no'\): bias must be True or False"),
     ("MultiHead.from_torch(nn.LSTM(8, 8))", r"expected a MultiheadAttention, such as module=nn.MultiheadAttention\(512, 8\)"),
     # States.
     (
@@ -293,10 +269,6 @@ def test_a_wrong_argument_is_a_type_error_too(code, unchecked):
         exec(code, names())
 
 
-def test_there_are_enough_of_them():
-    assert len(WORKS) + len(FAILS) >= 30
-
-
 def test_data_parallel_gathers_outputs(monkeypatch, unchecked):
     """What `nn.DataParallel` does with its replicas' outputs; copies between devices are replaced, as there is no GPU."""
     gather = torch.nn.parallel.scatter_gather
@@ -319,11 +291,6 @@ def test_the_output_is_a_pytree():
     assert torch.equal(doubled.context, 2 * output.context)
     assert torch.equal(doubled.weights, 2 * output.weights)
     assert doubled.loss is None
-
-
-def test_importing_the_mechanisms_does_not_import_the_compiler():
-    code = "import sys, regard.attention; assert 'torch._dynamo' not in sys.modules; assert 'sympy' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 PUBLIC = [getattr(regard.attention, name) for name in regard.attention.__all__]

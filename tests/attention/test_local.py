@@ -50,37 +50,6 @@ def test_an_attention_mask_moves_no_window():
     torch.testing.assert_close(weights[0], torch.tensor([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
 
 
-def test_the_state_follows_a_selection():
-    torch.manual_seed(0)
-    attention, index = LocalMonotonic(5, window=1).double(), torch.tensor([1, 1, 0])
-    query, key = torch.randn(2, 4, 5).double(), torch.randn(2, 7, 5).double()
-    memory = attention.prepare(key)
-    _, state = attention.attend(query[:, :3], memory)
-    assert torch.equal(state.position, torch.tensor([3, 3]))
-    after, _ = attention.attend(query[index, 3:], memory.select(index), state.select(index))
-    torch.testing.assert_close(after.weights, attention(query, key).weights[index, 3:])
-
-
-@torch.no_grad()
-def test_a_later_step_exports(unchecked):
-    attention = LocalMonotonic(5, window=1)
-    query, memory, state = torch.randn(2, 1, 5), attention.prepare(torch.randn(2, 7, 5)), LocalState(torch.tensor([2, 4]))
-
-    class Step(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention = attention
-
-        def forward(self, query, memory, state):
-            return self.attention.attend(query, memory, state)
-
-    exported = torch.export.export(Step(), (query, memory, state)).module(check_guards=False)
-    (out, found), (wanted, _) = exported(query, memory, state), attention.attend(query, memory, state)
-    torch.testing.assert_close(out.weights, wanted.weights)
-    assert found.position.tolist() == [3, 5]
-    assert [row.nonzero().squeeze(1).tolist() for row in out.weights[:, 0]] == [[1, 2, 3], [3, 4, 5]]
-
-
 def test_the_position_learns():
     torch.manual_seed(0)
     attention = LocalPredictive(5, window=3)

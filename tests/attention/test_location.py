@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.attention import Additive, HistoryState, LocationSensitive
+from regard.attention import Additive, LocationSensitive
 from regard.errors import ConfigError
 
 
@@ -34,17 +34,6 @@ def test_the_first_query_is_answered_as_additive_attention_does():
     assert not torch.allclose(ours[:, 1], plain[:, 1], atol=1e-4)
 
 
-def test_the_state_is_the_last_weights_and_follows_a_selection():
-    torch.manual_seed(0)
-    attention = LocationSensitive(5, num_filters=3, kernel_size=5).double()
-    query, key = torch.randn(2, 3, 5).double(), torch.randn(2, 7, 5).double()
-    memory, index = attention.prepare(key), torch.tensor([1, 1, 0])
-    out, state = attention.attend(query[:, :2], memory)
-    assert torch.equal(state.history, out.weights[:, 1])
-    after, _ = attention.attend(query[index, 2:], memory.select(index), state.select(index))
-    torch.testing.assert_close(after.weights, attention(query, key).weights[index, 2:])
-
-
 def test_the_state_of_half_types_is_float32():
     attention = LocationSensitive(5).bfloat16()
     _, state = attention.attend(torch.randn(2, 1, 5).bfloat16(), attention.prepare(torch.randn(2, 7, 5).bfloat16()))
@@ -56,26 +45,6 @@ def test_a_gradient_reaches_everything_through_earlier_weights():
     attention = LocationSensitive(5, num_filters=3, kernel_size=3)
     attention(torch.randn(2, 3, 5), torch.randn(2, 7, 5)).weights[:, 2].square().sum().backward()
     assert all(p.grad.abs().sum() > 0 for p in attention.parameters())
-
-
-@torch.no_grad()
-def test_a_later_step_exports(unchecked):
-    attention = LocationSensitive(5, num_filters=3, kernel_size=3)
-    query, memory = torch.randn(2, 1, 5), attention.prepare(torch.randn(2, 7, 5))
-
-    class Step(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention = attention
-
-        def forward(self, query, memory, state):
-            return self.attention.attend(query, memory, state)
-
-    state = HistoryState(torch.rand(2, 7))
-    exported = torch.export.export(Step(), (query, memory, state)).module(check_guards=False)
-    (out, found), (wanted, expected) = exported(query, memory, state), attention.attend(query, memory, state)
-    torch.testing.assert_close(out.context, wanted.context)
-    torch.testing.assert_close(found.history, expected.history)
 
 
 def test_sizes_are_refused():

@@ -169,20 +169,6 @@ def test_the_hard_form_takes_the_soft_ones_parameters(index):
     soft.load_state_dict(other.state_dict())
 
 
-@pytest.mark.parametrize("index", range(3))
-@pytest.mark.parametrize("form", [0, 1])
-def test_a_state_keeps_the_rows_selected(index, form):
-    torch.manual_seed(0)
-    attention = pairs()[index][form].eval()
-    attention.offset.data.fill_(0.2)
-    query, key = torch.randn(3, 4, attention.query_size), torch.randn(3, 13, 7)
-    out, rows = attention(query, key), torch.tensor([2, 0, 2])
-    memory = attention.prepare(key)
-    _, state = attention.attend(query[:, :2], memory)
-    rest, _ = attention.attend(query[rows, 2:], memory.select(rows), state.select(rows))
-    torch.testing.assert_close(rest.weights, out.weights[rows, 2:])
-
-
 def test_what_has_run_off_the_end_stays_there():
     # The second query may attend nowhere: with or without gradients, the third has nothing left.
     allowed = torch.ones(3, 4, dtype=torch.bool)

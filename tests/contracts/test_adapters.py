@@ -14,6 +14,7 @@ from contracts import test_text_classifier as classifiers
 from contracts.attention_cases import CASES, FIRST
 from contracts.battery import inputs, made
 from contracts.cases.base import Case
+from quick import quick
 from torch import Tensor, nn
 
 from regard.attention import (
@@ -108,7 +109,9 @@ def calls(attention: Attention, tensors) -> list:
     return [*still, *attention(*tensors), attention(*tensors, need_weights=False).context, torch.cat(steps, 1)]
 
 
-@pytest.fixture(params=[case for case in CASES if case.name in FIRST or "rotary" in case.name], ids=lambda case: case.name)
+@pytest.fixture(
+    params=quick({case.name: case for case in CASES if case.name in FIRST or "rotary" in case.name}, FIRST.__contains__)
+)
 def case(request) -> Case:
     return request.param
 

@@ -11,7 +11,9 @@ from contracts.attention_cases import CASES, DIFFERENT, expected
 from contracts.battery import MASKS, SHAPES, TOLERANCE, choose_kernels, forms, gradients, inputs, made, masks
 from contracts.cases.base import DV, B, Case, K, Q
 from quick import quick
+from torch.utils._pytree import tree_leaves
 
+from regard.attention import Attention
 from regard.errors import ShapeError
 
 FEW_MASKS = quick({kind: kind for kind in MASKS}, {"none", "key_with_empty_row", "both"}.__contains__)
@@ -234,13 +236,33 @@ def test_the_step_form_exports(case, unchecked):
             super().__init__()
             self.attention = attention
 
-        def forward(self, query, memory):
-            return self.attention.attend(query, memory)[0]
+        def forward(self, query, memory, state=None):
+            return self.attention.attend(query, memory, state)
 
-    memory = attention.prepare(key, value, key_mask=masks("key")["key_mask"])
-    # Without guards: PyTorch 2.13 writes one wrongly where a name (key) begins another (key_mask).
-    exported = torch.export.export(Step(), (query, memory)).module(check_guards=False)
-    torch.testing.assert_close(exported(query, memory).context, attention.attend(query, memory)[0].context)
+    memory, state = attention.prepare(key, value, key_mask=masks("key")["key_mask"]), None
+    for _ in range(2 if has_state(case, attention) else 1):
+        arguments = (query, memory) if state is None else (query, memory, state)
+        # Without guards: PyTorch 2.13 writes one wrongly where a name (key) begins another (key_mask).
+        exported = torch.export.export(Step(), arguments).module(check_guards=False)
+        (out, found), (wanted, state) = exported(*arguments), attention.attend(*arguments)
+        torch.testing.assert_close(out.context, wanted.context)
+        torch.testing.assert_close(tree_leaves(found), tree_leaves(state))
+
+
+def has_state(case: Case, attention: Attention) -> bool:
+    """Return whether a state depends on earlier queries of the same memory; that of a causal attention brings its own keys."""
+    return attention.stateful and "step_by_step_equals_all_at_once" not in case.refused
+
+
+def test_a_state_keeps_the_rows_selected(case):
+    attention = made(case)
+    if not has_state(case, attention):
+        pytest.skip(f"{case.name}: no state, or one that brings its own keys")
+    query, key, value = inputs(case, attention)
+    memory, index = attention.prepare(key, value), torch.tensor([1, 0, 1])
+    _, state = attention.attend(query[:, :2], memory)
+    rest, _ = attention.attend(query[index, 2:], memory.select(index), state.select(index))
+    torch.testing.assert_close(rest.weights, attention(query, key, value).weights[index, 2:], rtol=0, atol=1e-12)
 
 
 def test_a_wrong_width_is_named(case, unchecked):

@@ -30,7 +30,13 @@ def scores_of(model, source, targets):
     return (found * (torch.arange(found.shape[1]) < counted[:, None])).sum(1).tolist()
 
 
-@pytest.mark.parametrize(("norm", "norm_order", "feed_forward", "positions"), CONVERTED)
+SOME = CONVERTED[::4]  # a step without a common factor with the number of values of each part
+
+
+@pytest.mark.parametrize(
+    ("norm", "norm_order", "feed_forward", "positions"),
+    [row if row in SOME else pytest.param(*row, marks=pytest.mark.slow) for row in CONVERTED],
+)
 def test_ctranslate2_finds_the_same_translations_with_the_same_scores(tmp_path, norm, norm_order, feed_forward, positions):
     ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install '.[ctranslate2]'")
     sources = draw_sources()

@@ -31,7 +31,6 @@ from regard.decoding import beam_search, greedy
 from regard.errors import ConfigError
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.models.seq2seq import MapsWithLoss
-from regard.records import record
 from regard.tasks.objective import objective
 from regard.text.batching import Batch
 from regard.text.symbols import END, START
@@ -88,7 +87,7 @@ def train(model, updates: int = 20) -> tuple[float, float]:
     return losses[0], losses[-1]
 
 
-def decode_and_draw(model, path) -> None:
+def decode(model) -> None:
     batch = copying()
     model.eval()
     for found in (
@@ -98,23 +97,19 @@ def decode_and_draw(model, path) -> None:
             for beams in beam_search(model, batch.source, batch.source_mask, beam_size=3, max_length=6, record=("cross",))
         ],
     ):
-        weights = found[0].attention["cross"]
-        source, target = [f"s{i}" for i in range(weights.shape[-1])], [f"t{i}" for i in range(weights.shape[-2])]
-        assert torch.as_tensor(weights).isfinite().all()
-        record(torch.as_tensor(weights).numpy(), source, target).save(path)
-        assert path.stat().st_size > 1000
+        assert torch.as_tensor(found[0].attention["cross"]).isfinite().all()
 
 
 @pytest.mark.parametrize("decoder", quick(DECODERS, lambda name: name == "input_feeding", key=True))
 @pytest.mark.parametrize("kind", ATTENTION)
-def test_twenty_updates_then_decode_and_draw(kind, decoder, tmp_path):
+def test_twenty_updates_then_decode(kind, decoder):
     model = translator(DECODERS[decoder], ATTENTION[kind]())
     first, last = train(model)
     assert last < first - 0.2
-    decode_and_draw(model, tmp_path / "attention.png")
+    decode(model)
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("decoder", quick(DECODERS, lambda name: name == "input_feeding", key=True))
 @pytest.mark.parametrize("kind", ATTENTION)
 def test_step_by_step_equals_all_at_once(kind, decoder):
     model, batch = translator(DECODERS[decoder], ATTENTION[kind]()).double().eval(), copying()
@@ -135,14 +130,14 @@ def stateful(kind: str) -> bool:
 @pytest.mark.parametrize(
     "kind", quick({k: k for k in ATTENTION if not stateful(k)}, {"additive", "dot", "multi_head"}.__contains__)
 )
-def test_attention_of_a_transformer_to_the_source(kind, tmp_path):
+def test_attention_of_a_transformer_to_the_source(kind):
     torch.manual_seed(0)
     small = TransformerConfig(hidden_size=SIZE, num_heads=2, feed_forward_size=32, encoder_layers=1, decoder_layers=2)
     config = replace(small, cross_attention=ATTENTION[kind](), normalizer=Entmax15Config())
     model = build_translator(config, source_size=WORDS, target_size=WORDS)
     first, last = train(model)
     assert last < first - 0.2
-    decode_and_draw(model, tmp_path / "attention.png")
+    decode(model)
 
 
 @pytest.mark.parametrize("kind", list(filter(stateful, ATTENTION)))
@@ -215,12 +210,12 @@ class NegativeConfig(AttentionConfig):
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_a_mechanism_of_the_users_own_by_its_module_and_its_config_alone(decoder, tmp_path):
+def test_a_mechanism_of_the_users_own_by_its_module_and_its_config_alone(decoder):
     model = translator(DECODERS[decoder], NegativeConfig())
     assert isinstance(model.decoder.attention, Negative)
     first, last = train(model, 40)
     assert last < first - 0.2
-    decode_and_draw(model, tmp_path / "attention.png")
+    decode(model)
 
 
 # --- soft and hard ---

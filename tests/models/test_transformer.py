@@ -7,7 +7,6 @@ import torch
 
 from regard.attention import Additive, Coverage, MultiHead
 from regard.config import TransformerConfig
-from regard.decoding import beam_search
 from regard.errors import ConfigError
 from regard.layers.transformer import DecoderLayer
 from regard.models.build import build_translator
@@ -94,14 +93,6 @@ def test_norms_are_those_of_what_the_heads_take(heads):
     assert not torch.allclose(maps["norm.1"], maps["cross.1"].mean(1), atol=1e-2)
 
 
-def test_only_the_sites_that_are_asked_for():
-    model = build()
-    source, mask, target = texts()
-    state = model.encode(source, mask, record=("encoder.1",))
-    _, attention = model.decode(target, state, record=("decoder.0", "encoder.1"))
-    assert set(attention) == {"decoder.0", "encoder.1"}
-
-
 @torch.no_grad()
 def test_select_moves_nothing_of_the_source():
     model = build()
@@ -114,33 +105,6 @@ def test_select_moves_nothing_of_the_source():
     _, _, after = model.step(target[:, :4], moved)
     assert after.memories is state.memories
     assert after.length == 2
-
-
-@torch.no_grad()
-def test_two_steps_from_one_state_do_not_disturb_each_other():
-    model = build()
-    source, mask, target = texts()
-    _, _, state = model.step(target[:, :1], model.encode(source, mask))
-    _, _, one = model.step(target[:, 1:2], state)
-    model.step(target[:, 2:3], state)
-    found, _, _ = model.step(target[:, 3:4], one)
-    features, _ = model.decode(target[:, [0, 1, 3]], model.encode(source, mask))
-    torch.testing.assert_close(found[:, 0], model.logits(features)[:, -1])
-
-
-def test_attention_of_every_kind_follows_its_hypothesis():
-    model = build()
-    source, mask, _ = texts()
-    mask[1, 4:] = False
-    found = beam_search(model, source, mask, beam_size=3, max_length=6, record=model.sites)
-    for [hypothesis], size in zip(found, (7, 4, 7), strict=True):
-        steps = len(hypothesis.token_log_probabilities)
-        assert hypothesis.attention["encoder.0"].shape == (2, size, size)
-        assert hypothesis.attention["decoder.2"].shape == (2, steps, steps)
-        assert hypothesis.attention["cross.0"].shape == (2, steps, size)
-        assert hypothesis.attention["cross"].shape == (steps, size)
-        for weights in hypothesis.attention.values():
-            assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
 
 
 def test_deepnets_scales():

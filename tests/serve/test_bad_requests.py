@@ -141,7 +141,7 @@ BODIES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), content=BODIES)
 def test_no_body_gives_an_internal_error(service, path, content):
     answer = service.client.post(path, content=content, headers={"Content-Type": "application/json"})

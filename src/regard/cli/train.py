@@ -3,7 +3,7 @@
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
@@ -167,7 +167,7 @@ def _parser(task: str) -> Parser:
         help="fine-tune the trained model in DIR: start from its weights, vocabulary and settings, with a lower learning "
         "rate, a short warm-up, and 20 epochs",
     )
-    if "distillation.teachers" in setting_names(find_task(task).config_class):
+    if any(item.name == "distillation" for item in fields(find_task(task).config_class)):
         parser.add_argument(
             "--distill",
             nargs="+",

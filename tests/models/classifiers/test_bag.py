@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.config import BagClassifierConfig, MeanPoolingConfig, MultiHeadPoolingConfig
-from regard.errors import ShapeError
 from regard.models.build import build_classifier
 from regard.models.classifiers.bag import BagClassifier, count_texts, log_ratios, ngram_rows
 from regard.text.symbols import UNKNOWN
@@ -64,20 +63,6 @@ def test_the_formula_word_by_word():
     torch.testing.assert_close(logits[2], model.output.bias)  # no words: what the labels' frequencies say
 
 
-def test_a_batch_is_its_texts_one_by_one_and_padding_changes_nothing(model):
-    tokens, mask = texts()
-    out = model(tokens, mask, record=("pool",))
-    assert out.logits.isfinite().all()
-    noisy = model(tokens.masked_fill(~mask, 9), mask).logits
-    torch.testing.assert_close(noisy, out.logits)
-    for row in range(len(tokens)):
-        length = int(mask[row].sum())
-        alone = model(tokens[row : row + 1, :length], mask[row : row + 1, :length], record=("pool",))
-        torch.testing.assert_close(alone.logits[0], out.logits[row])
-        torch.testing.assert_close(alone.attention["pool"][0], out.attention["pool"][row, ..., :length])
-        assert (out.attention["pool"][row, ..., length:] == 0).all()
-
-
 def test_order_counts_within_ngrams_only():
     one, other = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[8, 7, 6, 5]])
     mask = torch.ones(1, 4, dtype=torch.bool)
@@ -105,16 +90,6 @@ def test_what_has_no_weight_has_no_say():
     assert not torch.allclose(model(changed, mask[:1], reweight=only).logits, before)
 
 
-def test_reweight_is_what_is_used_and_recorded(model):
-    tokens, mask = texts()
-    uniform = lambda weights, allowed: (allowed / allowed.sum(-1, keepdim=True).clamp(min=1)).expand_as(weights)  # noqa: E731
-    out = model(tokens, mask, reweight=uniform, record=("pool",))
-    torch.testing.assert_close(out.attention["pool"][0], torch.full_like(out.attention["pool"][0], 1 / LENGTH))
-    mean = (model.embed(tokens) * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
-    times = model.output.in_features // 5
-    torch.testing.assert_close(out.logits, model.output(mean.repeat(1, times)))
-
-
 def test_all_weight_on_one_word_gives_that_words_logits_and_their_mean_is_the_texts():
     """In float64, by a formula of its own: a word whose weight is largest need not have the label of the text."""
     model = build(CONFIGS["pairs"])
@@ -135,16 +110,6 @@ def test_all_weight_on_one_word_gives_that_words_logits_and_their_mean_is_the_te
     weights = out.attention["pool"][0]
     torch.testing.assert_close(out.logits[0], weights @ torch.stack(alone))
     assert len({int(logits.argmax()) for logits in alone}) > 1  # words of one text disagree, so the label can change
-
-
-def test_embeddings_of_the_callers_own(model):
-    tokens, mask = texts()
-    embedded = model.embed(tokens).detach().requires_grad_()
-    out = model(tokens, mask, embedded=embedded)
-    torch.testing.assert_close(out.logits, model(tokens, mask).logits)
-    out.logits.sum().backward()
-    assert (embedded.grad[~mask] == 0).all()
-    assert (embedded.grad[mask] != 0).any()
 
 
 @settings(deadline=None, max_examples=30)
@@ -171,31 +136,10 @@ def test_rows_of_a_bundle_stay_where_they_were():
     assert ngram_rows(ngrams, num_rows=65536).tolist() == [[54921, 12822]]
 
 
-def test_every_parameter_learns(model):
-    tokens, mask = texts()
-    model.train()
-    (model(tokens, mask).logits ** 2).sum().backward()
-    for name, parameter in model.named_parameters():
-        if name != "pooling.projection.bias":  # it cancels in the softmax
-            assert parameter.grad.abs().sum() > 0, name
-
-
 def test_hidden_words_are_hidden_from_ngrams_too():
     model = build(replace(SMALL, word_dropout=0.999999)).train()
     tokens, mask = texts()
     torch.testing.assert_close(model(tokens, mask).logits, model(tokens.masked_fill(mask, UNKNOWN), mask).logits)
-
-
-def test_word_vectors_decide_the_width():
-    model = build(embedding_size=11)
-    assert model.embedding.weight.shape == (WORDS, 11)
-    assert model(*texts()).logits.shape == (5, LABELS)
-
-
-def test_a_mask_of_another_shape_is_refused(unchecked):
-    tokens, mask = texts()
-    with pytest.raises(ShapeError, match=r"mask has shape \(5, 6\), expected \(B, S\)"):
-        build()(tokens, mask[:, :-1])
 
 
 def test_log_ratios_by_hand():

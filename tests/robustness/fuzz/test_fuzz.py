@@ -11,7 +11,7 @@ from fuzz.targets import SLOW, find_target, target_names
 from regard.errors import DataError
 
 INPUTS = 10
-SECONDS = 0.3
+SECONDS = 0.1
 """At most, for the new inputs of one target."""
 
 
