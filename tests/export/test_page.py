@@ -45,14 +45,14 @@ def test_a_page_holds_the_model_and_the_same_run_gives_the_same_page(runs, tmp_p
 def test_the_page_has_the_formula_of_each_score():
     """Kinds whose weights are more than a normalizer of one score per key have no formula on the page."""
     text = read_file("js/pipeline.js").decode()
-    table, pooled = (
+    scored, pooled = (
         set(re.findall(r"(\w+): \"", re.search(rf"const {name} = (\{{.*?\}});", text, re.S)[1]))
         for name in ("SCORES", "POOLED")
     )
     others = {"monotonic", "hard_monotonic", "mocha", "hard_mocha", "linear_attention", "gated_delta_net"}
     others |= {"differential_attention", "forgetting_attention", "contextual_position_attention", "latent_attention"}
-    assert names("SCORES") | others == AttentionConfig.kinds().keys()
-    assert names("POOLED") == PoolingConfig.kinds().keys()
+    assert scored | others == AttentionConfig.kinds().keys()
+    assert pooled == PoolingConfig.kinds().keys()
 
 
 def test_examples(runs):
