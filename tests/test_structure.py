@@ -113,6 +113,7 @@ ABOVE = {
     ("text", "text"): (0.25, "every kind of data implements one schema"),
     ("training", "training"): (0.20, "a folder, and the same folder for several processes, have the same methods"),
     ("bundle", "training"): (0.20, "imports"),
+    ("disk.py", "locks.py"): (0.20, "imports, and handles that are closed after an error"),
     ("analysis", "records"): (0.20, "arguments of functions that build records"),
 }
 """By packages of a pair: the largest share that it may have where 15% does not hold yet, and the reason for it."""

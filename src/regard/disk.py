@@ -4,8 +4,6 @@ A new file is written under another name in the same folder, synchronised and re
 any moment, even after a full disk, Ctrl-C, SIGKILL or a power failure, either the old file or the complete new file exists.
 There are two exceptions: logs, to which lines are appended, and paths that are not ordinary files, such as pipes and devices.
 Other libraries write a few files, such as the logs for TensorBoard, in their own way.
-
-The module also has the lock files that keep two processes from writing the same folder.
 """
 
 import ctypes
@@ -13,9 +11,7 @@ import errno
 import hashlib
 import os
 import secrets
-import socket
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
@@ -23,30 +19,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TextIO
 
+from regard import locks
 from regard.errors import DataError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-try:
-    import msvcrt
-except ImportError:  # every other system
-    msvcrt = None  # type: ignore[assignment]
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, an exhausted quota, and a file that exceeds the size limit."""
 
-_ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-"""Flags for opening a file of a folder that is not trusted: a link is not followed, and a pipe does not block."""
 _LONGEST_NAME = 120
 """Number of bytes of the longest name that `_beside` extends. File systems allow 255, or 143 if they encrypt names."""
-_LOCKED_BYTE = 1 << 30
-"""Offset of the byte that is locked on Windows. It is far after the file's content, because Windows does not let other
-processes read a locked byte.
-"""
-
-_NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
 _SEAL = b"\nsha256 %b\n"
 _SEAL_SIZE = len(_SEAL) - 2 + 64
 
@@ -64,11 +44,7 @@ def flush(path: Path) -> None:
 
 
 def read(path: Path, largest: int = 1 << 36) -> bytes:
-    """Return the content of an ordinary file. It is not trusted: a link, a folder, a pipe or a device is refused.
-
-    Raises:
-        OSError: If the file is missing, is not an ordinary file, has more than `largest` bytes, or cannot be read.
-    """
+    """Return the content of an ordinary file of at most `largest` bytes. It is not trusted; see `open_ordinary`."""
     with open_ordinary(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
@@ -78,9 +54,13 @@ def read(path: Path, largest: int = 1 << 36) -> bytes:
 
 
 def open_ordinary(path: Path, mode: str = "rb", **further: Any) -> Any:
-    """Open a file for reading or appending, as `read` does; `further` are arguments of `open`."""
+    """Open a file of a folder that is not trusted for reading or appending; `further` are arguments of `open`.
+
+    Raises:
+        OSError: If it is a link, a folder, a pipe or a device, is missing, or cannot be opened.
+    """
     flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    handle = -1 if path.is_symlink() else os.open(path, flags | _ORDINARY, 0o666)
+    handle = -1 if path.is_symlink() else os.open(path, flags | locks.ORDINARY, 0o666)
     if handle < 0 or not stat.S_ISREG(os.fstat(handle).st_mode):
         if handle >= 0:
             os.close(handle)
@@ -90,11 +70,7 @@ def open_ordinary(path: Path, mode: str = "rb", **further: Any) -> Any:
 
 
 def write(path: Path, *parts: str | bytes | memoryview) -> None:
-    """Write a complete file; see `whole_file`. Text is written as UTF-8.
-
-    Raises:
-        OSError: If the file cannot be written. The old file is unchanged.
-    """
+    """Write a complete file; see `whole_file`. Text is written as UTF-8."""
     with whole_file(path) as file:
         for part in parts:
             file.write(part.encode() if isinstance(part, str) else part)
@@ -129,13 +105,8 @@ def _beside(path: Path, ending: str = "new") -> Path:
 def whole_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces the old one in a single step at the end; after an error, the old file is unchanged.
 
-    Args:
-        path: The file. A link, a pipe or a device of this name is replaced, too.
-        follow: If True, because the user named `path`, the file that a link points to is replaced, and a pipe or a device is
-            written to directly.
-
-    Raises:
-        OSError: If the file cannot be written. The error names `path`.
+    A link, a pipe or a device of this name is replaced, too. With `follow`, because the user named `path`, the file that a link
+    points to is replaced, and a pipe or a device is written to directly. Errors name `path`.
     """
     path = Path(os.path.realpath(path)) if follow and path.is_symlink() else path
     if follow and path.exists() and not path.is_file() and not path.is_dir():
@@ -150,7 +121,7 @@ def whole_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                if fcntl is None:
+                if locks.fcntl is None:
                     file.close()  # Windows cannot rename open files
                 os.replace(draft, path)
             except BaseException:
@@ -166,11 +137,7 @@ def whole_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_text(path: Path, *, follow: bool = False) -> Iterator[TextIO]:
-    """Open a text file for writing, as `whole_file` does, in UTF-8 and with line feeds as line ends.
-
-    Raises:
-        OSError: If the file cannot be written.
-    """
+    """Open a text file for writing, as `whole_file` does, in UTF-8 and with line feeds as line ends."""
     with whole_file(path, follow=follow) as raw:
         file = TextIOWrapper(raw, encoding="utf-8", newline="\n")
         try:
@@ -180,13 +147,7 @@ def whole_text(path: Path, *, follow: bool = False) -> Iterator[TextIO]:
 
 
 def rename(old: Path, new: Path) -> None:
-    """Rename a file or a folder, and synchronise the folder that then contains it.
-
-    A file, or an empty folder, that already has the new name is replaced.
-
-    Raises:
-        OSError: If the file or folder cannot be renamed.
-    """
+    """Rename a file or a folder, which replaces a file or an empty folder, and synchronise the folder that then contains it."""
     os.replace(old, new)
     flush(new.absolute().parent)
 
@@ -217,13 +178,8 @@ def exchange(new: Path, old: Path) -> None:
 def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield an empty folder that gets the name `path` at the end, in a single step; after an error, nothing has changed.
 
-    Args:
-        path: Name of the folder. A link is followed, and missing folders above it are made.
-        replace: If True, a folder that already has the name is deleted. If False, it stays, because another process has made
-            the same, and the new one is deleted.
-
-    Raises:
-        OSError: If the folder cannot be made.
+    A link is followed, and missing folders above it are made. With `replace`, a folder that already has the name is deleted.
+    Otherwise it stays, because another process has made the same, and the new one is deleted.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,16 +191,9 @@ def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 def name_folder(made: Path, path: Path, *, replace: bool = False) -> None:
-    """Rename a finished folder to `path`, in a single step.
+    """Rename a finished folder to `path`, in the same file system, in a single step.
 
-    Args:
-        made: The folder, in the same file system.
-        path: Its new name.
-        replace: If True, and a folder already has the name, the two folders exchange their names. If False, both keep their
-            names, because another process has made the same.
-
-    Raises:
-        OSError: If the folder cannot be renamed.
+    If a folder already has the name, the two exchange their names with `replace`; otherwise, both keep them.
     """
     if replace and path.exists():
         exchange(made, path)
@@ -256,41 +205,15 @@ def name_folder(made: Path, path: Path, *, replace: bool = False) -> None:
             raise
 
 
-def keep_as(path: Path, name: Path) -> None:
-    """Give a file a second name, as a hard link; if the file system has no hard links, rename the file instead.
-
-    A file that already has the second name is replaced. The first name exists at all times, unless the file is renamed.
-
-    Raises:
-        OSError: If the file can neither get a second name nor be renamed.
-    """
-    spare = _beside(name)
-    with suppress(OSError):
-        spare.unlink(missing_ok=True)
-        os.link(path, spare)
-    rename(spare if spare.exists() else path, name)
-    with suppress(OSError):  # `spare` remains if both names already belonged to one file: renaming then does nothing
-        spare.unlink(missing_ok=True)
-
-
-def open_log(path: Path) -> TextIO:
-    """Open a text file for appending lines; the caller closes it.
-
-    Raises:
-        OSError: If the file cannot be opened.
-    """
-    return open_ordinary(path, "a", newline="", encoding="utf-8")
-
-
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
     """Open an empty temporary file beside `path`, lock it where possible, and return its path and the file.
 
     Its path is `_beside(path)`, or has a random part if another process is writing `path` at the same time.
     """
     draft = _beside(path)
-    if fcntl is None:
+    if locks.fcntl is None:
         return draft, open(draft, "wb")
-    handle, holder = _open_locked(draft, wait=False, mode=0o666)
+    handle, holder = locks.open_locked(draft, wait=False, mode=0o666)
     if holder:
         os.close(handle)
         draft = _beside(path, f"{secrets.token_hex(4)}.new")
@@ -312,118 +235,8 @@ def seal_of(content: bytes | memoryview) -> bytes:
 
 
 def unseal(data: bytes) -> memoryview:
-    """Return the content of a file without its checksum line, which `seal_of` made.
-
-    Raises:
-        ValueError: If there is no checksum line, or it does not match the content.
-    """
+    """Return the content of a file without its checksum line; raise a ValueError if that is missing or does not match."""
     content = memoryview(data)[: max(0, len(data) - _SEAL_SIZE)]
     if data[len(content) :] != seal_of(content):
         raise ValueError("its content does not match its checksum")
     return content
-
-
-@contextmanager
-def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
-    """Hold a lock file while the context is open, and delete it afterwards; the lock also ends if the process is killed.
-
-    Args:
-        path: The lock file, in an existing folder.
-        wait: Whether to wait until another process releases the lock.
-
-    Yields:
-        An empty string if this process now holds the lock; else the holder, such as `process 1234 on this machine`.
-
-    Raises:
-        OSError: If the file cannot be created.
-    """
-    handle, holder = _open_locked(path, wait)
-    try:
-        if not holder:
-            with suppress(OSError):  # on a full disk, the lock file has no process number
-                os.lseek(handle, 0, os.SEEK_SET)
-                size = os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
-                os.ftruncate(handle, size)  # on Windows, a killed process may have left a longer line
-        yield holder
-    finally:
-        if not holder and fcntl is not None:
-            with suppress(OSError):
-                path.unlink()  # before the lock ends; after that, another process could have locked the file
-        os.close(handle)
-        if not holder and fcntl is None:
-            with suppress(OSError):  # Windows cannot delete a file that another process has open
-                path.unlink()
-
-
-def holder_of(path: Path) -> str:
-    """Return the holder of a lock file, such as `process 1234 on this machine`, or an empty string if no process holds it.
-
-    The file is neither created nor changed.
-    """
-    with suppress(OSError), open_ordinary(path) as file:  # without the file, or on network file systems without locks
-        try:
-            _lock(file.fileno(), shared=True)
-        except (BlockingIOError, PermissionError):
-            return _holder(file.fileno())
-    return ""
-
-
-def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
-    """Open and lock an empty file; return it, and its holder if another process has locked it.
-
-    Another file of this name is deleted and never written to: a killed process left it, or it is a hard link, a symbolic link
-    or a pipe, which an archive from a stranger can contain.
-    """
-    while True:
-        if path.is_symlink():
-            path.unlink(missing_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | _ORDINARY, mode)
-        try:
-            try:
-                _lock(handle, wait=wait)
-            except (BlockingIOError, PermissionError):
-                return handle, _holder(handle)
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:  # some network file systems
-                    raise
-            with suppress(FileNotFoundError):  # the previous holder deleted the file just before it released the lock
-                state = os.fstat(handle)
-                if os.path.samestat(state, os.lstat(path)):
-                    if fcntl is None or (stat.S_ISREG(state.st_mode) and not state.st_size and state.st_nlink == 1):
-                        return handle, ""
-                    path.unlink()
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def _lock(handle: int, *, shared: bool = False, wait: bool = False) -> None:
-    """Lock an open file until it is closed.
-
-    Raises:
-        BlockingIOError: If another process has locked it and `wait` is False; on Windows, this is a PermissionError.
-        OSError: If the file system has no locks.
-    """
-    if fcntl is not None:
-        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-        return
-    while True:
-        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            if not wait:
-                raise
-            time.sleep(0.05)
-        else:
-            return
-
-
-def _holder(handle: int) -> str:
-    """Return the process whose number is in an open lock file."""
-    os.lseek(handle, 0, os.SEEK_SET)
-    number, _, host = os.read(handle, 300).partition(b"\n")[0].decode(errors="replace").partition(" ")
-    if not number.isdecimal():
-        return "another process"
-    return f"process {number} on {'this machine' if host == socket.gethostname() else host}"

