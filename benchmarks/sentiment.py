@@ -60,7 +60,7 @@ def measure(preset: str, options: argparse.Namespace) -> dict[str, Any]:
             start = time.perf_counter()
             classifier = fit(config, progress=False)
             seconds.append(round(time.perf_counter() - start, 2))
-            texts, labels, _ = read_given_texts(Files(options.test), classifier)
+            texts, labels = read_given_texts(Files(options.test), classifier)
             accuracy.append(classifier.evaluate(texts, labels).accuracy)
         print(f"{preset}, seed {seed}: {accuracy[-1]:.2%} after {seconds[-1]:.1f} s", file=sys.stderr, flush=True)
     return {

@@ -57,7 +57,7 @@ def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # no
     Raises:
         ConfigError: If the device does not exist, or several processes would have to share it.
     """
-    device = _resolve_device(_own_device(config.device, ranks))
+    device = resolve_device(_own_device(config.device, ranks))
     threads = config.threads or count_cores(ranks.local_size)
     return Machine(device, threads, _resolve_precision(config.training.precision, device), ranks.world_size)
 
@@ -75,7 +75,8 @@ def _own_device(name: str, ranks: Ranks) -> str:
     return "cuda" if torch.cuda.device_count() == 1 else f"cuda:{ranks.local_rank}"
 
 
-def _resolve_device(name: str) -> torch.device:
+def resolve_device(name: str) -> torch.device:
+    """Return the device of this name; `auto` means a GPU if PyTorch finds one, otherwise the CPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)

@@ -53,7 +53,7 @@ def test_draws(models, capsys):
     assert lines != run(capsys, models[0], *TEXTS[:2], "--sample", "3", "--seed", "5")
     assert len(run(capsys, models[0], TEXTS[0], "--sample", "1", "--top-k", "5", "--top-p", "0.9", "--temperature", "0.7")) == 1
     [found] = run(capsys, models[0], TEXTS[0], "--sample", "3", "--json")
-    assert len(json.loads(found)["samples"]) == 3
+    assert len(json.loads(found)["alternatives"]) == 2
 
 
 def test_minimum_risk_prints_one_line(models, capsys):
@@ -100,8 +100,8 @@ def test_wrong_requests(models, capsys, tmp_path, line, message):
     [
         (["--temperature", "0.5"], "temperature is for sampling; set sample to the number of samples"),
         (["--sample", "2", "--top-p", "2"], "argument --top-p: 2, expected more than 0 and at most 1"),
-        (["--sample", "2", "--beam", "5"], "sample replaces the beam search; leave out beam_size and n_best"),
-        (["--minimum-risk", "chrf"], "minimum_risk chooses among several translations; set sample to 32"),
+        (["--sample", "2", "--beam", "5"], "samples are drawn instead of a search; leave out beam_size and n_best"),
+        (["--minimum-risk", "chrf"], "minimum_risk chooses among several translations; draw 32 samples"),
         (["--sample", "2", "--constraint", "Hund"], "sampling does not support phrases that targets must contain"),
     ],
 )
@@ -189,11 +189,10 @@ def test_log_probabilities_are_printed_and_not_scores(models, capsys):
     best = ["--length-penalty", "0", "--length-reward", "9", "--beam", "4", "--n-best", "4"]
     lines = run(capsys, models[0], TEXTS[0], *best)
     [found] = [json.loads(line) for line in run(capsys, models[0], TEXTS[0], *best, "--json")]
-    assert [float(line.split("\t")[1]) for line in lines] == pytest.approx(
-        [one["log_probability"] for one in found["n_best"]], abs=1e-4
-    )
+    listed = [found, *found["alternatives"]]
+    assert [float(line.split("\t")[1]) for line in lines] == pytest.approx([one["log_probability"] for one in listed], abs=1e-4)
     assert all(float(line.split("\t")[1]) <= 0 for line in lines)
-    assert all(one["score"] > 0 for one in found["n_best"])
+    assert all(one["score"] > 0 for one in listed)
 
 
 def test_score(models, capsys, tmp_path):

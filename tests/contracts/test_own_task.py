@@ -186,7 +186,7 @@ def test_the_command_line_has_it(settings, run, tmp_path):
     assert (code, out) == (0, '{"words": ["the", "cat"], "tags": ["DET", "NOUN"]}\n'), err
     code, out, err = run("evaluate", folder, data, "--json")
     assert code == 0, err
-    assert out == '{"accuracy": 1.0}\n'
+    assert 0 < json.loads(out)["loss"] < 0.5
     code, out, err = run("info", folder)
     assert code == 0, err
     assert f"{folder}: tagger\n" in out

@@ -67,10 +67,9 @@ def test_translate_json(run, capsys):
     assert plain["source"] == SENTENCE
     assert plain["source_words"] == SENTENCE.split()
     assert plain["log_probability"] < 0
-    assert plain["n_best"][0]["text"] == plain["text"]
     [found] = regard.load(run).translate([SENTENCE], n_best=2)
-    assert [one["finished"] for one in plain["n_best"]] == [found.finished, found.alternatives[0].finished]
-    assert len(plain["n_best"]) == 2
+    assert [one["text"] for one in plain["alternatives"]] == [found.alternatives[0].text]
+    assert [one["finished"] for one in (plain, *plain["alternatives"])] == [found.finished, found.alternatives[0].finished]
 
 
 def test_translate_heatmaps(run, tmp_path, capsys):

@@ -20,7 +20,7 @@ from regard.task import Text, TextOperation
 class Note(TextOperation):
     """Notes which texts came together."""
 
-    def run(self, predictor, texts, *, record=False, progress=False):
+    def run(self, predictor, texts, *, record=(), progress=False):
         predictor.append([work.size for work in texts])
         return [work.text for work in texts]
 
@@ -48,7 +48,7 @@ class Steps(TextOperation):
     def cost(self, predictor, text, limits):
         return 10
 
-    def run(self, predictor, texts, *, record=False, progress=False):
+    def run(self, predictor, texts, *, record=(), progress=False):
         predictor.append([work.text for work in texts])
         for number in range(max(int(work.text.rpartition(" ")[2]) for work in texts)):
             time.sleep(0.001)

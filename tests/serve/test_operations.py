@@ -13,7 +13,7 @@ def test_words_and_alignment_of_a_model_of_characters_are_of_the_same_units(tmp_
     [found] = map(operation.plain, operation.run(predictor, [Text("a dog")]))
     assert found["source_words"] == tuple("a dog")
     links = [link.split("-") for link in found["alignment"].split()]
-    assert {int(output) for _, output in links} <= set(range(len(found["words"])))
+    assert {int(output) for _, output in links} <= set(range(len(found["target_words"])))
 
 
 def test_a_service_lowers_the_settings_of_a_run():

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from regard.cli.options import Parser
+from regard.cli.options import Parser, add_layout_options, given_files
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import ConfigError, DataError, RequestError
-from regard.tasks.arguments import add_layout_options, given_files
 from regard.tasks.classification.commands import read_given_texts
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.language.commands import read_plain_texts
@@ -22,7 +21,7 @@ from regard.text.labelled.labels import Labels
 def _files(path, *arguments):
     parser = Parser("evaluate", "")
     parser.add_argument("files")
-    add_layout_options(parser, *PAIR_LAYOUT, "text", "label")
+    add_layout_options(parser, {"translation": PAIR_LAYOUT, "classification": ("text", "label")})
     return given_files(parser.read([str(path), *arguments]))
 
 
@@ -58,9 +57,7 @@ def test_labelled_files_may_be_laid_out_in_another_way_than_that_of_training(tmp
     path.write_text(content)
     config = ClassificationConfig(data=LabelledDataConfig(train=("a.csv",), text="review", label="stars"))
     classifier = SimpleNamespace(config=config, labels=Labels(("0", "1"), False, (1, 1)))
-    texts, labels, report = read_given_texts(_files(path), classifier)
-    assert (texts, labels) == (["a film"], [("1",)])
-    assert report.kept == 1
+    assert read_given_texts(_files(path), classifier) == (["a film"], [("1",)])
 
 
 def _pairs(path, *arguments, **data):
@@ -89,7 +86,7 @@ def test_the_layout_of_labelled_texts_can_be_given(tmp_path):
     config = ClassificationConfig(data=LabelledDataConfig(train=("a.csv",)))
     classifier = SimpleNamespace(config=config, labels=Labels(("0", "1"), False, (1, 1)))
     given = _files(path, "--data.text", "review", "--data.label", "stars")
-    assert read_given_texts(given, classifier)[:2] == (["a film"], [("1",)])
+    assert read_given_texts(given, classifier) == (["a film"], [("1",)])
     with pytest.raises(DataError, match="reviews"):  # and no other column in its place
         read_given_texts(_files(path, "--data.text", "reviews", "--data.label", "stars"), classifier)
 
@@ -99,4 +96,4 @@ def test_a_layout_option_of_another_task_is_refused(tmp_path):
     path.write_text("a text\n")
     with pytest.raises(RequestError, match=r"--data.columns cannot be used: the model's task is language"):
         read_plain_texts(_files(path, "--data.columns", "0,1"), LanguageConfig())
-    assert read_plain_texts(_files(path, "--data.encoding", "latin-1"), LanguageConfig())[0] == ["a text"]
+    assert read_plain_texts(_files(path, "--data.encoding", "latin-1"), LanguageConfig()) == ["a text"]

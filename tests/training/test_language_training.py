@@ -86,7 +86,8 @@ def test_perplexity_by_hand(tmp_path):
     assert scores.tokens == 7
     assert scores.nll == pytest.approx(total / 7, rel=1e-5)
     assert scores.to_dict()["perplexity"] == pytest.approx(math.exp(total / 7), rel=1e-5)
-    assert scores.describe(first=True)[0] == f"dev loss {scores.nll:.3f} (perplexity {scores.perplexity:,.2f})"
+    described = validator.task.describe_scores(scores.to_dict())
+    assert described == f"loss {scores.nll:.3f}, perplexity {scores.perplexity:,.2f}"
 
 
 def test_a_hopeless_models_perplexity_is_no_error():

@@ -17,6 +17,7 @@ _MARKDOWN = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)(?!lt;)|:(?=//)
 """Characters with a meaning in Markdown, and those that turn plain addresses into links."""
 _COUNTS = {"num_train": "training", "num_dev": "held-out"}
 """Keys of the counts of examples in a bundle's report, and the kind of these examples."""
+_PRIVATE = "Its training data may contain private or biased text; regard does not filter it."
 
 
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
@@ -32,9 +33,9 @@ def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
         f"# {_inline(card.title)}\n\n{card.summary}, trained with regard {signature['versions']['regard']}.",
         "## Use\n\n" + _usage(bundle, card),
         "## Model\n\n" + _table([*_model_rows(bundle), *card.model_rows]),
-        "## Data\n\n" + _table([*card.data_rows, *_data_rows(bundle, signature, card.examples)]),
+        "## Data\n\n" + _table(_data_rows(bundle, signature, card.examples)),
         "## Scores\n\n" + _scores(card, signature.get("scores") or {}),
-        "## Limits\n\n" + "\n".join(f"- {_inline(sentence)}" for sentence in card.limits),
+        "## Limits\n\n" + "\n".join(f"- {_inline(sentence)}" for sentence in (*card.limits, _PRIVATE)),
     ]
     return printable("\n\n".join(parts)) + "\n"
 

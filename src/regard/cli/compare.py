@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, kind_of, model_folder, print_result, set_threads
+from regard.cli.options import Parser, add_machine_options, given_files, kind_of, model_folder, print_result, set_threads
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
 from regard.task import FileOperation, find_task
-from regard.tasks.arguments import given_files
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -3,9 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from regard.cli.options import Parser
+from regard.cli.options import Parser, at_least
 from regard.errors import RequestError
-from regard.tasks.arguments import positive_number, whole_number
 from regard.terminal import show
 
 
@@ -23,8 +22,8 @@ def main(arguments: Sequence[str]) -> None:
         "  regard train translation --preset tutorial-bahdanau --data.train pairs.tsv --out runs/bahdanau",
     )
     kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--pairs", type=positive_number, metavar="N", help="write N sentence pairs, English TAB German")
-    kind.add_argument("--reviews", type=positive_number, metavar="N", help="write N reviews, text TAB label, with a header")
+    kind.add_argument("--pairs", type=at_least(1), metavar="N", help="write N sentence pairs, English TAB German")
+    kind.add_argument("--reviews", type=at_least(1), metavar="N", help="write N reviews, text TAB label, with a header")
     parser.add_argument("--to", metavar="FILE", required=True, help="file to write; an existing one is replaced")
     parser.add_argument(
         "--alignments",
@@ -32,9 +31,9 @@ def main(arguments: Sequence[str]) -> None:
         help="also write the word alignment of each pair in Pharaoh format (0-0 1-2), for data.alignments or to compare with\n"
         "`regard align`; a punctuation mark counts as a word",
     )
-    parser.add_argument("--start", type=whole_number, default=0, metavar="N", help="number of the first example (default: 0)")
+    parser.add_argument("--start", type=at_least(0), default=0, metavar="N", help="number of the first example (default: 0)")
     parser.add_argument(
-        "--seed", type=whole_number, default=1, metavar="N", help="seed, which chooses the first example (default: 1)"
+        "--seed", type=at_least(0), default=1, metavar="N", help="seed, which chooses the first example (default: 1)"
     )
     _write(parser.read(arguments))
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard import disk
-from regard.cli.options import Parser, add_machine_options, record_of
-from regard.tasks.arguments import positive_number, whole_number
+from regard.cli.options import Parser, add_machine_options, at_least, record_of
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -54,12 +53,12 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--examples",
         "--pairs",
-        type=positive_number,
+        type=at_least(1),
         metavar="N",
         help="pairs or reviews to train on (default: 30000 pairs, 16000 reviews)",
     )
     parser.add_argument(
-        "--seed", type=whole_number, default=1, metavar="N", help="seed of the texts and of training (default: 1)"
+        "--seed", type=at_least(0), default=1, metavar="N", help="seed of the texts and of training (default: 1)"
     )
     add_machine_options(parser)
     options = parser.read(arguments)

@@ -8,13 +8,13 @@ from regard.cli.options import (
     add_machine_options,
     add_model_argument,
     check_ending,
+    given_files,
     load_model,
     print_result,
 )
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
 from regard.task import FileOperation
-from regard.tasks.arguments import given_files
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -34,8 +34,8 @@ def main(arguments: Sequence[str]) -> None:
 
     operation: AttentionOperation = own.create(AttentionOperation, options, model.config.task)
     if sites := _heads(model.model.sites, options):
-        operation = replace(operation, sites=tuple(dict.fromkeys([*operation.main_sites, *sites])))
-    [found] = operation.run(model, [Text(options.sentence)], record=True)
+        operation = replace(operation, sites=tuple(dict.fromkeys([*model.main_sites, *sites])))
+    [found] = operation.run(model, [Text(options.sentence)])
     record, site = record_of(found.record, "look"), found.site
 
     try:

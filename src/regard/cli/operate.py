@@ -15,18 +15,19 @@ from regard.cli.options import (
     PICTURES,
     Parser,
     add_ensemble_option,
+    add_layout_options,
     add_machine_options,
     add_model_argument,
     add_options,
     add_picture_options,
     check_ending,
     create,
+    given_files,
     load_for,
     record_of,
 )
 from regard.errors import RequestError, nearest
 from regard.task import AttentionOperation, LineOperation, Text, TextOperation, all_tasks
-from regard.tasks.arguments import add_layout_options, given_files
 from regard.terminal import show
 
 
@@ -58,10 +59,10 @@ def main(name: str, arguments: Sequence[str]) -> None:
         number = cut = 0
         for block in lines:
             texts = [_request(line, place, kind, options) for place, line in enumerate(block, number)]
-            recorded = bool(kind.picture and (options.json or options.heatmap))
+            recorded = None if kind.picture and (options.json or options.heatmap) else ()
             for result in operation.run(model, texts, record=recorded, progress=kind.streams and len(texts) > 1):
                 number += 1
-                plain = operation.to_json(result, getattr(options, "units", "auto")) if options.json else None
+                plain = operation.plain(result, getattr(options, "units", "auto")) if options.json else None
                 listed = plain if isinstance(plain, list) else [plain]
                 printed = [json.dumps(one, ensure_ascii=False) for one in listed] if options.json else []
                 show("\n".join(printed) or operation.render(result, number), file=file, flush=not options.input)
@@ -107,7 +108,7 @@ def _operate_per_line(task: str, kind: type[LineOperation], arguments: Sequence[
         add_ensemble_option(parser)
     add_model_argument(parser)
     parser.add_argument("files", metavar="FILE[,FILE]", help=kind.files)
-    add_layout_options(parser, *kind.layout)
+    add_layout_options(parser, {task: kind.layout})
     add_machine_options(parser)
     options = parser.read(arguments)
     operation = create(kind, options)

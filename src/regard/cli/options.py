@@ -2,17 +2,16 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_origin
 
-from regard.config.fields import FieldFacts
+from regard.config.fields import FieldFacts, facts_of
 from regard.errors import RequestError, nearest
 from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
 from regard.rendering import Units
-from regard.task import Operation, TextOperation, find_task
-from regard.tasks.arguments import whole_number
+from regard.task import Files, Operation, TextOperation, find_task
 from regard.terminal import show
 
 if TYPE_CHECKING:
@@ -91,10 +90,21 @@ def model_folder(name: str) -> str:
     return str(local_folder(name))
 
 
+def at_least(low: int) -> Callable[[str], int]:
+    """Return a function with which argparse parses a whole number of `low` or more."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of {low} or more")
+        return int(text)
+
+    return parse
+
+
 def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all cores that this process may use") -> None:
     """Add `--device` and `--threads`; `threads` is the default number of threads in words, for the help text."""
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")
-    parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help=f"CPU threads (default: {threads})")
+    parser.add_argument("--threads", type=at_least(0), default=0, metavar="N", help=f"CPU threads (default: {threads})")
 
 
 def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
@@ -138,6 +148,25 @@ def add_options(parser: "argparse._ActionsContainer", operation: type[Operation]
         words = f"{facts.help[:1].lower()}{facts.help[1:].rstrip('.')}{default}"
         flag = operation.flags.get(name, f"--{name.replace('_', '-')}")
         parser.add_argument(flag, help=words.replace("%", "%%"), **settings)
+
+
+def add_layout_options(parser: argparse.ArgumentParser, layouts: Mapping[str, Sequence[str]]) -> None:
+    """Add options for settings of `data` that describe the layout of a file, such as `--data.columns`, by task."""
+    group = parser.add_argument_group(
+        "layout of the file, if regard does not detect it (by default, the file is read like the training data)"
+    )
+    helps: dict[str, str] = {}
+    for task, names in layouts.items():
+        facts = facts_of(facts_of(find_task(task).config_class)["data"].type)
+        helps = {name: facts[name].help for name in names} | helps
+    for name, words in helps.items():
+        group.add_argument(f"--data.{name}", metavar="VALUE", help=words.replace("%", "%%"))
+
+
+def given_files(options: argparse.Namespace) -> Files:
+    """Return the files of a command line, with the layout options that the user gave."""
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    return Files(options.files, {name[5:]: value for name, value in given.items() if name.startswith("data.")})
 
 
 def parser_of(facts: FieldFacts) -> Callable[[str], Any]:

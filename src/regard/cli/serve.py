@@ -10,10 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from regard.cli.options import Parser, add_machine_options, model_folder, parser_of, set_threads
+from regard.cli.options import Parser, add_machine_options, at_least, model_folder, parser_of, set_threads
 from regard.config.fields import facts_of
 from regard.errors import ConfigError, RequestError, install_command
-from regard.tasks.arguments import any_number, whole_number
 
 _TOKEN = "REGARD_TOKEN"
 _LARGEST_TOKEN, _LARGEST_PAGE = 4096, 1 << 29  # bytes
@@ -84,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
 def _add_options(parser: Parser) -> None:
     parser.add_argument("dirs", nargs="+", metavar="DIR", help="a trained model's folder; NAME=DIR gives it another name")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)")
-    parser.add_argument("--port", type=whole_number, default=8000, metavar="N", help="port; 0 for any free one (default: 8000)")
+    parser.add_argument("--port", type=at_least(0), default=8000, metavar="N", help="port; 0 for any free one (default: 8000)")
     parser.add_argument(
         "--token-file",
         metavar="FILE",
@@ -111,7 +110,7 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--reload-seconds",
-        type=any_number,
+        type=float,
         default=2.0,
         metavar="X",
         help="seconds between two checks for a newer model; 0 for no checks (default: 2)",

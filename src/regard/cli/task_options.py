@@ -3,10 +3,9 @@
 import argparse
 from typing import Any
 
-from regard.cli.options import add_ensemble_option, add_options, create
+from regard.cli.options import add_ensemble_option, add_layout_options, add_options, create
 from regard.errors import RequestError
 from regard.task import FileOperation, Operation, all_tasks, find_task
-from regard.tasks.arguments import add_layout_options
 
 
 class TaskOptions:
@@ -37,8 +36,7 @@ class TaskOptions:
 
     def add_layout(self) -> None:
         """Add the options that describe the layout of a file, such as `--data.columns`, for all tasks."""
-        files = [one for one in self.operations.values() if issubclass(one, FileOperation)]
-        add_layout_options(self._parser, *dict.fromkeys(name for one in files for name in one.layout))
+        add_layout_options(self._parser, {task: one.layout for task, one in self.operations.items()})
 
     @property
     def pictures(self) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from regard.config.plugins import KINDS, entry_names, is_task, task_names
 from regard.config.run import RunConfig
 from regard.errors import RequestError, nearest
 from regard.processes.ranks import read_ranks
-from regard.task import all_tasks, find_task
-from regard.tasks.arguments import split_files
+from regard.task import Files, all_tasks, find_task
 from regard.terminal import show
 
 _NOTE = """\
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     config = read_arguments(task, rest, choose=True)
     from regard.training import cross_validate, fit
 
-    if find_task(task).training.num_folds(config) and "fold" not in _named(rest):
+    if find_task(task).training.folds(config) and "fold" not in _named(rest):
         show(cross_validate(config).render())
         return
     fit(config)
@@ -199,7 +198,7 @@ def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
     settings: dict[str, object] = {short.get(name, name): value for name, value in overrides.items()}
     for name in ("data.train", "data.dev"):
         if name in settings:
-            settings[name] = split_files(str(settings[name]))
+            settings[name] = Files(str(settings[name])).paths
     return settings
 
 

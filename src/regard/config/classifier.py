@@ -27,8 +27,6 @@ class NeuralClassifierSettings(ModelSettings):
     """Dropout on the embeddings."""
     output_dropout: Dropout = 0.5
     """Dropout on the pooled vector."""
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +152,6 @@ class CombinedClassifierConfig(ModelSettings):
     """Number of recurrent classifiers, each with its own initial weights and its own loss. In the average of the scores, all
     recurrent classifiers together count a quarter, and the linear classifier counts three quarters.
     """
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 ClassifierConfig = (

@@ -20,10 +20,6 @@ TableFormat = Literal["tsv", "csv", "jsonl", "parquet"]
 class FileSettings(DataSettings):
     """Settings under `data` that all built-in tasks have."""
 
-    train: Annotated[tuple[str, ...], Role.FILE] = ()
-    """Training files."""
-    dev: Annotated[tuple[str, ...], Role.FILE] = ()
-    """Files to validate on. Empty: `dev_size` examples are held out of `train`."""
     dev_size: Natural = 1000
     """Number of examples to hold out when `dev` is empty, at most a tenth of all; 0 holds out none."""
     encoding: str = "auto"

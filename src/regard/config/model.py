@@ -113,8 +113,6 @@ class RecurrentConfig(ModelSettings):
     """Layers that share one weight matrix: `none`; the output layer and the target embedding (`target`); or these two and the
     source embedding (`all`), which needs `tokenizers.joint`.
     """
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +179,6 @@ class TransformerSettings(LayerSettings):
     """Dropout on the output of each attention and feed-forward network, before it is added to the residual stream."""
     activation_dropout: Dropout = 0.0
     """Dropout on the hidden layer of each feed-forward network."""
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)

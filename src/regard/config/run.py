@@ -12,7 +12,7 @@ from regard.config.fields import Natural, Role
 from regard.config.settings import DataSettings, ModelSettings, Settings, changed_settings
 from regard.config.training import TrainingConfig
 
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 class _Parts(Settings):
@@ -58,7 +58,7 @@ class RunConfig(_Parts):
 
         The class of a task overrides this method and adds conflicts between settings of the task.
         """
-        if not _DEVICE.fullmatch(self.device):
+        if not DEVICE.fullmatch(self.device):
             yield "device", f"device is '{self.device}', expected auto, cpu, cuda, or cuda:N"
         yield from self.training.conflicts()
         yield from self.data.conflicts()

@@ -2,9 +2,10 @@
 
 from abc import ABC
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, ClassVar
 
+from regard.config.fields import Role
 from regard.errors import ConfigError
 
 
@@ -26,19 +27,21 @@ class Settings:
         return ()
 
 
+@dataclass(frozen=True, kw_only=True)
 class DataSettings(Settings):
     """Base class of the settings under `data` of all tasks."""
 
-    train: tuple[str, ...]
-    """Training files. The default name of the run's folder is the name of the first file."""
-    dev: tuple[str, ...]
-    """Files to validate on; empty: a part of `train` is held out."""
+    train: Annotated[tuple[str, ...], Role.FILE] = ()
+    """Training files."""
+    dev: Annotated[tuple[str, ...], Role.FILE] = ()
+    """Files to validate on."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class ModelSettings(Settings):
     """Base class of the settings under `model` of all tasks."""
 
-    freeze: tuple[str, ...]
+    freeze: tuple[str, ...] = ()
     """Parts that training does not change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 

@@ -33,8 +33,9 @@ def load(
     Raises:
         BundleError: If the folder is not a trained model, is damaged, or was written by a newer regard; or if the hub has no
             such model, or cannot be reached and the cache has no copy.
-        RequestError: If the address is malformed, the device does not exist, `model` or `attention` is missing or is not
-            needed, or the models cannot form an ensemble.
+        ConfigError: If the device does not exist.
+        RequestError: If the address is malformed, `model` or `attention` is missing or is not needed, or the models cannot
+            form an ensemble.
 
     Example:
         translator = regard.load("runs/deu")

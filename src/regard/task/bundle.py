@@ -63,6 +63,8 @@ class Inventory:
     tokenizers: Mapping[str, Tokenizer]
     """Tokenizers by the text that they split: `source` and `target` (the same object if the vocabulary is joint), or `text`."""
     labels: tuple[str, ...] = ()
+    multiple: bool = False
+    """Whether a text can have several labels."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,10 @@ class Card:
     """Lines of Python that use the model. The card replaces `LOAD` with the call that loads it."""
     model_rows: Sequence[tuple[str, str]] = ()
     """Rows (name, value) of the table about the model, such as its vocabulary and its labels."""
-    data_rows: Sequence[tuple[str, str]] = ()
-    """Rows (name, value) of the table about the data, shown before the rows of every task."""
     examples: str = "examples"
     """Plural noun for the training examples, such as `pairs`."""
     limits: Sequence[str] = ()
-    """Sentences on what the model cannot do."""
+    """Sentences on what the model cannot do, besides those about every model."""
 
 
 class BundleFormat(ABC):
@@ -131,7 +131,10 @@ class BundleFormat(ABC):
 
     def vocabulary(self, parts: Any) -> str:
         """Return a hash of vocabularies and labels. Two models with equal hashes have the same token or label for each id."""
-        return hashlib.sha256(json.dumps(asdict(parts)).encode()).hexdigest()
+        known = self.inventory(parts)
+        labels = [[*known.labels], known.multiple] if known.labels else []
+        plain = [[tokenizer.digest() for tokenizer in known.tokenizers.values()], labels] if known.tokenizers else asdict(parts)
+        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
     def inventory(self, parts: Any) -> Inventory:
         """Return the tokenizers with their vocabularies, and the labels; none by default."""
@@ -146,15 +149,14 @@ class BundleFormat(ABC):
         return ("spacy",) * any(getattr(value, "kind", "") == "spacy" for _, _, value in walk(config))
 
     def render_report(self, report: dict[str, Any]) -> str:
-        """Return the text of a report on the data.
-
-        Args:
-            report: The report as plain data (`Bundle.report`).
+        """Return the text of a report on the data (`Bundle.report`): of a `DataReport`, or of `Counts`.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: If the report has another form, because another version wrote it.
         """
-        return Counts(report).render()
+        from regard.text.data_report import DataReport
+
+        return DataReport.from_dict(report).render() if "train" in report else Counts(report).render()
 
 
 @dataclass(frozen=True)

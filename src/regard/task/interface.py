@@ -86,18 +86,6 @@ class Task:
         raise RequestError(f"load: {self.words.predictors} cannot form an ensemble; load one folder")
 
 
-class _Part:
-    """An attribute whose value is imported when it is first used."""
-
-    def __init__(self, place: str, *, call: bool) -> None:
-        self._place, self._call = place, call
-
-    def __get__(self, task: Any, owner: type | None = None) -> Any:
-        module, _, name = self._place.partition(":")
-        found = getattr(import_module(module), name)
-        return found() if self._call and isinstance(found, type) else found
-
-
 def part(place: str, *, call: bool = True) -> Any:
     """Return an attribute of a task that is imported when it is first used.
 
@@ -105,7 +93,14 @@ def part(place: str, *, call: bool = True) -> Any:
         place: Module and name, such as `my_package.training:MyTraining`.
         call: Whether to call a class without arguments.
     """
-    return _Part(place, call=call)
+    module, _, name = place.partition(":")
+
+    class Part:
+        def __get__(self, task: Any, owner: type | None = None) -> Any:
+            value = getattr(import_module(module), name)
+            return value() if call and isinstance(value, type) else value
+
+    return Part()
 
 
 def find_task(name: str) -> Task:

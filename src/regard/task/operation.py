@@ -11,22 +11,27 @@ from these facts. A service sets limits on top of the ranges.
 
         name = "tag"        # regard tag DIR TEXT …, and POST /v1/tag
 
-        def run(self, predictor, texts, *, record=False, progress=False):
+        def run(self, predictor, texts, *, record=(), progress=False):
             return predictor.tag([one.text for one in texts])
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from regard.config.fields import FieldFacts, facts_of
+from regard.config.plugins import locate_task
 from regard.errors import ArgumentError, nearest
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
+
+Sites = Collection[str] | None
+"""Attention sites to record; None for the model's main sites."""
 
 
 class Result(Protocol):
@@ -75,6 +80,12 @@ class Files:
     """`FILE`, or `FILE,FILE`."""
     layout: Mapping[str, str] = field(default_factory=dict)
     """Settings under `data` that the user gave for these files, such as `columns`, as text."""
+
+    @property
+    def paths(self) -> list[str]:
+        """The names, split at commas, unless the whole text is the name of an existing file."""
+        single = "," not in self.names or Path(self.names).exists()
+        return [self.names] if single else [name.strip() for name in self.names.split(",")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,32 +194,27 @@ class TextOperation(Operation):
         return {name for name, listed in cls.per_text.items() if listed}
 
     @abstractmethod
-    def run(self, predictor: Any, texts: Sequence[Text], *, record: bool = False, progress: bool = False) -> list[Any]:
+    def run(self, predictor: Any, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Any]:
         """Return a result for each text.
 
         Args:
             predictor: The model.
             texts: The texts.
-            record: Whether the results need attention.
+            record: Attention sites that the results need.
             progress: Whether to show a bar on standard error.
         """
 
-    def plain(self, result: Any) -> Any:
-        """Return a result as data for JSON, in an answer of the service."""
+    def plain(self, result: Any, units: str = "auto") -> Any:
+        """Return a result as data for JSON, or a list of several results; `units` are those of `AttentionRecord.in_units`."""
         return result
-
-    def to_json(self, result: Any, units: str) -> Any:
-        """Return a result as data for JSON, as the command prints it.
-
-        Args:
-            result: The result.
-            units: Units of words in it, as in `AttentionRecord.in_units`.
-        """
-        return self.plain(result)
 
     def render(self, result: Any, number: int) -> str:
         """Return a result as the command prints it; `number` is that of the text, from 1."""
         return str(result)
+
+    def headline(self, result: Any) -> str:
+        """Return the text above a picture of the result's attention."""
+        return self.render(result, 1)
 
     def remark(self, predictor: Any, results: int) -> str:
         """Return a remark on a number of results for which `is_cut` was True."""
@@ -219,19 +225,12 @@ class TextOperation(Operation):
         return False
 
     def within(self, predictor: Any, limits: Mapping[str, int]) -> Self:
-        """Return the operation with settings of the run lowered to the limits of a service.
-
-        Args:
-            predictor: The model.
-            limits: Limits by name; see `caps`.
-        """
-        sought = {name: self.sought(predictor, name) for name in self.caps if name in self.run_options()}
-        lowered = {name: min(value, limits[self.caps[name]]) for name, value in sought.items() if value is not None}
+        """Return the operation with settings of the run lowered to the limits of a service, whose names are in `caps`."""
+        options = self.run_options()
+        lowered = {
+            name: min(self.setting(predictor, name), limits[limit]) for name, limit in self.caps.items() if name in options
+        }
         return replace(self, settings={**self.settings, **lowered})
-
-    def sought(self, predictor: Any, name: str) -> Any:
-        """Return the value of a setting before a service limits it; None to leave the setting as it is."""
-        return self.setting(predictor, name)
 
     def setting(self, predictor: Any, name: str) -> Any:
         """Return the value of a setting: the given one, or that of the run."""
@@ -244,27 +243,22 @@ class TextOperation(Operation):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionOperation(TextOperation):
-    """Return the attention of predictions. `regard look` and `POST /v1/attention` use it; its results are `Look` objects."""
+    """Return the attention of predictions."""
 
     sites: tuple[str, ...] = ()
-    """Attention sites, such as `cross`; empty for the main one."""
+    """Attention sites, such as `cross`; empty for the main ones."""
 
     name: ClassVar[str] = "attention"
     answers: ClassVar[str] = "records"
     answer: ClassVar[Any] = dict[str, Any] | None
     longest: ClassVar[str] = "attention_characters"
     most_together: ClassVar[int] = 8
-    main_sites: ClassVar[Sequence[str]] = ()
-    """Sites that `regard look` needs besides those that the user names."""
 
-    def run(self, predictor: Any, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Any]:
+    def run(self, predictor: Any, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Look]:
         """Return the results of the task's first operation, which have an attribute `attention`."""
-        from regard.config.plugins import locate_task
-
         operations = locate_task(predictor.config.task).operations
         first = next(one for one in operations if issubclass(one, TextOperation) and not issubclass(one, AttentionOperation))()
-        results = first.run(predictor, texts, record=True)
-        return [Look(first.render(one, number), one.attention) for number, one in enumerate(results, 1)]
+        return [Look(first.headline(one), one.attention) for one in first.run(predictor, texts, record=self.sites or None)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,6 +281,42 @@ class FileOperation(Operation):
     def compare(self, models: tuple[Any, Any], names: tuple[str, str], files: Files) -> Result:
         """Return the comparison of two models on files (`regard compare`)."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(FileOperation):
+    """Score a model on files, which are read and scored as the dev examples of a run are."""
+
+    name: ClassVar[str] = "evaluate"
+
+    def run(self, predictor: Any, files: Files) -> Evaluated:
+        """Return the scores of the task's validator."""
+        from regard.machine import resolve_machine
+        from regard.processes.ranks import read_ranks
+
+        config, training = predictor.config, locate_task(predictor.config.task).training
+        paths = tuple(files.paths)
+        config = replace(config, data=replace(config.data, train=paths, dev=paths), device=str(predictor.device))
+        config, data, parts = training.read(config, predictor.bundle.parts, progress=False)
+        task = training.trainable(config, data, predictor.model, parts)
+        scores = task.validator_class(task, resolve_machine(config, read_ranks())).validate().to_dict()
+        return Evaluated(scores, task.describe_scores(scores))
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Scores of a model on files."""
+
+    scores: Mapping[str, Any]
+    text: str
+
+    def render(self) -> str:
+        """Return one line of text."""
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores, for JSON."""
+        return dict(self.scores)
 
 
 @dataclass(frozen=True)

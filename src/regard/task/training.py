@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, make_dataclass
+from dataclasses import asdict, dataclass, make_dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from regard.errors import ConfigError
+from regard.config.plugins import locate_task
+from regard.errors import ConfigError, out_of_memory
 from regard.task.bundle import Bundle, Custom
 
 if TYPE_CHECKING:
@@ -21,29 +22,19 @@ if TYPE_CHECKING:
     from regard.text.batching import BucketBatchSampler
 
 
-class Data(Protocol):
-    """Prepared data of a run.
+@dataclass(frozen=True)
+class Data:
+    """Prepared data of a run."""
 
-    `train` and `dev` are the examples to train on and to validate on; `dev` may be empty. Both have `__len__`, `lengths` (an
-    array with the length of each example), and `batch(indices)`, which returns the examples with these indices as a dataclass
-    of tensors, whose first axis is the batch.
-    """
-
-    @property
-    def train(self) -> Any: ...
-
-    @property
-    def dev(self) -> Any: ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the bytes of all files that the examples come from. A resumed run checks that it has not changed."""
-        ...
-
-    @property
-    def report(self) -> Any:
-        """Report on the files: what was kept and what was skipped. Its methods are `render()` and `to_dict()`."""
-        ...
+    train: Any
+    """Examples to train on. They have `__len__`, `lengths` (an array with the length of each example), and `batch(indices)`,
+    which returns the examples with these indices as a dataclass of tensors, whose first axis is the batch."""
+    dev: Any
+    """Examples to validate on; may be empty."""
+    fingerprint: str
+    """Hash of the bytes of all files that the examples come from. A resumed run checks that it has not changed."""
+    report: Any
+    """Report on the files: what was kept and what was skipped. Its methods are `render()` and `to_dict()`."""
 
 
 class Examples:
@@ -94,15 +85,14 @@ class Scores:
         plain = asdict(self)
         return {"loss": plain.pop("nll"), **plain}
 
-    def to_row(self) -> dict[str, float]:
-        """Return the scores by the names of their columns in the logs."""
-        plain = self.to_dict()
-        return {"dev_nll": plain.pop("loss"), **plain}
+    def to_row(self, columns: Sequence[str]) -> dict[str, float]:
+        """Return the scores that are among the columns of the logs."""
+        named = {"dev_nll": self.nll, "dev_perplexity": self.perplexity, **self.to_dict()}
+        return {name: named[name] for name in columns if name in named}
 
-    def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return a line with the scores, and a list of further lines to print; `first` is True at a run's first validation."""
-        further = [f"{item.name} {getattr(self, item.name):.3f}" for item in fields(self)[1:]]
-        return ", ".join([f"dev loss {self.nll:.3f}", *further]), []
+    def lines(self, *, first: bool) -> list[str]:
+        """Return further lines to print below the scores; `first` is True at a run's first validation."""
+        return []
 
 
 class Validator:
@@ -158,7 +148,7 @@ class Trainable(ABC):
 
     Args:
         config: Settings of the run, including those that were decided while the data were prepared.
-        data: Prepared data.
+        data: Prepared data, with the attributes of `Data`.
         model: The model to train.
         parts: Content of the task's own files, such as tokenizers; see `Bundle.parts`.
         custom: The part of the model that is the user's own object; see `Bundle.custom`.
@@ -179,10 +169,13 @@ class Trainable(ABC):
     second."""
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll")
     """Names of the task's columns in the logs, besides the columns that every run has."""
+    validator_class: ClassVar[type[Validator]] = Validator
+    """Class that validates the model on the dev examples."""
 
-    def __init__(self, config: Any, data: Data, model: nn.Module, parts: Any, custom: Custom = "") -> None:
-        self.config, self.model, self.parts, self.custom = config, model, parts, custom
-        self.data: Data = data
+    def __init__(self, config: Any, data: Any, model: nn.Module, parts: Any, custom: Custom = "") -> None:
+        self.config, self.data, self.model, self.parts, self.custom = config, data, model, parts, custom
+        self.log_sums: dict[str, Any] = {}
+        """Numbers that `row` collects between two rows of the logs. Checkpoints keep those of the process that writes them."""
 
     @property
     def speed_column(self) -> str:
@@ -235,7 +228,7 @@ class Trainable(ABC):
 
     def validator(self, machine: Machine) -> Validator | None:
         """Return an object that validates the model on the dev examples; None if there are no dev examples."""
-        return Validator(self, machine) if len(self.data.dev) else None
+        return self.validator_class(self, machine) if len(self.data.dev) else None
 
     def scoring_runs(self) -> Sequence[Any]:
         """Return the settings of runs that estimate the scores of this run, because it has no dev examples.
@@ -253,20 +246,9 @@ class Trainable(ABC):
         """Return further values for the task's columns in the logs after an update, besides losses and scores."""
         return {}
 
-    def log_state(self) -> dict[str, float]:
-        """Return the numbers that `row` has collected since the last row, for a checkpoint; none by default.
-
-        Only the numbers of the process that writes the checkpoint are kept.
-        """
-        return {}
-
-    def load_log_state(self, state: Mapping[str, float]) -> None:
-        """Restore the numbers of `log_state` when a run is resumed."""
-        return
-
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Describe in one line the scores of the model that a run has kept."""
-        return f"loss {scores['loss']:.3f}"
+        """Describe in one line scores as returned by `Scores.to_dict`."""
+        return ", ".join(f"{name} {value:.3f}" for name, value in scores.items() if isinstance(value, float))
 
     def describe_start(self, start: Any) -> list[str]:
         """Return lines that describe how the data differ from those of the trained model that training starts from."""
@@ -278,25 +260,10 @@ class Trainable(ABC):
 
     def bundle(self, signature: dict[str, Any]) -> Bundle:
         """Return the model in its current state as a bundle; `signature` includes the model's `scores`."""
+        report = self.data.report.to_dict()
         return Bundle(
-            config=self.config,
-            model=self.model,
-            parts=self.parts,
-            signature=signature,
-            report=self.data.report.to_dict(),
-            custom=self.custom,
+            config=self.config, model=self.model, parts=self.parts, signature=signature, report=report, custom=self.custom
         )
-
-
-@dataclass(frozen=True)
-class FoldScore:
-    """A score in the table of a cross-validation."""
-
-    name: str
-    """Name of the score in `Scores.to_dict`."""
-    heading: str
-    format: str
-    """Format of the values, as in Python's `format`, such as `.2%`."""
 
 
 class Training(ABC):
@@ -304,11 +271,16 @@ class Training(ABC):
 
     Attributes:
         trainable: Class of the prepared models.
-        fold_scores: Scores that a cross-validation shows for each fold.
+        fold_scores: Scores that a cross-validation shows for each fold, by their names in `Scores.to_dict`, with the formats
+            of their values, such as `.2%`.
+        model_class: Class that a user's own model must have; None for any module.
+        sizes_name: Name of the arguments of a user's function that builds a model, for messages.
     """
 
     trainable: ClassVar[type[Trainable]]
-    fold_scores: ClassVar[tuple[FoldScore, ...]] = (FoldScore("loss", "loss", ".4f"),)
+    fold_scores: ClassVar[Mapping[str, str]] = MappingProxyType({"loss": ".4f"})
+    model_class: ClassVar[type[nn.Module] | None] = None
+    sizes_name: ClassVar[str] = "the sizes of the vocabularies"
 
     def check(self, config: Any, model: object, attention: object) -> None:
         """Check the settings and the user's own objects before any work is done.
@@ -321,7 +293,8 @@ class Training(ABC):
         Raises:
             ConfigError: If a setting or an object is not suitable.
         """
-        return
+        if not config.data.train:
+            raise ConfigError(f"data.train is empty; name {locate_task(config.task).words.missing} to learn from")
 
     def prepare(self, config: Any, *, model: Any, attention: Any, start: Any, progress: bool) -> Trainable:
         """Read the data and build the model.
@@ -334,15 +307,13 @@ class Training(ABC):
                 for random weights.
             progress: Whether to show progress bars.
         """
-        from regard.config.plugins import locate_task
         from regard.machine import seed_step
 
         config, data, parts = self.read(config, start.parts if start else None, progress=progress)
         seed_step(config.seed, 0)
         built = self.build(config, parts, model, attention)
         vocabulary = locate_task(config.task).bundle_format.vocabulary(parts)
-        known = getattr(built, "vocabulary", "")
-        if model is not None and known not in ("", vocabulary):
+        if model is not None and getattr(built, "vocabulary", "") not in ("", vocabulary):
             raise ConfigError(
                 "the model given to fit was trained with another vocabulary, or other labels, than these data have, so its ids "
                 "mean other tokens or labels. To train it further, name its folder, whose vocabulary is then used: "
@@ -355,7 +326,7 @@ class Training(ABC):
         return task
 
     @abstractmethod
-    def read(self, config: Any, learned: Any, *, progress: bool) -> tuple[Any, Data, Any]:
+    def read(self, config: Any, learned: Any, *, progress: bool) -> tuple[Any, Any, Any]:
         """Read the data.
 
         Args:
@@ -364,25 +335,50 @@ class Training(ABC):
             progress: Whether to show progress bars.
 
         Returns:
-            The configuration, with the settings that depend on the data; the prepared data; and the content of the task's own
-            files (`Bundle.parts`).
+            The configuration, with the settings that depend on the data; the prepared data, with the attributes of `Data`; and
+            the content of the task's own files (`Bundle.parts`).
         """
 
-    def build(self, config: Any, parts: Any, model: Any, attention: Any) -> Any:
-        """Build the model: by default the configured one, or the user's own `model`."""
-        from regard.config.plugins import locate_task
+    def sizes(self, parts: Any) -> tuple[int, ...]:
+        """Return the arguments of a user's function that builds a model, such as the sizes of the vocabularies."""
+        return ()
 
-        return locate_task(config.task).bundle_format.build_model(config, parts, attention) if model is None else model
+    def check_sizes(self, model: Any, sizes: tuple[int, ...]) -> str:
+        """Return a message if the user's own model does not have these sizes; else an empty text."""
+        return ""
+
+    def build(self, config: Any, parts: Any, model: Any, attention: Any) -> Any:
+        """Build the configured model, or return the user's own model.
+
+        Raises:
+            ConfigError: If there is not enough memory, or the user's object is not a model of the right class and sizes.
+        """
+        if model is None:
+            try:
+                return locate_task(config.task).bundle_format.build_model(config, parts, attention)
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                message = "the model does not fit into memory; lower the sizes under model, or the sizes of the vocabularies"
+                raise ConfigError(message) from error
+        from torch import nn
+
+        sizes, expected = self.sizes(parts), self.model_class or nn.Module
+        built = model if isinstance(model, expected) else model(*sizes)
+        if not isinstance(built, expected):
+            raise ConfigError(
+                f"model is a {type(built).__name__}, expected a {expected.__module__}.{expected.__name__}, or a function that "
+                f"builds one from {self.sizes_name}"
+            )
+        if message := self.check_sizes(built, sizes):
+            raise ConfigError(f"{message}; give fit a function that builds the model from {self.sizes_name}")
+        return built
 
     def begin(self, task: Trainable, start: Any, *, progress: bool) -> None:
         """Prepare the model for its first update: copy the weights of the trained model that the run starts from."""
         if start:
             start.load_into(task.model)
 
-    def num_folds(self, config: Any) -> int:
-        """Return the number of folds of a cross-validation; 0 if the run is not a cross-validation."""
-        return 0
-
-    def with_fold(self, config: Any, fold: int) -> Any:
-        """Return the settings of the run that holds out this fold; folds are numbered from 1."""
-        raise NotImplementedError
+    def folds(self, config: Any) -> list[Any]:
+        """Return the settings of the runs of a cross-validation, each of which holds out a fold; none for an ordinary run."""
+        return []

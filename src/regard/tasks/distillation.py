@@ -53,15 +53,7 @@ _FILE = "words.npy"
 
 
 def load_teachers(config: Any) -> list[Bundle]:
-    """Load the teachers of a run; an empty list if the run has no teachers.
-
-    Args:
-        config: Configuration of the run, with the part `distillation`.
-
-    Raises:
-        BundleError: If a folder is not a trained model, or is damaged.
-        ConfigError: If a teacher is for another task, contains the user's own object, or has another vocabulary than the first.
-    """
+    """Load the teachers of a run, if its settings (`distillation`) name any, and check that they fit each other."""
     folders = config.distillation.teachers
     bundles: list[Bundle] = []
     for folder in folders:
@@ -90,16 +82,7 @@ def _check_task(folder: str | Path, task: str, expected: str) -> None:
 
 
 def teaching_layer(folder: str | Path, task: str) -> Layer:
-    """Return the settings that a student takes from its first teacher: the tokenizers, and how text is read.
-
-    Args:
-        folder: Folder of the teacher.
-        task: Task of the run.
-
-    Raises:
-        BundleError: If the folder contains no trained model.
-        ConfigError: If the teacher is for another task.
-    """
+    """Return the settings that a student takes from its first teacher: the tokenizers, and how text is read."""
     config = read_start(folder).config
     _check_task(folder, config.task, task)
     return Layer({"task": task, **settings_with(Role.VOCABULARY, config), **settings_with(Role.READING, config)})
@@ -177,14 +160,7 @@ def read_with_teachers(
     *,
     progress: bool,
 ) -> TaughtWords:
-    """Compute the teachers' probabilities, or read them from the cache.
-
-    Args:
-        teachers: The teachers, with the vocabulary of the corpus.
-        corpus: The training data.
-        lengths: Number of target tokens of each training example.
-        config: Configuration of the run.
-        progress: Whether to show a progress bar.
+    """Compute the teachers' probabilities at the target tokens (`lengths` of each example), or read them from the cache.
 
     Raises:
         DataError: If the cache cannot be written or read back.

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import ShapeError
 from regard.evaluation import bootstrap_mean
 from regard.evaluation.tables import finite, table
 from regard.plurals import counted
@@ -66,6 +65,9 @@ class Report(ABC):
     ways: ClassVar[Mapping[str, str]]
     """Descriptions of the ways of removing words, by the fields with their losses."""
     texts: int
+    leave_one_out: Spread
+    gradient: Spread
+    permuted: Spread
 
     @property
     @abstractmethod
@@ -74,7 +76,7 @@ class Report(ABC):
 
     @abstractmethod
     def measures(self) -> list[tuple[str, Spread | str]]:
-        """Return the names and values of the measures besides the losses."""
+        """Return the names and values of the task's own measures, besides the losses."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the measures and `sentence` as plain data for JSON; NaN becomes None."""
@@ -99,8 +101,13 @@ class Report(ABC):
             + [f"{attention:.3f}" for attention, _, _ in one.shares]
             for way, one in removals.items()
         ]
+        shared = [
+            ("Kendall τ with leave-one-out", self.leave_one_out),
+            ("Kendall τ with gradient × input", self.gradient),
+            ("total variation distance under permuted weights", self.permuted),
+        ]
         rest = []
-        for name, value in self.measures():
+        for name, value in [*shared, *self.measures()]:
             if isinstance(value, str):
                 cells = [value, "", ""]
             elif math.isnan(value.mean):
@@ -116,15 +123,7 @@ class Report(ABC):
 def removal(
     attention: Float[np.ndarray, " N"], random: Float[np.ndarray, " N"], best: float, *, seed: int = 1, **facts: Any
 ) -> Removal:
-    """Compare the losses of N texts without the most attended words and without random words.
-
-    Args:
-        attention: Loss of each text without the most attended words.
-        random: Loss of each text without random words.
-        best: Mean loss without the words that cost most.
-        seed: Seed of the bootstrap.
-        facts: Other fields of `Removal`.
-    """
+    """Compare the losses of N texts without the most attended and without random words; `facts` has other fields."""
     compared = bootstrap_mean(random, attention, seed=seed)
     return Removal(compared.second, compared.first, best, compared.low, compared.high, compared.p, **facts)
 
@@ -140,19 +139,11 @@ def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"])
 
         τ_b = (concordant − discordant) / √((pairs − ties in the first) (pairs − ties in the second))
 
-    Returns:
-        A number from −1 to 1; NaN if all values of one list are equal.
-
-    Raises:
-        ShapeError: If the lengths of the lists differ.
+    The result is from −1 to 1; NaN if all values of one list are equal.
 
     Reference:
         Kendall 1945, The Treatment of Ties in Ranking Problems.
     """
-    if first.shape != second.shape:
-        raise ShapeError(
-            f"kendall_tau: the first has {first.shape} values, the second {second.shape}, expected the same number"
-        )
     one, two = (np.sign(values[:, None] - values[None, :]) for values in (first, second))
     untied = float((one**2).sum()) * float((two**2).sum())
     return float((one * two).sum() / untied**0.5) if untied else math.nan

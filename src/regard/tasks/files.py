@@ -17,12 +17,7 @@ FAITHFULNESS = "faithfulness.json"
 
 
 def read_tokenizer(files: BundleFiles, name: str) -> Tokenizer:
-    """Read a tokenizer from the files of a bundle, whose checksums have been verified.
-
-    Raises:
-        BundleError: If the file is damaged.
-        ConfigError: If the tokenizer needs spaCy, and spaCy or the language is missing.
-    """
+    """Read a tokenizer from the files of a bundle, whose checksums have been verified."""
     from regard.text.tokenizers.tokenizer import Tokenizer
 
     return Tokenizer.load(files.path(name), data=files.content[name])

@@ -27,9 +27,6 @@ def objective(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the loss for the gradient and −log p(word | earlier words, source), summed over a batch without padding.
 
-    On a CPU, padding is removed before the output layer to save computation. On a GPU, it is not removed, because the CPU would
-    have to wait until the GPU has counted the words; the loss ignores it.
-
     Args:
         model: The model.
         batch: Sentence pairs, or texts of a language model.
@@ -48,6 +45,8 @@ def objective(
     state = model.encode(batch.source, batch.source_mask)
     features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if guided else ())
     words, gold = features.flatten(0, 1), batch.target_out.flatten()
+    # Without padding, the output layer has less to compute. On a GPU, padding is kept, because the CPU would have to wait until
+    # the words are counted; the loss ignores it.
     if words.device.type == "cpu":
         real = batch.target_mask.flatten().nonzero().squeeze(1)
         words, gold = words.index_select(0, real), gold.index_select(0, real)
@@ -76,10 +75,7 @@ def alignment_loss(
 ) -> Float[Tensor, ""]:
     """Return −Σ_t Σ_s gold_ts log a_ts, where a_t is the attention at the step that produces word t or that consumes it.
 
-    Args:
-        weights: Attention of the model's site `cross`.
-        gold: Links as weights. Row t sums to one, or to zero if word t has no known link.
-        step: Decoder step whose attention aligns word t: the step that produces it, or the next step, which consumes it.
+    `gold` has the links as weights: row t sums to one, or to zero if word t has no known link.
 
     Reference:
         Garg, Peitz, Nallasamy, Paulik 2019, Jointly Learning to Align and Translate with Transformer Models, eq. 5.
@@ -92,15 +88,9 @@ def alignment_loss(
 
 
 def draw_gold(target_in: Tensor, probability: float, unit: Literal["sentence", "token"]) -> Bool[Tensor, "B T"] | None:
-    """Draw the positions at which the gold word is fed to the decoder.
+    """Draw the positions at which the decoder, whose input has the shape of `target_in`, is fed the gold word.
 
-    Args:
-        target_in: Input of the decoder (B,T); only its shape and device matter.
-        probability: Probability of the gold word, from 0 to 1.
-        unit: Whether to draw once for each sentence, or for each token.
-
-    Returns:
-        True where the gold word is fed, always True in column 0; None if it is fed everywhere.
+    It is fed everywhere in column 0. The result is None if it is fed everywhere.
     """
     if probability >= 1:
         return None

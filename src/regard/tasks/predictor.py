@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -56,12 +56,19 @@ class Predictor:
 
         return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
 
-    def check_sites(self, record: Collection[str]) -> list[str]:
-        """Check that `record` is a collection of attention sites of the model, and return them in a list.
+    @property
+    def main_sites(self) -> Sequence[str]:
+        """Attention sites that are recorded by default."""
+        return ()
+
+    def check_sites(self, record: Collection[str] | None) -> list[str]:
+        """Return the attention sites that the argument `record` of a method names; None for `main_sites`.
 
         Raises:
-            RequestError: If it is not, or the model does not have one of the sites.
+            RequestError: If `record` is not a collection of sites, or the model does not have one of them.
         """
+        if record is None:
+            return list(self.main_sites)
         if isinstance(record, str):
             raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
         if not isinstance(record, Collection) or not all(isinstance(site, str) for site in record):

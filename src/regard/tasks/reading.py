@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.config.loading import dump_config, load_config, override_layer
 from regard.errors import RequestError
 from regard.task.operation import Files
-from regard.tasks.arguments import split_files
+from regard.terminal import show
 from regard.text.opening import ending, fits_utf8
 
+if TYPE_CHECKING:
+    from regard.text.report import ReadingReport
 
-def find_layout(files: Files, config: Any, columns: Sequence[str] = (), *, like_training: bool = True) -> tuple[list[str], Any]:
-    """Return the paths of files, and the settings under `data` to read them with.
+Reader = Callable[[list[str], Any, "ReadingReport"], Iterator[Any]]
+"""Function that reads files with settings of `data`, and yields chunks of examples while it fills the report."""
+
+
+def read_files(
+    read: Reader, files: Files, config: Any, columns: Sequence[str] = (), *, like_training: bool = True
+) -> tuple[Iterator[Any], ReadingReport]:
+    """Return the chunks of files, and the report, which is complete after the last chunk.
 
     The files are read like the training data, unless their names or the user's options define another layout.
 
     Args:
+        read: The reader of the task.
         files: The files.
         config: Configuration of the model's run.
         columns: Settings that describe the columns of the training file. They get their defaults for a file of another kind,
             which may have other columns.
         like_training: If False, `columns` get their defaults for every file.
-
-    Raises:
-        RequestError: If `data` of the model's task does not have a setting that the user gave.
-        ConfigError: If a value is of the wrong type or out of range.
     """
-    paths, data = split_files(files.names), config.data
+    from regard.text.report import ReadingReport
+
+    paths, data, report = files.paths, config.data, ReadingReport()
     same = len(paths) == len(data.train) == 1 and ending(paths[0]) == ending(data.train[0])
     plain = type(data)()
     names = ["format"] * hasattr(data, "format") + ([] if same and like_training else list(columns))
@@ -42,8 +50,17 @@ def find_layout(files: Files, config: Any, columns: Sequence[str] = (), *, like_
             raise RequestError(
                 f"--data.{name} cannot be used: the model's task is {config.task}, whose data has no such setting"
             )
-    config = replace(config, data=data)
     if files.layout:
         layer = override_layer({f"data.{name}": value for name, value in files.layout.items()})
-        config = load_config(dump_config(config), layer)
-    return paths, config.data
+        data = load_config(dump_config(replace(config, data=data)), layer).data
+    return read(paths, data, report), report
+
+
+def read_all(chunks: Iterator[Any], report: ReadingReport, *names: str) -> list[list[Any]]:
+    """Return the columns of all chunks that have these names, and write the report to standard error."""
+    columns: list[list[Any]] = [[] for _ in names]
+    for chunk in chunks:
+        for column, name in zip(columns, names, strict=True):
+            column += getattr(chunk, name)
+    show(report.render(), file=sys.stderr)
+    return columns

@@ -28,17 +28,7 @@ MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 
 def override(settings: SettingsT, given: Mapping[str, Any], caller: str) -> SettingsT:
-    """Return settings with the values that are given as arguments of a method; None leaves a setting as it is.
-
-    Args:
-        settings: A part of the run's configuration, such as `decoding`.
-        given: Arguments by the names of the settings.
-        caller: Name of the method, for messages.
-
-    Raises:
-        ArgumentError: If there is no such setting.
-        RequestError: If a value is of the wrong type or out of range.
-    """
+    """Return settings with the values that are given as arguments of the method `caller`; None leaves a setting as it is."""
     facts = facts_of(type(settings))
     changes = {}
     for name, value in given.items():
@@ -53,12 +43,7 @@ def override(settings: SettingsT, given: Mapping[str, Any], caller: str) -> Sett
 
 
 def with_settings(cls: type, *, without: Collection[str] = ()) -> Callable[[MethodT], MethodT]:
-    """Return a decorator for a method whose `**settings` are the fields of a class; its signature then lists them.
-
-    Args:
-        cls: Class of the settings.
-        without: Fields that the method does not take.
-    """
+    """Return a decorator for a method whose `**settings` are the fields of a class; its signature then lists them."""
 
     def add(method: MethodT) -> MethodT:
         signature = inspect.signature(method)
@@ -79,15 +64,7 @@ def _name(hint: Any) -> str:
 
 
 def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
-    """Check that the argument of a method is a sequence of texts, and return the texts in a list.
-
-    Args:
-        caller: Name of the method, for messages.
-        texts: The argument.
-
-    Raises:
-        RequestError: If `texts` is a single text, contains an object that is not a text, or contains a text that is too long.
-    """
+    """Return the texts given to the method `caller` in a list; raise a `RequestError` if one is no text, or too long."""
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
     checked = list(texts)
@@ -101,21 +78,23 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     return checked
 
 
+def check_alike(caller: str, **lists: Sequence[Any]) -> None:
+    """Raise a `RequestError` unless two arguments of a method, given by their names, are equally long and not empty."""
+    sizes = [len(one) for one in lists.values()]
+    if not sizes[0] or sizes[0] != sizes[1]:
+        counts = " and ".join(f"{size:,} {name}" for size, name in zip(sizes, lists, strict=True))
+        raise RequestError(f"{caller}: got {counts}, expected the same number, at least one")
+
+
 def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Group lines into blocks of `size` lines, or fewer if the lines are long, so that memory is bounded.
-
-    A new block begins after every `size` lines, even if long lines ended a block earlier. If several processes
-    share a file, and each begins at a multiple of `size`, they therefore make the same blocks as one process.
-
-    Args:
-        lines: The lines; their line ends are removed.
-        size: Maximum number of lines in a block.
-    """
+    """Group lines, without their line ends, into blocks of at most `size`, or fewer if they are long: memory is bounded."""
     block: list[str] = []
     characters = 0
     for number, line in enumerate(lines, 1):
         block.append(line.rstrip("\r\n"))
         characters += len(line)
+        # A block ends at each multiple of `size`, even if long lines ended one before: several processes that share a file, and
+        # begin at such multiples, make the same blocks as one process.
         if number % size == 0 or characters > CHUNK_CHARACTERS:
             yield block
             block, characters = [], 0
@@ -152,13 +131,7 @@ def reweight_by_site(reweight: Reweight | ReweightBySite | None, kind: str) -> R
 
 @contextmanager
 def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error, and yield a function that advances it by a number of items.
-
-    Args:
-        words: Text beside the bar.
-        total: Number of items.
-        shown: If False, no bar is shown.
-    """
+    """Show a progress bar on standard error if `shown`, and yield a function that advances it by a number of items."""
     with late_bars(shown=shown) as bars:
         task = bars.add_task(words, total=total)
 
@@ -167,6 +140,25 @@ def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[i
             bars.advance(task, count)
 
         yield advance
+
+
+@contextmanager
+def padded_batches(
+    words: str, rows: Sequence[np.ndarray], tokens: int, device: torch.device, *, shown: bool, copies: int = 1
+) -> Iterator[Iterator[tuple[np.ndarray, Int[Tensor, "B S"], Bool[Tensor, "B S"]]]]:
+    """Show a progress bar, and yield an iterator of batches of rows of similar length: their numbers, ids and mask.
+
+    A batch has at most `tokens` tokens, including padding, and counts each row `copies` times.
+    """
+    lengths = np.array([len(row) * copies for row in rows], dtype=np.int64)
+    with counting_bar(words, len(rows), shown=shown) as advance:
+
+        def batches() -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+            for numbers in length_batches(lengths, tokens):
+                yield numbers, *pad([rows[number] for number in numbers], device)
+                advance(len(numbers))
+
+        yield batches()
 
 
 def force_rows(
@@ -180,16 +172,8 @@ def force_rows(
 ) -> list[Hypothesis]:
     """Score given targets in batches of similar length, and return them as hypotheses in the same order.
 
-    Args:
-        model: The model.
-        sources: Ids of each source, with the end symbol.
-        targets: Ids of each target, with the start symbol and the end symbol.
-        batch_tokens: Maximum number of tokens in a batch, including padding.
-        progress: Whether to show a bar on standard error.
-        options: Options of `regard.decoding.force`.
-
-    Raises:
-        RequestError: If a probability is NaN.
+    Sources end with the end symbol, and targets begin with the start symbol and end with the end symbol. `options` are those of
+    `regard.decoding.force`.
     """
     device = next(model.parameters()).device
     lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]

@@ -32,13 +32,7 @@ def shortened(words: str) -> str:
 
 
 def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> str:
-    """Return an HTML table of names and values, in the colours of the notebook.
-
-    Args:
-        title: Text above the table; may be empty.
-        rows: Names and values as plain text; all of them are escaped.
-        note: Text below the table; may be empty.
-    """
+    """Return an HTML table of names and values, escaped, with a text above and a note below it; both may be empty."""
     lines = "".join(
         f'<tr><th scope="row" {_CELL}>{escaped(name, 200)}</th><td dir="auto" {_CELL}>{escaped(value, _LONGEST)}</td></tr>'
         for name, value in rows

@@ -1,6 +1,5 @@
 """Training of models that predict words: translators and language models."""
 
-from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.bundle import StartFiles
-from regard.config import RunConfig
+from regard.config.fields import Role, facts_of
 from regard.config.loading import check_config
 from regard.errors import ConfigError
 from regard.models.seq2seq import Seq2Seq
-from regard.task import Bundle, Data, Trainable
-from regard.tasks.building import OwnModelTraining
+from regard.task import Bundle, Trainable, Training
 from regard.tasks.distillation import TaughtWords, describe_teachers, hash_teachers, load_teachers, read_with_teachers
 from regard.tasks.objective import objective
 from regard.text.batching import Batch
@@ -51,7 +49,7 @@ class TrainableWords(Trainable):
         return True
 
 
-class WordTraining(OwnModelTraining):
+class WordTraining(Training):
     """The `Training` of models that predict words, which can learn from teachers."""
 
     model_class = Seq2Seq
@@ -59,19 +57,16 @@ class WordTraining(OwnModelTraining):
     def __init__(self) -> None:
         self._teachers: list[Bundle] = []
 
-    def read(self, config: Any, learned: Any, *, progress: bool) -> tuple[RunConfig, Data, Any]:
-        """Read the data; the vocabulary is that of `learned`, or else that of the teachers if there are any."""
+    def use_teachers(self, config: Any, learned: Any) -> tuple[Any, Any]:
+        """Load the teachers, and return the settings and the vocabulary to read the data with: the first teacher's, if any."""
         self._teachers = load_teachers(config)
-        if self._teachers:
-            first = self._teachers[0]
-            config = replace(config, **{self.setting: getattr(first.config, self.setting)})
-            check_config(config)
-            learned = learned or first.parts
-        return self.read_with(config, learned, progress=progress)
-
-    @abstractmethod
-    def read_with(self, config: Any, learned: Any, *, progress: bool) -> tuple[RunConfig, Data, Any]:
-        """Read the data with a given vocabulary; see `Training.read`."""
+        if not self._teachers:
+            return config, learned
+        first = self._teachers[0]
+        names = [name for name, facts in facts_of(type(config)).items() if Role.VOCABULARY in facts.roles]
+        config = replace(config, **{name: getattr(first.config, name) for name in names})
+        check_config(config)
+        return config, learned or first.parts
 
     def check_sizes(self, model: Seq2Seq, sizes: tuple[int, ...]) -> str:
         """Return a message if the model predicts another number of words than the last vocabulary has; else an empty text."""
@@ -79,12 +74,7 @@ class WordTraining(OwnModelTraining):
         return f"model predicts {words:,} words, but the vocabulary has {sizes[-1]:,}" if words != sizes[-1] else ""
 
     def begin(self, task: Trainable, start: StartFiles | None, *, progress: bool) -> None:
-        """Copy the weights of a trained model, and let the teachers read the data.
-
-        Raises:
-            ConfigError: If the teachers have another vocabulary than the model.
-            DataError: If the cache of the teachers' words cannot be written or read back.
-        """
+        """Copy the weights of a trained model, and let the teachers read the data."""
         super().begin(task, start, progress=progress)
         if not self._teachers:
             return
@@ -98,5 +88,4 @@ class WordTraining(OwnModelTraining):
         task.taught = read_with_teachers(self._teachers, data.train, task.sizes(data.train), task.config, progress=progress)
         task.teachers, task.notes = settings.teachers, [describe_teachers(settings, task.taught)]
         # The fingerprint includes the teachers, so that a resumed run reports an error if they have changed.
-        fingerprint = fingerprint_of([data.fingerprint, *hash_teachers(self._teachers)])
-        task.data = replace(data, fingerprint=fingerprint)  # type: ignore[type-var]
+        task.data = replace(data, fingerprint=fingerprint_of([data.fingerprint, *hash_teachers(self._teachers)]))

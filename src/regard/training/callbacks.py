@@ -98,8 +98,9 @@ class Validation(Callback):
             raise not_finite(run, "output on dev") from error
         if not math.isfinite(scores.nll):
             raise not_finite(run, "loss on dev")
-        figures, lines = scores.describe(first=not run.progress.validations)
-        return scores.monitored(run.config.training.monitor), scores.to_dict(), scores.to_row(), "\n".join([figures, *lines])
+        plain, lines = scores.to_dict(), scores.lines(first=not run.progress.validations)
+        text = "\n".join([f"dev {run.task.describe_scores(plain)}", *lines])
+        return scores.monitored(run.config.training.monitor), plain, scores.to_row(run.task.columns), text
 
 
 class Logging(Callback):

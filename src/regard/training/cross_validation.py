@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -12,7 +12,7 @@ from regard import disk
 from regard.config import RunConfig
 from regard.errors import ConfigError, Interrupted
 from regard.processes.ranks import read_ranks
-from regard.task import FoldScore, find_task
+from regard.task import find_task
 from regard.training.folder import RunFolder
 from regard.training.trainer import fit, resume
 
@@ -23,8 +23,8 @@ class CrossValidation:
 
     folds: tuple[dict[str, float], ...]
     """Scores of each fold by name; for a classifier, `loss`, `accuracy`, `macro_f1`."""
-    columns: tuple[FoldScore, ...] = field(repr=False)
-    """The scores that are shown."""
+    formats: Mapping[str, str] = field(repr=False)
+    """The scores that are shown, with the formats of their values."""
 
     def mean(self, name: str) -> float:
         """Return the mean of a score over the folds."""
@@ -36,20 +36,20 @@ class CrossValidation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        names = [column.name for column in self.columns]
         return {
             "folds": [dict(fold) for fold in self.folds],
-            "mean": {name: self.mean(name) for name in names},
-            "spread": {name: self.spread(name) for name in names},
+            "mean": {name: self.mean(name) for name in self.formats},
+            "spread": {name: self.spread(name) for name in self.formats},
         }
 
     def render(self) -> str:
         """Return a line for each fold, and lines for the mean and the standard deviation over folds."""
         rows = [(str(number), fold) for number, fold in enumerate(self.folds, 1)]
         for name, value in (("mean", self.mean), ("sd", self.spread)):
-            rows.append((name, {column.name: value(column.name) for column in self.columns}))
-        lines = ["fold  " + "".join(f"{column.heading:>12}" for column in self.columns)]
-        lines += [f"{name:<6}" + "".join(f"{row[one.name]:>12{one.format}}" for one in self.columns) for name, row in rows]
+            rows.append((name, {score: value(score) for score in self.formats}))
+        lines = ["fold  " + "".join(f"{score.replace('_', ' '):>12}" for score in self.formats)]
+        for name, row in rows:
+            lines.append(f"{name:<6}" + "".join(f"{row[score]:>12{how}}" for score, how in self.formats.items()))
         return "\n".join(lines)
 
 
@@ -132,11 +132,8 @@ def _folds(config: RunConfig) -> list[RunConfig]:
             f"a cross-validation was started in {ranks.world_size} processes, but it trains one fold after the other in a "
             "single process; start it without torchrun, or train each fold as a separate run (data.folds and data.fold)"
         )
-    training = find_task(config.task).training
-    return [
-        replace(training.with_fold(config, fold), out=str(Path(config.out, f"fold-{fold}")))
-        for fold in range(1, training.num_folds(config) + 1)
-    ]
+    folds = find_task(config.task).training.folds(config)
+    return [replace(fold, out=str(Path(config.out, f"fold-{number}"))) for number, fold in enumerate(folds, 1)]
 
 
 def _begun(fold: RunConfig) -> dict[str, Any] | None:
@@ -150,7 +147,7 @@ def _begun(fold: RunConfig) -> dict[str, Any] | None:
 
 def _run(config: RunConfig, folds: list[RunConfig], train: Callable[[RunConfig], Any]) -> CrossValidation:
     """Train each fold, and save the scores."""
-    columns, scores = find_task(config.task).training.fold_scores, []
+    formats, scores = find_task(config.task).training.fold_scores, []
     for number, fold in enumerate(folds, 1):
         try:
             found = train(fold).bundle.signature["scores"]
@@ -161,7 +158,7 @@ def _run(config: RunConfig, folds: list[RunConfig], train: Callable[[RunConfig],
             raise Interrupted(
                 f"stopped in fold {number} of {len(folds)}; continue with: regard resume {config.out}", signal_number=code
             ) from error
-        scores.append({column.name: float(found[column.name]) for column in columns})
-    result = CrossValidation(tuple(scores), columns)
+        scores.append({name: float(found[name]) for name in formats})
+    result = CrossValidation(tuple(scores), formats)
     disk.write(Path(config.out, "folds.json"), json.dumps(result.to_dict(), indent=1) + "\n")
     return result

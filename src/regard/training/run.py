@@ -264,7 +264,7 @@ class Run:
             "optimizer": self.optimizer.state_dict(),
             "moving_average": self.moving_average.averages if self.moving_average else [],
             "loss_scale": self.loss_scale.state_dict() if self.loss_scale else {},
-            "log": self.task.log_state(),
+            "log": {name: float(number) for name, number in self.task.log_sums.items()},
             "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
 
@@ -292,7 +292,7 @@ class Run:
                 self.moving_average.load(state["moving_average"])
             if self.loss_scale is not None and state["loss_scale"]:
                 self.loss_scale.load_state_dict(state["loss_scale"])
-            self.task.load_log_state({name: float(number) for name, number in state["log"].items()})
+            self.task.log_sums = {name: float(number) for name, number in state["log"].items()}
             self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
             self.history = [dict(row) for row in state["history"]]
             if other := {name for row in self.history for name in row}.difference(self.columns):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,17 +12,17 @@ import numpy as np
 from regard.config import DataSettings, ModelSettings, RunConfig
 from regard.config.fields import Dropout, Width
 from regard.errors import DataError
-from regard.evaluation.tables import Result
 from regard.task import (
     AttentionOperation,
     Bundle,
     BundleFormat,
     Card,
     Counts,
+    Data,
+    Evaluate,
     Examples,
-    FileOperation,
-    Files,
     Inventory,
+    Sites,
     Task,
     TaskWords,
     Text,
@@ -31,20 +30,9 @@ from regard.task import (
     Trainable,
     Training,
 )
-from regard.tasks.arguments import split_files
 from regard.tasks.predictor import Predictor
 
 PAD, UNKNOWN = 0, 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaggingDataConfig(DataSettings):
-    """Files of tagged sentences."""
-
-    train: tuple[str, ...] = ()
-    """Text files with one sentence per line: `the/DET cat/NOUN sleeps/VERB`."""
-    dev: tuple[str, ...] = ()
-    """Sentences to validate on, in the same form."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +43,6 @@ class TaggingModelConfig(ModelSettings):
     num_heads: Width = 2
     layer_dropout: Dropout = 0.1
     """Dropout on the output of the attention."""
-    freeze: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +50,7 @@ class TaggingConfig(RunConfig):
     """A tagging run."""
 
     task: Literal["tagging"] = "tagging"
-    data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
+    data: DataSettings = field(default_factory=DataSettings)
     model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
@@ -132,7 +119,7 @@ class TaggingTraining(Training):
         train, dev = read_sentences(config.data.train), read_sentences(config.data.dev)
         words, tags = ({item for pair in train for item in pair[side]} for side in (0, 1))
         lexicon = learned or Lexicon(tuple(sorted(words)), tuple(sorted(tags)))
-        data = SimpleNamespace(
+        data = Data(
             train=lexicon.encode_all(train),
             dev=lexicon.encode_all(dev),
             fingerprint=fingerprint_of(hash_files([*config.data.train, *config.data.dev])),
@@ -220,42 +207,17 @@ class Tag(TextOperation):
     name: ClassVar = "tag"
     picture: ClassVar = "the attention"
 
-    def run(self, predictor: Tagger, texts: Sequence[Text], *, record: bool = False, progress: bool = False) -> list[Tagged]:
+    def run(self, predictor: Tagger, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Tagged]:
         """Tag sentences."""
         return predictor.tag([one.text for one in texts])
 
-    def plain(self, result: Tagged) -> dict[str, Any]:
+    def plain(self, result: Tagged, units: str = "auto") -> dict[str, Any]:
         """Return data for JSON."""
         return {"words": result.words, "tags": [tag.upper() if self.upper else tag for tag in result.tags]}
 
     def render(self, result: Tagged, number: int) -> str:
         """Return one line."""
         return " ".join(map("/".join, zip(*self.plain(result).values(), strict=True)))
-
-
-@dataclass(frozen=True)
-class TaggingEvaluation(Result):
-    """Accuracy of the words."""
-
-    accuracy: float
-
-    def render(self) -> str:
-        """Return one line of text."""
-        return f"accuracy {self.accuracy:.1%}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateTagger(FileOperation):
-    """Score the tags of files."""
-
-    name: ClassVar = "evaluate"
-
-    def run(self, predictor: Tagger, files: Files) -> TaggingEvaluation:
-        """Compare tags with those of files."""
-        pairs = read_sentences(split_files(files.names))
-        found = predictor.tag([" ".join(words) for words, _ in pairs])
-        gold, own = np.concatenate([tags for _, tags in pairs]), np.concatenate([one.tags for one in found])
-        return TaggingEvaluation(float(np.mean(gold == own)))
 
 
 class TaggingTask(Task):
@@ -276,7 +238,7 @@ class TaggingTask(Task):
     training = TaggingTraining()
     bundle_format = TaggingFormat()
     predictor = Tagger
-    operations = (Tag, AttentionOperation, EvaluateTagger)
+    operations = (Tag, AttentionOperation, Evaluate)
 
 
 TASK = TaggingTask()

@@ -147,13 +147,13 @@ def test_score_is_force_without_attention(echo):
         ({"constraints": [["one"]]}, "translate: got 2 texts, but the length of constraints is 1"),
         ({"constraints": ["one", "two"]}, r"constraints: got 'one', expected a list of phrases for each text"),
         ({"constraints": [["one"], [" "]]}, "translate: a constraint of text 2 is empty"),
-        ({"sampling": Sampling(), "beam_size": 3}, "translate: sampling does not search: leave beam_size and n_best out"),
+        (
+            {"sampling": Sampling(), "beam_size": 3},
+            "samples are drawn instead of a search; leave out beam_size and n_best",
+        ),
         ({"sampling": Sampling(), "constraints": [["one"], []]}, "sampling does not support phrases that targets must contain"),
         ({"minimum_risk": "ter", "n_best": 2}, "translate: minimum_risk is 'ter', expected chrf or bleu"),
-        (
-            {"minimum_risk": "chrf"},
-            r"translations: draw samples with sampling=Sampling\(count=32\), or set n_best to 2 or more",
-        ),
+        ({"minimum_risk": "chrf"}, "among several translations; draw 32 samples, or set n_best to 8"),
     ],
 )
 def test_wrong_requests(echo, options, message):

@@ -47,32 +47,28 @@ _DEV_SIZE = 1_000
 """Number of texts that are held out for a combined classifier if there are more texts than in `_SCORE_FOLDS`."""
 
 
-def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given: UserSettings) -> Choice:
-    """Choose the settings of a classifier from a survey of its texts and from the settings that the user set."""
-    words = survey.texts * survey.text.units
-    preferred = "recurrent" if data.vectors else "combined" if words <= _COMBINED_UP_TO else "bag"
-    kind = given.kind("model", _MODELS, preferred)
-    batch = to_number(given.find("training.batch_sentences")) or _BATCHES.get(kind, 64)
-    epochs, epoch_updates = _EPOCHS[kind], survey.texts / batch
-    settings: dict[str, Any] = length_settings(given, epochs=epochs, epoch_updates=epoch_updates, most_warmup=_MOST_WARMUP)
-    updates = epoch_updates * (to_number(given.find("training.max_epochs")) or epochs)
-    settings["training.ema_decay"] = max(min(_LONGEST_AVERAGE, 1 - 10 / max(updates, 1)), 0)
-    if kind == "combined" and not any(map(given.find, ("data.dev", "data.dev_size", "data.folds"))):
-        folds = next((folds for most, folds in _SCORE_FOLDS if survey.texts <= most), 0)
-        settings |= {"training.score_folds": folds} if folds else {"data.dev_size": _DEV_SIZE}
-    if data.vectors:  # the file has vectors of whole words
-        settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
-    labels = counted(survey.labels, "label")
-    found = f"{counted(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
-    return Choice(_PRESETS.get(kind, kind), settings, (found,))
-
-
 class ClassificationTable(SettingsTable):
     """The `SettingsTable` of classifiers."""
 
     def choose(self, data: LabelledDataConfig, given: UserSettings, *, read: bool = True) -> Choice:
         """Choose the settings of a classifier; see `SettingsTable.choose`."""
-        return choose_for_labelled(survey_labelled(data) if read else LabelledSurvey(1000, STAND_IN, 2), data, given)
+        survey = survey_labelled(data) if read else LabelledSurvey(1000, STAND_IN, 2)
+        words = survey.texts * survey.text.units
+        preferred = "recurrent" if data.vectors else "combined" if words <= _COMBINED_UP_TO else "bag"
+        kind = given.kind("model", _MODELS, preferred)
+        batch = to_number(given.find("training.batch_sentences")) or _BATCHES.get(kind, 64)
+        epochs, epoch_updates = _EPOCHS[kind], survey.texts / batch
+        settings: dict[str, Any] = length_settings(given, epochs=epochs, epoch_updates=epoch_updates, most_warmup=_MOST_WARMUP)
+        updates = epoch_updates * (to_number(given.find("training.max_epochs")) or epochs)
+        settings["training.ema_decay"] = max(min(_LONGEST_AVERAGE, 1 - 10 / max(updates, 1)), 0)
+        if kind == "combined" and not any(map(given.find, ("data.dev", "data.dev_size", "data.folds"))):
+            folds = next((folds for most, folds in _SCORE_FOLDS if survey.texts <= most), 0)
+            settings |= {"training.score_folds": folds} if folds else {"data.dev_size": _DEV_SIZE}
+        if data.vectors:  # the file has vectors of whole words
+            settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
+        labels = counted(survey.labels, "label")
+        found = f"{counted(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
+        return Choice(_PRESETS.get(kind, kind), settings, (found,))
 
     def describe(self, config: ClassificationConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

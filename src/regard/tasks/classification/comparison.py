@@ -12,6 +12,7 @@ from regard.evaluation.comparison import CERTAIN, describe_p
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 from regard.tasks.classification.predict import Classifier
+from regard.tasks.requests import check_alike
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,7 @@ def compare_classifiers(
         RequestError: If there are no texts, the numbers of texts and labels differ, or the models have different labels.
         DataError: If the models do not know a label, or need one label per text and a text has none or several.
     """
-    if not texts or len(texts) != len(labels):
-        raise RequestError(
-            f"compare: got {len(texts):,} texts and {len(labels):,} labels, expected the same number, at least one"
-        )
+    check_alike("compare", texts=texts, labels=labels)
     _check_labels(first, second, names)
     size = len(first.labels.names)
     gold = _indicators(first.labels.encode(labels), size)

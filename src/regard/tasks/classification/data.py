@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import disk
-from regard.bundle.bundle import WEIGHTS, fingerprint_vocabulary
+from regard.bundle.bundle import WEIGHTS
 from regard.bundle.load import first_line
 from regard.bundle.save import add_file, render_json
 from regard.errors import BundleError, DataError
@@ -15,7 +15,6 @@ from regard.models.text_classifier import TextClassifier
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER, read_tokenizer
-from regard.text.data_report import DataReport
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.resolve import sentence_ends
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -75,17 +74,9 @@ class ClassificationFormat(BundleFormat):
             pooling=attention,
         )
 
-    def vocabulary(self, parts: ClassifierParts) -> str:
-        """Return a hash of the vocabulary and the labels."""
-        return fingerprint_vocabulary((parts.tokenizer,), parts.labels.names, multiple=parts.labels.multiple)
-
     def inventory(self, parts: ClassifierParts) -> Inventory:
         """Return the tokenizer and the labels."""
-        return Inventory({"text": parts.tokenizer}, parts.labels.names)
-
-    def render_report(self, report: dict[str, Any]) -> str:
-        """Render the report on the texts."""
-        return DataReport.from_dict(report).render()
+        return Inventory({"text": parts.tokenizer}, parts.labels.names, parts.labels.multiple)
 
     def card(self, bundle: Bundle) -> Card:
         """Describe the classifier."""
@@ -108,26 +99,17 @@ class ClassificationFormat(BundleFormat):
                 ("labels", f"{len(names):,}{', several for a text' if parts.labels.multiple else ''}"),
                 ("temperature of the probabilities", f"{parts.temperature:.3f}"),
             ],
-            data_rows=[],
             examples="texts",
             limits=[
                 f"It works best on texts like its training texts, and reads only the first {data.max_tokens} tokens of a text.",
                 "It gives one of its labels to any text, even if no label fits.",
                 f"Attention shows what the model read, but it does not prove causes: {found}.",
-                "Its training data may contain private or biased text; regard does not filter it.",
             ],
         )
 
 
 def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
-    """Save a measurement of the faithfulness of a model's attention in the model's folder.
-
-    The file also contains the checksum of the weights, so that it is ignored after a run has replaced the model.
-
-    Args:
-        folder: The model's folder.
-        found: The measurement as plain data; its key `sentence` has a sentence that sums it up.
-        weights: Checksum of the measured model's weights, as in its signature.
+    """Save a measurement of a model's attention, with the checksum of its weights: for others, the file is ignored.
 
     Raises:
         BundleError: If there is no model, its weights differ, or the file cannot be written. Nothing has changed then.

@@ -8,12 +8,13 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import RequestError, ShapeError
+from regard.errors import RequestError
 from regard.plurals import counted
 from regard.reweight import flatten
 from regard.tasks.classification.predict import Classifier
 from regard.tasks.classification.probe import Probe, WordedText, erase, leave_one_out, permuted_distance, rank
 from regard.tasks.faithfulness import CERTAIN, SHARES, VISIBLE, Removal, Report, Spread, kendall_tau, removal, spread
+from regard.tasks.requests import check_alike
 from regard.viz.numbers import fixed, percent
 
 _RANDOM_ORDERS = 3
@@ -92,11 +93,8 @@ class Faithfulness(Report):
     seeds: Seeds | None = None
 
     def measures(self) -> list[tuple[str, Spread | str]]:
-        """Return the names and values of the measures besides the losses."""
+        """Return the measures under equal weights, and those of several seeds."""
         rows: list[tuple[str, Spread | str]] = [
-            ("Kendall τ with leave-one-out", self.leave_one_out),
-            ("Kendall τ with gradient × input", self.gradient),
-            ("total variation distance under permuted weights", self.permuted),
             ("total variation distance under uniform weights", f"{self.uniform.distance:.3f}"),
             (self.uniform.score_name, f"{100 * self.uniform.accuracy:.2f}%"),
             (f"{self.uniform.score_name} under uniform weights", f"{100 * self.uniform.uniform_accuracy:.2f}%"),
@@ -180,8 +178,7 @@ def measure_faithfulness(
             other labels or splits a text into another number of words.
         DataError: If a label did not occur in training.
     """
-    if len(texts) != len(labels):
-        raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected the same number")
+    check_alike("faithfulness", texts=texts, labels=labels)
     chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()
     worded = dict(zip(chosen, _worded_texts(classifier, [texts[number] for number in chosen]), strict=True))
     worded = {number: text for number, text in worded.items() if text.num_words}
@@ -199,14 +196,9 @@ def measure_faithfulness(
 def examine(
     probe: Probe, texts: Sequence[WordedText], gold: np.ndarray, *, permutations: int = 100, seed: int = 1
 ) -> Faithfulness:
-    """Measure the faithfulness of a model on tokenised texts; see `measure_faithfulness`.
+    """Measure the faithfulness of a model on tokenised texts, in random order; see `measure_faithfulness`.
 
-    Args:
-        probe: The model.
-        texts: N ≥ 1 texts of at least one word each, in random order.
-        gold: The labels of the texts as numbers (N,), or as ones and zeros (N,C) if texts have several labels.
-        permutations: Number of permutations of each text's weights.
-        seed: Seed of all random choices.
+    `gold` has the labels of the texts as numbers (N,), or as ones and zeros (N,C) if texts have several labels.
     """
     ids = [text.ids for text in texts]
     tokens = np.cumsum([len(text.ids) * (text.num_words + permutations) for text in texts])
@@ -245,11 +237,7 @@ def examine(
 
 
 def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Seeds:
-    """Compare the attention and the predictions of models that differ in their seed.
-
-    Args:
-        classifiers: Two or more classifiers.
-        texts: Texts with words.
+    """Compare the attention and the predictions of models that differ in their seed, on texts with words.
 
     Raises:
         RequestError: If the models split a text into different numbers of words, or have different labels.
@@ -276,20 +264,8 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
 def divergence(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
     """Return the Jensen–Shannon divergence of two distributions of attention: ½ KL(p ‖ m) + ½ KL(q ‖ m), m = ½ (p + q).
 
-    Args:
-        first: Weights ≥ 0; they are normalised to a sum of one.
-        second: Weights of the other distribution.
-
-    Returns:
-        A number from 0 to log 2; NaN if the weights of one distribution are all zero.
-
-    Raises:
-        ShapeError: If the lengths of the distributions differ.
+    The weights are first divided by their sum. The result is from 0 to log 2; NaN if all weights of a distribution are zero.
     """
-    if first.shape != second.shape:
-        raise ShapeError(
-            f"divergence: the first has {first.shape} weights, the second {second.shape}, expected the same number"
-        )
     if not first.sum() or not second.sum():
         return math.nan
     p, q = first / first.sum(), second / second.sum()

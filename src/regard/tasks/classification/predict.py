@@ -20,9 +20,8 @@ from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassifierParts
 from regard.tasks.classification.results import Classification, build_record
 from regard.tasks.predictor import Predictor
-from regard.tasks.requests import check_texts, counting_bar, pad
+from regard.tasks.requests import check_alike, check_texts, padded_batches
 from regard.tasks.results import shortened
-from regard.text.batching import length_batches
 from regard.text.corpora import cut_rows
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -41,6 +40,7 @@ class Classifier(Predictor):
     usage = "classifier.classify([text]) labels a text"
     config: ClassificationConfig
     model: TextClassifier
+    main_sites = ("pool",)
 
     @property
     def parts(self) -> ClassifierParts:
@@ -97,7 +97,7 @@ class Classifier(Predictor):
             RequestError: If the model lacks one of the sites, or its scores are not finite.
         """
         texts = check_texts("classify", texts)
-        sites = ["pool"] if record is None else self.check_sites(record)
+        sites = self.check_sites(record)
         ids, cut = self._encode(texts)
         logits, attention = self._run(ids, sites, reweight=reweight, progress=progress)
         probabilities = self.probabilities(logits)
@@ -127,10 +127,7 @@ class Classifier(Predictor):
             RequestError: If there are no texts, the numbers of texts and labels differ, or the model's scores are not finite.
             DataError: If the model does not know a label, or needs one label per text and a text has none or several.
         """
-        if not texts or len(texts) != len(labels):
-            raise RequestError(
-                f"evaluate: got {len(texts):,} texts and {len(labels):,} labels, expected the same number, at least one"
-            )
+        check_alike("evaluate", texts=texts, labels=labels)
         return evaluate_labels(
             self.scores(texts, progress=progress),
             self.labels.encode(labels),
@@ -170,16 +167,12 @@ class Classifier(Predictor):
         """Return the scores and the attention of each text, computed in batches of texts of similar length."""
         scores = np.empty((len(ids), len(self.labels.names)), np.float32)
         attention: list[dict[str, np.ndarray]] = [{}] * len(ids)
-        lengths = np.array([len(own) for own in ids], dtype=np.int64)
-        with counting_bar("classifying", len(ids), shown=progress) as advance:
-            for numbers in length_batches(lengths, _BATCH_TOKENS):
-                tokens, mask = pad([ids[number] for number in numbers], self.device)
+        with padded_batches("classifying", ids, _BATCH_TOKENS, self.device, shown=progress) as batches:
+            for numbers, tokens, mask in batches:
                 logits, maps = self.model(tokens, mask, reweight=reweight, record=sites)
                 scores[numbers] = logits.float().cpu().numpy()
-                if sites:
-                    for number, own in zip(numbers.tolist(), _rows(maps, lengths[numbers].tolist()), strict=True):
-                        attention[number] = own
-                advance(len(numbers))
+                for number, own in zip(numbers.tolist(), _rows(maps, mask.sum(1).tolist()), strict=True):
+                    attention[number] = own
         if not np.isfinite(scores).all():
             raise RequestError("the classifier's scores are not finite: its weights are damaged, or its training diverged")
         return scores, attention

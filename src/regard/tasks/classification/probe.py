@@ -8,11 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.errors import ShapeError
 from regard.models.text_classifier import Reweight, TextClassifier
 from regard.tasks.faithfulness import SHARES
-from regard.tasks.requests import counting_bar, pad
-from regard.text.batching import length_batches
+from regard.tasks.requests import padded_batches
 from regard.text.symbols import UNKNOWN
 
 _BATCH_TOKENS = 8192
@@ -27,13 +25,9 @@ class WordedText:
     word_of: np.ndarray
     """Index (S,) of the word of each token, from 0; −1 for tokens that belong to no word, which are never deleted."""
 
-    def __post_init__(self) -> None:
-        if self.ids.shape != self.word_of.shape or self.ids.ndim != 1:
-            raise ShapeError(f"WordedText: ids are {self.ids.shape}, word_of {self.word_of.shape}, expected (S,) for both")
-
     @property
     def num_words(self) -> int:
-        """Return the number of words."""
+        """Number of words."""
         return int(self.word_of.max(initial=-1)) + 1
 
     def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
@@ -50,11 +44,7 @@ class WordedText:
 class Probe:
     """A classifier that is run over many texts in batches of similar length.
 
-    Args:
-        model: The model, in evaluation mode.
-        several: Whether a text can have several labels. Then each label has its own probability.
-        temperature: Divisor of the scores before the softmax or sigmoid.
-        progress: Whether to show a bar on standard error.
+    If texts can have several labels, each label has its own probability. Scores are divided by `temperature`.
     """
 
     doing = "measuring"
@@ -69,23 +59,12 @@ class Probe:
 
     @torch.inference_mode()
     def probabilities(self, texts: Sequence[np.ndarray], *, reweight: Reweight | None = None) -> Float[np.ndarray, "N C"]:
-        """Return p(label | text) of each text.
-
-        Args:
-            texts: Token ids of each text.
-            reweight: Function that replaces the pooling weights; see `TextClassifier`.
-        """
+        """Return p(label | text) of each text, given by its ids; `reweight` replaces the pooling weights."""
         return self._probabilities(texts, lambda tokens, mask: self.model(tokens, mask, reweight=reweight).logits)
 
     @torch.inference_mode()
     def reweighted(self, texts: Sequence[np.ndarray], reweight: Reweight, *, times: int) -> Float[np.ndarray, "N times C"]:
-        """Return p(label | text) of each text `times` times, with other pooling weights each time.
-
-        Args:
-            texts: Token ids of each text.
-            reweight: Function that replaces the pooling weights of all copies of a text; see `TextClassifier.reweighted`.
-            times: Number of copies of each text.
-        """
+        """Return p(label | text) of `times` copies of each text, for which `reweight` draws different pooling weights."""
 
         def score(tokens: Tensor, mask: Tensor) -> Tensor:
             return self.model.reweighted(tokens, mask, reweight, times=times).unflatten(0, (-1, times))
@@ -114,12 +93,10 @@ class Probe:
         return [row[: len(ids)] for ids, row in zip(texts, self._collect(texts, compute), strict=True)]
 
     def gradients(self, texts: Sequence[np.ndarray], labels: Int[np.ndarray, " N"]) -> list[np.ndarray]:
-        """Return Σ_e x_e ∂ log p(label) / ∂x_e for each token's embedding x, (S,). Pooling weights are treated as constants.
-
-        The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
-        """
+        """Return Σ_e x_e ∂ log p(label) / ∂x_e for each token's embedding x, (S,). Pooling weights are treated as constants."""
 
         def compute(tokens: Tensor, mask: Tensor, numbers: np.ndarray) -> Tensor:
+            # The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
             # cuDNN computes gradients of recurrent layers in training mode only, so it is not used.
             with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
                 embedded = self.model.embed(tokens).detach().requires_grad_(True)
@@ -137,10 +114,7 @@ class Probe:
         return probabilities > 0.5 if self.several else probabilities.argmax(-1)
 
     def distance(self, first: Float[np.ndarray, "*#N C"], second: Float[np.ndarray, "*#N C"]) -> Float[np.ndarray, "*#N"]:
-        """Return the total variation distance of two predictions, ½ Σ |p − q|.
-
-        For texts with several labels, the distance is the mean of |p − q| over labels.
-        """
+        """Return the total variation distance of two predictions, ½ Σ |p − q|; for several labels, the mean of |p − q|."""
         gaps = abs(first - second)
         return gaps.mean(-1) if self.several else gaps.sum(-1) / 2
 
@@ -149,13 +123,11 @@ class Probe:
     ) -> list[np.ndarray]:
         """Return a row for each text; `compute` returns those of a batch, from its tokens, its mask and the texts' numbers."""
         result = [np.zeros(0)] * len(texts)
-        lengths = np.array([len(ids) * copies for ids in texts], dtype=np.int64)
-        with counting_bar(self.doing, len(texts), shown=self.progress) as advance:
-            for numbers in length_batches(lengths, _BATCH_TOKENS):
-                tokens, mask = pad([texts[number] for number in numbers], self._device)
+        padded = padded_batches(self.doing, texts, _BATCH_TOKENS, self._device, shown=self.progress, copies=copies)
+        with padded as batches:
+            for numbers, tokens, mask in batches:
                 for number, row in zip(numbers.tolist(), compute(tokens, mask, numbers).cpu().numpy(), strict=True):
                     result[number] = row
-                advance(len(numbers))
         return result
 
 
@@ -193,15 +165,8 @@ def erase(
     mean over the five shares is the AOPC (area over the perturbation curve).
 
     Differs from the paper: its eq. 3 divides by the number of shares plus one. The authors' program divides by the number of
-    shares, as does this function.
-
-    Args:
-        probe: The model.
-        texts: N texts of at least one word.
-        orders: R lists, each with one order for each text: the indices of its words, the most important word first.
-
-    Returns:
-        Comprehensiveness and sufficiency, each (R,N,K) for the K shares, from −1 to 1.
+    shares, as does this function. `orders` has R lists, each with one order for each of N texts. The results are (R,N,K) for
+    the K shares, from −1 to 1.
 
     Reference:
         DeYoung et al. 2020, ERASER: A Benchmark to Evaluate Rationalized NLP Models, eq. 1 to 3.
@@ -225,11 +190,10 @@ def erase(
 def leave_one_out(
     probe: Probe, texts: Sequence[WordedText]
 ) -> tuple[list[Float[np.ndarray, " W"]], list[Float[np.ndarray, " W"]]]:
-    """Compute the effect of leaving out each word on the prediction.
+    """Return the effects of leaving out each word on the prediction, as two lists with an array (W,) for each text.
 
-    Returns:
-        Two lists with an array (W,) for each text: the total variation distance between the predictions without the word and
-        for the whole text (Jain and Wallace 2019, algorithm 1), and how much the predicted label's probability falls.
+    The first effect is the total variation distance between the predictions without the word and for the whole text (Jain and
+    Wallace 2019, algorithm 1), the second how much the predicted label's probability falls.
     """
     deletions = _Deletions(texts)
     rows = [
@@ -262,12 +226,6 @@ def permuted_distance(
     probe: Probe, texts: Sequence[np.ndarray], *, permutations: int = 100, seed: int = 1
 ) -> Float[np.ndarray, " N"]:
     """Return for each text the median change (total variation distance) of the prediction when its weights are permuted.
-
-    Args:
-        probe: The model.
-        texts: Token ids of each text.
-        permutations: Number of permutations of each text.
-        seed: Seed of the permutations.
 
     Reference:
         Jain and Wallace 2019, Attention is not Explanation, algorithm 2.

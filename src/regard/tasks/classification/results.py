@@ -50,12 +50,8 @@ def build_record(
 ) -> AttentionRecord:
     """Build the attention record of a classification, whose only output word is the label.
 
-    Args:
-        tokenizer: Tokenizer of the text.
-        num_tokens: Number of tokens that the model read, which is smaller than that of the text if the text was truncated.
-        attention: Attention weights by site, with one row for the label or, at sites of an encoder, one row for each token.
-        note: Sentence on how well the attention can be trusted; empty if it was not measured.
-        found: The classification.
+    The model read the first `num_tokens` tokens. `attention` has one row for the label or, at sites of an encoder, one for each
+    token. `note` says how well the attention can be trusted; it is empty if this was not measured.
     """
     encoding = tokenizer.encode(found.text)
     tokens, word_of = list(encoding.tokens[:num_tokens]), list(encoding.word_of[:num_tokens])

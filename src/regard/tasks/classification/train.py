@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,11 +17,10 @@ from regard.errors import ConfigError, RequestError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.evaluation.calibration import fit_temperature
 from regard.evaluation.labelled import evaluate_labels
-from regard.machine import Machine, evaluating
+from regard.machine import evaluating
 from regard.models.build import check_pooling
 from regard.models.text_classifier import Example, TextClassifier
-from regard.task import Bundle, FoldScore, Scores, Trainable, Validator
-from regard.tasks.building import OwnModelTraining
+from regard.task import Bundle, Scores, Trainable, Training, Validator
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassificationFormat, ClassifierParts
 from regard.text.corpora import LabelledBatch, LabelledCorpus
@@ -37,11 +37,8 @@ def label_loss(
 ) -> Float[Tensor, ""]:
     """Return Σ −log p(label): from a softmax if each text has one label, or from a sigmoid per label if texts have several.
 
-    Args:
-        logits: Scores of the labels.
-        label: Number of each text's label (B,), or if texts have several labels, ones and zeros (B,C).
-        weight: Weight (C,) of each label's loss; None for equal weights.
-        label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/C; for several labels, (1 − ε)·gold + ε/2.
+    `label` has the number of each text's label (B,), or, for several labels, ones and zeros (B,C); `weight` (C,) has a weight
+    of each label's loss. The smoothed target is (1 − ε)·gold + ε/C; for several labels, (1 − ε)·gold + ε/2.
     """
     if label.ndim == 1:
         return functional.cross_entropy(logits, label, weight=weight, label_smoothing=label_smoothing, reduction="sum")
@@ -72,14 +69,6 @@ class ClassificationScores(Scores):
     """Temperature that was fitted on the dev texts (`fit_temperature`); 1 if none was fitted."""
     calibration_error: float
     """Expected calibration error of the probabilities at this temperature, over 15 bins."""
-
-    def to_row(self) -> dict[str, float]:
-        """Return the columns of the logs."""
-        return {"dev_nll": self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
-
-    def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return a line with the scores, and no further lines."""
-        return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}, macro F1 {self.macro_f1:.3f}", []
 
 
 class ClassificationValidator(Validator):
@@ -129,6 +118,7 @@ class TrainableClassifier(Trainable):
 
     unit: ClassVar[str] = "texts"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy", "macro_f1")
+    validator_class = ClassificationValidator
     data: LabelledData
     model: TextClassifier
     parts: ClassifierParts
@@ -163,10 +153,6 @@ class TrainableClassifier(Trainable):
         losses = [label_loss(logits, batch.label, weight=weight, label_smoothing=smoothing) for logits in parts]
         return torch.stack(losses).sum(), plain
 
-    def validator(self, machine: Machine) -> ClassificationValidator | None:
-        """Return an object that computes the scores on all dev texts; None if there are no dev texts."""
-        return ClassificationValidator(self, machine) if len(self.data.dev) else None
-
     def scoring_runs(self) -> Sequence[ClassificationConfig]:
         """Return the runs of a cross-validation with `training.score_folds` folds.
 
@@ -176,8 +162,7 @@ class TrainableClassifier(Trainable):
         folds, data = self.config.training.score_folds, self.config.data
         if not folds or len(self.data.dev) or data.folds or len(self.data.train) < folds:
             return ()
-        whole = replace(self.config, training=replace(self.config.training, score_folds=0))
-        return [replace(whole, data=replace(data, folds=folds, fold=fold)) for fold in range(1, folds + 1)]
+        return _split(replace(self.config, training=replace(self.config.training, score_folds=0)), folds)
 
     def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Combine the scores of all folds, in which each text was held out once.
@@ -243,26 +228,25 @@ class TrainableClassifier(Trainable):
         return replace(bundle, parts=replace(self.parts, temperature=temperature))
 
 
-class ClassificationTraining(OwnModelTraining):
+def _split(config: ClassificationConfig, folds: int) -> list[ClassificationConfig]:
+    """Return the settings of a run for each of `folds` folds."""
+    return [replace(config, data=replace(config.data, folds=folds, fold=fold)) for fold in range(1, folds + 1)]
+
+
+class ClassificationTraining(Training):
     """The `Training` of classifiers."""
 
     trainable = TrainableClassifier
-    setting = "tokenizer"
     model_class = TextClassifier
     sizes_name = "the vocabulary's size and the number of labels"
-    fold_scores: ClassVar[tuple[FoldScore, ...]] = (
-        FoldScore("loss", "loss", ".4f"),
-        FoldScore("accuracy", "accuracy", ".2%"),
-        FoldScore("macro_f1", "macro F1", ".4f"),
-    )
+    fold_scores: ClassVar[Mapping[str, str]] = MappingProxyType({"loss": ".4f", "accuracy": ".2%", "macro_f1": ".4f"})
 
     def __init__(self) -> None:
         self._vectors: Vectors | None = None
 
     def check(self, config: ClassificationConfig, model: object, attention: object) -> None:
         """Check settings and objects; see `Training.check`."""
-        if not config.data.train:
-            raise ConfigError("data.train is empty; name a file of labelled texts to learn from")
+        super().check(config, model, attention)
         if config.data.vectors_size and not (config.data.vectors or config.start_from):
             raise ConfigError(
                 f"data.vectors_size is {config.data.vectors_size}, but data.vectors names no word vectors; leave vectors_size "
@@ -271,13 +255,9 @@ class ClassificationTraining(OwnModelTraining):
         if attention is not None:
             check_pooling("attention", attention)
 
-    def num_folds(self, config: ClassificationConfig) -> int:
-        """Return `data.folds`."""
-        return config.data.folds
-
-    def with_fold(self, config: ClassificationConfig, fold: int) -> ClassificationConfig:
-        """Return the settings with `data.fold` set to `fold`."""
-        return replace(config, data=replace(config.data, fold=fold))
+    def folds(self, config: ClassificationConfig) -> list[ClassificationConfig]:
+        """Return the settings of a run for each of `data.folds` folds."""
+        return _split(config, config.data.folds)
 
     def read(
         self, config: ClassificationConfig, learned: ClassifierParts | None, *, progress: bool

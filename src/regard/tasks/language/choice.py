@@ -41,30 +41,26 @@ _ROWS = (
 )
 
 
-def choose_for_texts(survey: PlainSurvey, given: UserSettings) -> Choice:
-    """Choose the settings of a language model from a survey of its texts and from the settings that the user set."""
-    row = next(row for row in _ROWS if survey.characters <= row.characters)
-    tokens = survey.characters / (1 if survey.text.unspaced else _CHARACTERS_PER_PIECE)
-    settings = {
-        "data.dev_size": max(min(survey.texts // 20, 1000), 1),
-        "tokenizer.size": max(row.pieces, 300 + survey.text.num_characters),
-        **transformer_settings(row.width, row.dropout, feed_forward=4),
-        "model.num_layers": row.layers,
-        "training.batch_tokens": row.batch_tokens,
-        **length_settings(given, epochs=row.epochs, epoch_updates=tokens / row.batch_tokens),
-    }
-    if given.find("tokenizer.kind") is not None:
-        del settings["tokenizer.size"]
-    found = f"{counted(survey.texts, 'text')}, {survey.characters:,} characters"
-    return Choice("language-tiny", settings, (found,))
-
-
 class LanguageTable(SettingsTable):
     """The `SettingsTable` of language models."""
 
     def choose(self, data: TextDataConfig, given: UserSettings, *, read: bool = True) -> Choice:
         """Choose the settings of a language model; see `SettingsTable.choose`."""
-        return choose_for_texts(survey_plain(data) if read else PlainSurvey(1000, 100_000, STAND_IN), given)
+        survey = survey_plain(data) if read else PlainSurvey(1000, 100_000, STAND_IN)
+        row = next(row for row in _ROWS if survey.characters <= row.characters)
+        tokens = survey.characters / (1 if survey.text.unspaced else _CHARACTERS_PER_PIECE)
+        settings = {
+            "data.dev_size": max(min(survey.texts // 20, 1000), 1),
+            "tokenizer.size": max(row.pieces, 300 + survey.text.num_characters),
+            **transformer_settings(row.width, row.dropout, feed_forward=4),
+            "model.num_layers": row.layers,
+            "training.batch_tokens": row.batch_tokens,
+            **length_settings(given, epochs=row.epochs, epoch_updates=tokens / row.batch_tokens),
+        }
+        if given.find("tokenizer.kind") is not None:
+            del settings["tokenizer.size"]
+        found = f"{counted(survey.texts, 'text')}, {survey.characters:,} characters"
+        return Choice("language-tiny", settings, (found,))
 
     def describe(self, config: LanguageConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -10,22 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from regard.config.fields import Count, Seed
 from regard.config.language import GenerationConfig
 from regard.evaluation.tables import finite
-from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Text, TextOperation
+from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Sites, Text, TextOperation
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.reading import find_layout
-from regard.terminal import show
+from regard.tasks.reading import read_all, read_files
 
 if TYPE_CHECKING:
     from regard.evaluation.words import LanguageEvaluation
     from regard.tasks.language.predict import LanguageModel
     from regard.tasks.language.results import Generation
-    from regard.text.report import ReadingReport
 
 
 @dataclass(frozen=True)
 class GenerationAnswer:
-    """A text that a language model wrote, in an answer of the service."""
+    """A text that a language model wrote, as data for JSON."""
 
+    prompt: str
     text: str
     log_probability: float | None
     num_tokens: int
@@ -67,7 +65,7 @@ The same command gives the same texts; another --seed gives others."""
     reads_stdin: ClassVar = False
 
     def run(
-        self, predictor: LanguageModel, texts: Sequence[Text], *, record: bool = False, progress: bool = False
+        self, predictor: LanguageModel, texts: Sequence[Text], *, record: Sites = (), progress: bool = False
     ) -> list[list[Generation]]:
         """Continue prompts."""
 
@@ -85,24 +83,18 @@ The same command gives the same texts; another --seed gives others."""
             **self.settings,
         )
 
-    def sought(self, predictor: Any, name: str) -> Any:
+    def setting(self, predictor: Any, name: str) -> Any:
         """Return the value of a setting; without a maximum length, it is that of the training texts."""
-        return self.setting(predictor, name) or predictor.config.data.max_tokens
+        return super().setting(predictor, name) or predictor.config.data.max_tokens
 
     def cost(self, predictor: LanguageModel, text: Text, limits: Mapping[str, int]) -> int:
         """Estimate the work; a prompt is read step by step."""
         steps = text.size + (self.settings.get("max_length") or limits["tokens"])
         return self.samples * steps * steps
 
-    def plain(self, result: list[Generation]) -> list[dict[str, Any]]:
+    def plain(self, result: list[Generation], units: Any = "auto") -> list[dict[str, Any]]:
         """Return the samples of a prompt as data for JSON."""
         return [{name: finite(getattr(one, name)) for name in GenerationAnswer.__dataclass_fields__} for one in result]
-
-    def to_json(self, result: list[Generation], units: Any) -> list[dict[str, Any]]:
-        """Return the samples of a prompt, which are printed one per line."""
-        names = {"prompt": "prompt", "text": "text", "log_probability": "log_probability", "tokens": "num_tokens"}
-        names |= {"finished": "finished"}
-        return [{name: getattr(one, attribute) for name, attribute in names.items()} for one in result]
 
     def render(self, result: list[Generation], number: int) -> str:
         """Return the texts, one per line; an empty line separates texts of several lines."""
@@ -117,9 +109,7 @@ class LookAtText(AttentionOperation):
         """Return the operation for the first site, unless others are named."""
         return replace(self, sites=self.sites or tuple(predictor.model.sites[:1]))
 
-    def run(
-        self, predictor: LanguageModel, texts: Sequence[Text], *, record: bool = True, progress: bool = False
-    ) -> list[Look]:
+    def run(self, predictor: LanguageModel, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Look]:
         """Score texts, with attention at all sites; `regard look` shows the last layer."""
         sites = self.sites or predictor.model.sites
         found = []
@@ -138,30 +128,15 @@ class EvaluateLanguageModel(FileOperation):
 
     def run(self, predictor: LanguageModel, files: Files) -> LanguageEvaluation:
         """Score how well the model predicts texts."""
-        texts, report = read_plain_texts(files, predictor.config)
-        show(report.render(), file=sys.stderr)
-        return predictor.evaluate(texts, progress=True)
+        return predictor.evaluate(read_plain_texts(files, predictor.config), progress=True)
 
 
-def read_plain_texts(files: Files, config: LanguageConfig) -> tuple[list[str], ReadingReport]:
-    """Read texts; see `find_layout`.
-
-    Args:
-        files: The files.
-        config: The run's configuration.
-
-    Returns:
-        The texts, and the report on the files.
-
-    Raises:
-        DataError: If the texts cannot be read.
-    """
+def read_plain_texts(files: Files, config: LanguageConfig) -> list[str]:
+    """Read texts as `read_files` does, and write the report to standard error."""
     from regard.text.plain import read_texts
-    from regard.text.report import ReadingReport
 
-    report = ReadingReport()
-    paths, data = find_layout(files, config)
-    return [text for chunk in read_texts(paths, data, report) for text in chunk.text], report
+    [texts] = read_all(*read_files(read_texts, files, config), "text")
+    return texts
 
 
 OPERATIONS = (Generate, LookAtText, EvaluateLanguageModel)

@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from regard.bundle.bundle import fingerprint_vocabulary
 from regard.models.build import build_language_model
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.files import TOKENIZER, read_tokenizer
 from regard.tasks.language.config import LanguageConfig
-from regard.text.data_report import DataReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -28,17 +26,9 @@ class LanguageFormat(BundleFormat):
         """Build the configured language model."""
         return build_language_model(config.model, vocabulary_size=parts.size)
 
-    def vocabulary(self, parts: Tokenizer) -> str:
-        """Return a hash of the vocabulary."""
-        return fingerprint_vocabulary((parts,))
-
     def inventory(self, parts: Tokenizer) -> Inventory:
         """Return the tokenizer under the name `text`."""
         return Inventory({"text": parts})
-
-    def render_report(self, report: dict[str, Any]) -> str:
-        """Render the report on the texts."""
-        return DataReport.from_dict(report).render()
 
     def card(self, bundle: Bundle) -> Card:
         """Describe the language model."""
@@ -54,12 +44,10 @@ class LanguageFormat(BundleFormat):
                 "result.text, result.log_probability",
             ],
             model_rows=[("vocabulary", f"{bundle.parts.size:,} symbols, `{bundle.config.tokenizer.kind}`")],
-            data_rows=[],
             examples="texts",
             limits=[
                 f"It continues texts like those it was trained on, of which it saw at most {data.max_tokens} tokens at once.",
                 "Its output is probable, not true; it may repeat its training texts word for word.",
                 "Attention shows what the model read at a word, but it does not prove causes.",
-                "Its training data may contain private or biased text; regard does not filter it.",
             ],
         )

@@ -56,7 +56,7 @@ def build_record(
     log_probability: float,
     reference: str | None = None,
 ) -> AttentionRecord:
-    """Build the attention record of the tokens that the model read. Special symbols belong to no word.
+    """Build the attention record of the tokens that the model read; special symbols belong to no word.
 
     Args:
         tokenizer: Tokenizer of the text.
@@ -66,8 +66,7 @@ def build_record(
         prompt: The prompt.
         text: The whole text.
         log_probability: Log probability of the added text.
-        reference: The text if the caller gave it; None if it was generated. The record shows the original words of this text,
-            even if the model does not know them.
+        reference: The text if the caller gave it, whose words are shown even if the model does not know them; else None.
     """
     shown = tokenizer.describe(read)
     words, word_of = shown.words, shown.word_of

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from regard.errors import ConfigError
-from regard.machine import Machine
 from regard.task import Scores, Validator
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.words import TrainableWords, WordTraining
@@ -25,14 +24,6 @@ class LanguageScores(Scores):
         """Return plain data for a bundle's signature."""
         return {**super().to_dict(), "perplexity": self.perplexity}
 
-    def to_row(self) -> dict[str, float]:
-        """Return the columns of the logs."""
-        return {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
-
-    def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return a line with the scores, and no further lines."""
-        return f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})", []
-
 
 class LanguageValidator(Validator):
     """Validation of models on the dev texts."""
@@ -47,11 +38,7 @@ class TrainableLanguageModel(TrainableWords):
 
     unit: ClassVar[str] = "tokens"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
-    data: TextData
-
-    def validator(self, machine: Machine) -> LanguageValidator | None:
-        """Return an object that computes loss and perplexity on all dev texts; None if there are no dev texts."""
-        return LanguageValidator(self, machine) if len(self.data.dev) else None
+    validator_class = LanguageValidator
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe loss and perplexity."""
@@ -62,22 +49,22 @@ class LanguageTraining(WordTraining):
     """The `Training` of language models."""
 
     trainable = TrainableLanguageModel
-    setting = "tokenizer"
+    sizes_name = "the size of the vocabulary"
 
     def check(self, config: LanguageConfig, model: object, attention: object) -> None:
         """Check settings and objects; see `Training.check`."""
-        if not config.data.train:
-            raise ConfigError("data.train is empty; name a text file to learn from")
+        super().check(config, model, attention)
         if attention is not None:
             raise ConfigError(
                 "a language model has an attention in every layer, and one object cannot replace all of them: build a "
                 "regard.models.language.TransformerLanguageModel with your own layers, and give it as `model`"
             )
 
-    def read_with(
+    def read(
         self, config: LanguageConfig, learned: Tokenizer | None, *, progress: bool
     ) -> tuple[LanguageConfig, TextData, Tokenizer]:
-        """Read the texts with a given vocabulary; see `Training.read`."""
+        """Read the texts; see `Training.read`."""
+        config, learned = self.use_teachers(config, learned)
         if config.data.unit == "auto":  # so that the model reads other files in the same way
             unit = find_unit(check_file(config.data.train[0], WHAT), config.data.encoding)
             config = replace(config, data=replace(config.data, unit=unit))

@@ -71,8 +71,7 @@ _CHARACTERS_BELOW = 2_000_000
 enough examples to learn subwords."""
 
 
-def choose_for_pairs(survey: PairSurvey, given: UserSettings) -> Choice:
-    """Choose the settings of a translator from a survey of its pairs and from the settings that the user set."""
+def _choose(survey: PairSurvey, given: UserSettings) -> Choice:
     strings = survey.strings
     words = survey.pairs * (survey.target.characters if strings and not survey.target.symbols else survey.target.units)
     held_out = {"data.dev_size": max(min(survey.pairs // 20, 1000), 1)}
@@ -170,7 +169,7 @@ class TranslationTable(SettingsTable):
 
     def choose(self, data: DataConfig, given: UserSettings, *, read: bool = True) -> Choice:
         """Choose the settings of a translator; see `SettingsTable.choose`."""
-        return choose_for_pairs(survey_pairs(data) if read else PairSurvey(1000, STAND_IN, STAND_IN), given)
+        return _choose(survey_pairs(data) if read else PairSurvey(1000, STAND_IN, STAND_IN), given)
 
     def describe(self, config: TranslationConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from annotated_types import Ge
 from regard.config.fields import Count
 from regard.errors import RequestError
 from regard.plurals import counted
-from regard.rendering import PICTURES, Units
+from regard.rendering import Units
 from regard.task.operation import FileOperation, Files, LineOperation, Lines
-from regard.tasks.reading import find_layout
+from regard.tasks.measuring import Measure
+from regard.tasks.reading import read_all, read_files
 from regard.tasks.translation.text_commands import LookAtTranslation, SearchOptions, Translate
-from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.evaluation.words import Evaluation
@@ -39,35 +38,15 @@ PAIR_LAYOUT = ("format", "columns", "header", "encoding", "allow_skipped")
 
 
 def read_given_pairs(files: Files, config: Any) -> tuple[Iterator[Chunk], ReadingReport]:
-    """Read pairs; see `find_layout`.
-
-    Args:
-        files: The files.
-        config: The run's configuration.
-
-    Returns:
-        An iterator of the pairs, and the report, which is complete once all pairs have been read.
-    """
+    """Return chunks of pairs, and the report on the files; see `read_files`."""
     from regard.text.pairs.readers import read_pairs
-    from regard.text.report import ReadingReport
 
-    report = ReadingReport()
-    paths, data = find_layout(files, config, ("columns", "header"))
-    return read_pairs(paths, data, report), report
+    return read_files(read_pairs, files, config, ("columns", "header"))
 
 
 def read_all_pairs(files: Files, config: Any) -> tuple[list[str], list[str]]:
-    """Read all pairs into memory as `read_given_pairs` does, and write the report to standard error.
-
-    Returns:
-        Sources and targets.
-    """
-    chunks, report = read_given_pairs(files, config)
-    sources, targets = [], []
-    for chunk in chunks:
-        sources += chunk.source
-        targets += chunk.target
-    show(report.render(), file=sys.stderr)
+    """Return sources and targets, and write the report on the files to standard error."""
+    sources, targets = read_all(*read_given_pairs(files, config), "source", "target")
     return sources, targets
 
 
@@ -82,8 +61,7 @@ class EvaluateTranslator(SearchOptions, FileOperation):
 
     def run(self, predictor: Translator, files: Files) -> Evaluation:
         """Score the translator on sentence pairs."""
-        sources, references = read_all_pairs(files, predictor.config)
-        return predictor.evaluate(sources, references, progress=True, **self.settings)
+        return predictor.evaluate(*read_all_pairs(files, predictor.config), progress=True, **self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,38 +79,22 @@ class CompareTranslators(SearchOptions, FileOperation):
         """Compare the BLEU and chrF of two translators."""
         from regard.tasks.translation.comparison import compare_translators
 
-        sources, targets = read_all_pairs(files, models[0].config)
-        compare = partial(compare_translators, *models, sources, targets, names=names)
+        compare = partial(compare_translators, *models, *read_all_pairs(files, models[0].config), names=names)
         return compare(resamples=self.resamples, progress=True, **self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureTranslator(FileOperation):
+class MeasureTranslator(Measure):
     """Measure whether the source tokens that a translator attends to decide its next token."""
 
-    texts: Count = 500
-    """Maximum number of texts or sentences; if there are more, a random sample is measured."""
-    permutations: Count = 100
-    """Number of permutations of the weights of each text or sentence."""
-    picture: str = ""
-    """File for a picture of the decreases in probability, as bars."""
-
-    name: ClassVar = "faithfulness"
     layout: ClassVar = PAIR_LAYOUT
-    pictures: ClassVar = {"picture": PICTURES}
 
     def run(self, predictor: Translator, files: Files) -> TranslationFaithfulness:
         """Measure the faithfulness of the translator's attention on the sources of sentence pairs."""
         from regard.tasks.translation.faithfulness import measure_translation_faithfulness
 
         sources, _ = read_all_pairs(files, predictor.config)
-        settings: dict[str, Any] = {"max_texts": self.texts, "permutations": self.permutations, "progress": True}
-        return measure_translation_faithfulness(predictor, sources, **settings)
-
-    def draw(self, predictor: Translator, result: TranslationFaithfulness, *, caption: bool) -> None:
-        """Draw the bars, if a file is named for them."""
-        if self.picture:
-            result.draw(self.picture, caption=caption)
+        return measure_translation_faithfulness(predictor, sources, **self.sizes)
 
 
 @dataclass(frozen=True, kw_only=True)

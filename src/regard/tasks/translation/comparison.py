@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.errors import RequestError
 from regard.evaluation.comparison import CERTAIN, describe_p
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
+from regard.tasks.requests import check_alike
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.predict import Translator
 
@@ -105,10 +105,7 @@ def compare_translators(
     """
     from sacrebleu.significance import PairedTest
 
-    if not sources or len(sources) != len(targets):
-        raise RequestError(
-            f"compare: got {len(sources):,} sources and {len(targets):,} targets, expected the same number, at least one"
-        )
+    check_alike("compare", sources=sources, targets=targets)
     found = [
         [one.text for one in each.translate(sources, record=(), progress=progress, **settings)] for each in (first, second)
     ]

@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.bundle.bundle import fingerprint_vocabulary
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER, read_tokenizer
 from regard.tasks.translation.config import TranslationConfig
-from regard.text.data_report import DataReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -24,11 +22,7 @@ class Tokenizers:
     """The same object as `source` if the vocabulary is joint."""
 
     def check_same(self, other: "Tokenizers", number: int) -> None:
-        """Check that model `number` of an ensemble has the vocabularies of the first model.
-
-        Raises:
-            RequestError: If vocabularies differ.
-        """
+        """Raise a `RequestError` if model `number` of an ensemble has other vocabularies than the first model."""
         for side in ("source", "target"):
             expected, got = getattr(self, side), getattr(other, side)
             if (expected.kind, expected.lowercase, expected.symbols) != (got.kind, got.lowercase, got.symbols):
@@ -61,22 +55,13 @@ class TranslationFormat(BundleFormat):
         sizes = {"source_size": parts.source.size, "target_size": parts.target.size}
         return build_translator(config.model, **sizes, attention=attention)
 
-    def vocabulary(self, parts: Tokenizers) -> str:
-        """Return a hash of both vocabularies."""
-        return fingerprint_vocabulary((parts.source, parts.target))
-
     def inventory(self, parts: Tokenizers) -> Inventory:
         """Return both tokenizers."""
         return Inventory({"source": parts.source, "target": parts.target})
 
-    def render_report(self, report: dict[str, Any]) -> str:
-        """Render the report on the pairs."""
-        return DataReport.from_dict(report).render()
-
     def card(self, bundle: Bundle) -> Card:
         """Describe the translator."""
-        config = bundle.config
-        data, sides = config.data, {"source": bundle.parts.source, "target": bundle.parts.target}
+        config, data = bundle.config, bundle.config.data
         return Card(
             title=f"Translation from {data.source} to {data.target}",
             summary="A sequence-to-sequence model with attention",
@@ -88,18 +73,17 @@ class TranslationFormat(BundleFormat):
                 "result.text, result.score, result.attention",
             ],
             model_rows=[
+                ("languages", f"{data.source} → {data.target}"),
                 *(
                     (f"{side} vocabulary", f"{tokenizer.size:,} symbols, `{getattr(config.tokenizers, side).kind}`")
-                    for side, tokenizer in sides.items()
+                    for side, tokenizer in self.inventory(bundle.parts).tokenizers.items()
                 ),
                 ("decoding", config.decoding.describe()),
             ],
-            data_rows=[("languages", f"{data.source} → {data.target}")],
             examples="pairs",
             limits=[
                 f"It is for sentences like those in training, of up to {data.max_tokens} tokens; others are translated worse.",
                 "It translates each line by itself and may leave out, repeat or invent words.",
                 "Attention shows what the model read when it wrote a word, but it does not prove causes.",
-                "Its training data may contain private or biased text; regard does not filter it.",
             ],
         )

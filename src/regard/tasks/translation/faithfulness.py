@@ -67,11 +67,8 @@ class TranslationFaithfulness(Report):
         )
 
     def measures(self) -> list[tuple[str, Spread | str]]:
-        """Return the names and values of the measures besides the losses."""
+        """Return the measures under equal weights."""
         return [
-            ("Kendall τ with leave-one-out", self.leave_one_out),
-            ("Kendall τ with gradient × input", self.gradient),
-            ("total variation distance under permuted weights", self.permuted),
             ("total variation distance under equal weights", self.uniform),
             ("next tokens that change under equal weights", f"{self.uniform_changed:.1%}"),
         ]
@@ -175,11 +172,7 @@ class _Probe:
         }
 
     def _lost(self, unchanged: Tensor, without: Tensor) -> tuple[float, float, float]:
-        """Return how much the next token's probability falls without one source token, as a mean over steps.
-
-        Returns:
-            The loss without the most attended token, without a random token, and without the token whose removal costs most.
-        """
+        """Return how much the next token's probability falls without the most attended token, a random one, the costliest."""
         places = torch.arange(len(self.target), device=self.target.device)
         lost = (unchanged[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
         attended = np.take_along_axis(lost, self.attention.argmax(-1)[:, None], 1)

@@ -20,10 +20,6 @@ class TargetConstraints:
         tokenizer: Tokenizer of the target.
         prefix: Beginning of the translations: one text for all, or one for each; empty for none.
         constraints: For each translation a list of words and phrases that it must contain.
-
-    Raises:
-        RequestError: If the number of prefixes or of lists of constraints differs from `count`, something is not a text, or a
-            constraint is empty.
     """
 
     def __init__(
@@ -69,10 +65,7 @@ class TargetConstraints:
 
     @cached_property
     def _continuing(self) -> torch.Tensor | None:
-        """Tensor that is True for symbols that continue a word: they begin with a letter or digit, not with a space mark.
-
-        It is None if the tokenizer does not mark the space before every word.
-        """
+        """Mask of the symbols that continue a word; None if the tokenizer does not mark the space before every word."""
         scheme = self._tokenizer.scheme
         if not scheme.leading_space:
             return None
@@ -83,30 +76,19 @@ class TargetConstraints:
         """Return the required words that contain unknown symbols, by the position of their symbols in a translation.
 
         The position of a word's first symbol has the word, and the positions of its other symbols have an empty text.
-
-        Args:
-            number: Number of the translation.
-            tokens: Tokens of the translation.
         """
         replaced = _unknown_at(self._tokenizer, self._prefixes[number], 0)
         for phrase in self._phrases[number]:
             size = len(phrase.ids)
             places = [at for at in range(len(tokens) - size + 1) if list(tokens[at : at + size]) == phrase.ids]
+            # Phrases with the same unknown symbols take different places.
             free = [words for at in places if not (words := _unknown_at(self._tokenizer, phrase, at)).keys() & replaced.keys()]
             replaced |= free[0] if free else {}
         return replaced
 
 
 def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[int, str]:
-    """Return the words of a text that contain unknown symbols, by the position of their symbols.
-
-    The position of a word's first symbol has the word, and the positions of its other symbols have an empty text.
-
-    Args:
-        tokenizer: The tokenizer.
-        encoding: The text, encoded.
-        start: Position of the text's first symbol.
-    """
+    """Return the words of a text that contain unknown symbols, as `unknown` does; the text begins at position `start`."""
     # A space that is a separate symbol is not replaced.
     space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space
     replaced: dict[int, str] = {}

@@ -22,10 +22,6 @@ def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLE
 
     Tokenised text stays unchanged; other text is tokenised by the rules for the script of most of its letters. Case is ignored
     for a model with lower-case output.
-
-    Args:
-        target: Tokenizer of the translations. With kind `whitespace`, all text counts as tokenised.
-        references: References. The first few thousand show whether they are tokenised, and their script.
     """
     references = references[:SAMPLE_SIZE]
     keeps_spaces = bool(target.scheme.space)  # other tokenizers attach punctuation by their own rules

@@ -30,11 +30,7 @@ class SearchModel:
         self._engines: dict[str, CTranslate2Engine] = {}
 
     def engine(self, precision: SearchPrecision, tokenizers: Tokenizers) -> "CTranslate2Engine":
-        """Return the model as converted to CTranslate2, which is done once for each number format.
-
-        Raises:
-            RequestError: If CTranslate2 does not support the model or the format, or is not installed.
-        """
+        """Return the model as converted to CTranslate2, which is done once for each number format."""
         from regard.decoding.engine import CTranslate2Engine
 
         if precision not in self._engines:

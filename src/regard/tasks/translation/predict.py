@@ -22,11 +22,11 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.task import Bundle
 from regard.tasks.predictor import Predictor
 from regard.tasks.requests import (
+    check_alike,
     check_texts,
-    counting_bar,
     force_rows,
     override,
-    pad,
+    padded_batches,
     reweight_by_site,
     text_blocks,
     with_settings,
@@ -38,7 +38,6 @@ from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, replace_unknown
 from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
-from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
 _BLOCK = 2048
@@ -131,14 +130,13 @@ class Translator(Predictor):
         if sampling is not None and not isinstance(sampling, Sampling):
             raise RequestError(f"translate: sampling is {sampling!r:.40}, expected settings, such as Sampling(count=8)")
         if sampling and (n_best > 1 or settings.get("beam_size") is not None):
-            raise RequestError("translate: sampling does not search: leave beam_size and n_best out, and set Sampling(count=…)")
+            raise RequestError("translate: samples are drawn instead of a search; leave out beam_size and n_best")
         if minimum_risk and sampling is None and n_best == 1:
             raise RequestError(
-                "translate: minimum_risk chooses among several translations: draw samples with "
-                "sampling=Sampling(count=32), or set n_best to 2 or more"
+                "translate: minimum_risk chooses among several translations; draw 32 samples, or set n_best to 8"
             )
         guide = TargetConstraints(len(texts), self.tokenizers.target, prefix=prefix, constraints=constraints)
-        decoding, changes, sites = self.decoding(**settings), reweight_by_site(reweight, "cross"), self._sites(record)
+        decoding, changes, sites = self.decoding(**settings), reweight_by_site(reweight, "cross"), self.check_sites(record)
         site = self._replacing_site() if decoding.replace_unknown else None
         recorded = sorted({*sites, site} if site else sites)
         engine = engine or self._engine  # type: ignore[assignment]
@@ -244,7 +242,7 @@ class Translator(Predictor):
             progress=progress,
             length_penalty=decoding.length_penalty,
             length_reward=decoding.length_reward,
-            record=self._sites(record),
+            record=self.check_sites(record),
             reweight=reweight_by_site(reweight, "cross"),
         )
         return [
@@ -276,8 +274,7 @@ class Translator(Predictor):
         Raises:
             RequestError: If there are no pairs, or the numbers of sources and targets differ; also as for `translate`.
         """
-        if not sources:
-            raise RequestError("evaluate: there are no pairs, expected at least one")
+        check_alike("evaluate", sources=sources, targets=targets)
         decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)
         found = self.translate(sources, record=(), progress=progress, **settings)
@@ -291,12 +288,7 @@ class Translator(Predictor):
         )
 
     def decoding(self, **settings: Any) -> DecodingConfig:
-        """Return the settings of a search: the arguments that are not None, and the configuration's values for all others.
-
-        Raises:
-            RequestError: If an argument is of the wrong type or out of range, or the precision needs a CPU and the model is on
-                another device.
-        """
+        """Return the settings of a search: the arguments that are not None, and the configuration's values for all others."""
         decoding = override(self.config.decoding, settings, "translate")
         if decoding.precision == "int8" and self.device.type != "cpu":
             raise RequestError(
@@ -338,29 +330,19 @@ class Translator(Predictor):
     ) -> list[list[Hypothesis]]:
         """Translate the parts of all sources in batches of similar length, and join the results for each source.
 
-        Args:
-            sources: The sources.
-            run: Function that translates a batch.
-            decoding: Settings of the search.
-            width: Number of hypotheses of each part.
-            plain: Whether the batches need no model that is packed for a search.
-            progress: Whether to show a bar on standard error.
-
-        Returns:
-            The hypotheses of each source, the best first; none for a source without parts.
+        `width` is the number of hypotheses of each part; if `plain`, the model is not packed for a search. The hypotheses of
+        each source are the best first; there are none for a source without parts.
         """
         parts = [part for source in sources for part in source.pieces]
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
         found: list[list[Hypothesis]] = [[]] * len(parts)
-        budget, lengths = max(1, decoding.batch_tokens // width), np.array([len(part) for part in parts], dtype=np.int64)
         running = nullcontext(self.model) if plain else self._search_model.running(decoding.precision, self.device, len(parts))
-        with counting_bar("translating", len(parts), shown=progress) as advance, running as model:
-            for numbers in length_batches(lengths, budget):
-                ids, mask = pad([parts[number] for number in numbers], self.device)
+        padded = padded_batches("translating", parts, max(1, decoding.batch_tokens // width), self.device, shown=progress)
+        with padded as batches, running as model:
+            for numbers, ids, mask in batches:
                 batch = run(model, ids, mask, [places[number] for number in numbers])
                 for number, hypotheses in zip(numbers, batch, strict=True):
                     found[number] = hypotheses
-                advance(len(numbers))
         remaining = iter(found)
         joined = []
         for source in sources:
@@ -379,19 +361,18 @@ class Translator(Predictor):
         order = [candidates[place] for place in np.argsort(-gains, kind="stable")]
         return replace(order[0], alternatives=[replace(one, alternatives=[]) for one in order[1:]])
 
-    def _sites(self, record: Collection[str] | None) -> list[str]:
-        if record is None:
-            cross = [site for site in self.model.sites if site.startswith("cross")]
-            return ["cross"] if "cross" in cross else cross
-        return self.check_sites(record)
+    @property
+    def main_sites(self) -> Sequence[str]:
+        """The attention to the source: `cross`, or that of each layer."""
+        cross = [site for site in self.model.sites if site.startswith("cross")]
+        return ["cross"] if "cross" in cross else cross
 
     def _replacing_site(self) -> str:
-        sites = self._sites(None)
-        if not sites:
+        if not self.main_sites:
             raise RequestError(
                 "replace_unknown needs attention over the source, which this model does not have; set replace_unknown to False"
             )
-        return sites[-1]
+        return self.main_sites[-1]
 
 
 def ensemble(translators: Sequence[Translator]) -> Translator:

@@ -64,20 +64,19 @@ def build_record(
     text: str,
     reference: str | None,
 ) -> AttentionRecord:
-    """Build the attention record of a translation. End symbols are among its tokens, but belong to no word.
+    """Build the attention record of a translation.
 
     Args:
         hypothesis: The translation as tokens, with its attention.
         source: The source.
         tokenizers: Tokenizers of source and target.
-        replaced: Words shown instead of symbols of the output, by the position of the symbol. If a word replaces several
-            symbols, the position of the first has the word, and the other positions have an empty text.
+        replaced: Words shown instead of symbols of the output, as from `TargetConstraints.unknown`.
         text: The translation.
-        reference: The text of the target if the caller gave it; None if the model produced it. The record shows the original
-            words of this text, even if the model does not know them.
+        reference: The target if the caller gave it, whose words are shown even if the model does not know them; else None.
     """
     source_tokens, source_words, source_word_of = source.describe(tokenizers.source)
     tokens = hypothesis.tokens
+    # End symbols are among the tokens, but belong to no word.
     ended = len(hypothesis.token_log_probabilities) > len(tokens)
     output = tokenizers.target.describe([*tokens, END] if ended else tokens)
     target_words, target_word_of = list(output.words), list(output.word_of)
@@ -107,13 +106,7 @@ def build_record(
 def replace_unknown(hypothesis: Hypothesis, source: Source, tokenizer: Tokenizer, site: str) -> dict[int, str]:
     """Return the source word for each unknown symbol, by the symbol's position (Luong et al. 2015b).
 
-    It is the word that got the most attention when the symbol was predicted.
-
-    Args:
-        hypothesis: The translation.
-        source: The source.
-        tokenizer: Tokenizer of the source.
-        site: Attention site that chooses the source word.
+    It is the word that got the most attention at `site` when the symbol was predicted.
     """
     unknown = [position for position, token in enumerate(hypothesis.tokens) if token == UNKNOWN]
     if not unknown:

@@ -44,14 +44,10 @@ class Source:
 def encode_sources(
     texts: Sequence[str], tokenizer: Tokenizer, longest: int, is_guided: Callable[[int], bool] = lambda number: False
 ) -> list[Source]:
-    """Encode texts, and split texts of more than `longest` tokens into parts.
+    """Encode texts, and split texts of more than `longest` tokens, without the end symbol, into parts.
 
-    Args:
-        texts: The texts.
-        tokenizer: Tokenizer of the sources.
-        longest: Maximum number of tokens of a part, without the end symbol.
-        is_guided: Function that returns whether the text with this number gets a translation even if it is empty, because the
-            translation has a prefix or constraints.
+    `is_guided` returns whether the text with this number gets a translation even if it is empty, because the translation has a
+    prefix or constraints.
     """
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
@@ -66,10 +62,9 @@ def encode_sources(
 
 
 def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
-    """Join the hypotheses of a source's parts into one, with the attention of each part as a block.
+    """Join the hypotheses of a source's parts into one, with an end symbol after each finished part.
 
-    An end symbol separates a finished part from the next part. The result is finished if all parts are. Its log
-    probabilities and attention include the last end symbol if the last part is finished.
+    The attention of each part is a block. The result is finished if all parts are.
     """
     if len(pieces) == 1:
         return pieces[0]
@@ -101,16 +96,12 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
 
 
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
-    """Return the positions at which to split a long text.
-
-    While more than `longest` tokens remain, a part ends at the last end of a sentence within the next `longest` tokens. If no
-    sentence ends there, it ends at the last end of a word; if no word ends there either, after `longest` tokens. The last part
-    has the remaining tokens.
-    """
+    """Return the positions at which to split a long text into parts of at most `longest` tokens."""
     words, owner = encoding.words, encoding.word_of
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
     sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]
     cuts, at = [], 0
+    # Each part ends at the last end of a sentence within its reach; if there is none, at the last end of a word, or anywhere.
     while len(owner) - at > longest:
         reach = (positions[bisect_right(positions, at + longest) - 1] for positions in (sentences, starts) if positions)
         at = next((cut for cut in reach if at < cut <= at + longest), at + longest)

@@ -13,10 +13,9 @@ from regard.config.language import SamplingSettings
 from regard.config.training import DecodingConfig
 from regard.errors import RequestError
 from regard.evaluation.tables import finite
-from regard.task.operation import AttentionOperation, Look, Text, TextOperation
+from regard.task.operation import AttentionOperation, Look, Sites, Text, TextOperation
 
 if TYPE_CHECKING:
-    from regard.decoding import Sampling
     from regard.tasks.translation.predict import Translator
     from regard.tasks.translation.results import Translation
 
@@ -31,8 +30,9 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class TranslationAnswer:
-    """A translation in an answer of the service."""
+    """A translation as data for JSON."""
 
+    source: str
     text: str
     score: float | None
     """Score that ranks translations: log probability with length reward and penalty."""
@@ -40,7 +40,7 @@ class TranslationAnswer:
     finished: bool
     alternatives: list[TranslationAnswer] = field(default_factory=list)
     source_words: list[str] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
+    target_words: list[str] = field(default_factory=list)
     alignment: str = ""
 
 
@@ -98,45 +98,37 @@ For each sentence, one line is printed, in order."""
     ensembles: ClassVar = True
 
     def __post_init__(self) -> None:
-        if self.sample and ("beam_size" in self.settings or self.n_best > 1):
-            raise RequestError("translate: sample replaces the beam search; leave out beam_size and n_best")
-        if self.minimum_risk and not self.sample and self.n_best == 1:
-            raise RequestError("translate: minimum_risk chooses among several translations; set sample to 32, or n_best to 8")
         for name, facts in facts_of(SamplingSettings).items():
             if not self.sample and getattr(self, name) != facts.default:
                 raise RequestError(f"translate: {name} is for sampling; set sample to the number of samples")
 
     def run(
-        self, predictor: Translator, texts: Sequence[Text], *, record: bool = False, progress: bool = False
+        self, predictor: Translator, texts: Sequence[Text], *, record: Sites = (), progress: bool = False
     ) -> list[Translation]:
         """Translate texts."""
-        wide = {"beam_size": max(self.setting(predictor, "beam_size"), self.n_best)} if self.n_best > 1 else {}
+        wide = {"beam_size": self.setting(predictor, "beam_size")} if self.n_best > 1 else {}
         options: dict[str, Any] = {**wide, **self.settings}
+        if self.sample:
+            from regard.decoding import Sampling
+
+            drawing: dict[str, Any] = {name: getattr(self, name) for name in facts_of(SamplingSettings)}
+            options["sampling"] = Sampling(count=self.sample, first=texts[0].number if texts else 0, **drawing)
         for name in ("prefix", "constraints"):
             values = [one.values.get(name, getattr(self, name)) for one in texts]
             options |= {name: values} if any(values) else {}
         return predictor.translate(
             [one.text for one in texts],
             n_best=self.n_best,
-            sampling=self._sampling(texts),
             minimum_risk=self.minimum_risk or None,
             engine=self.engine or None,
-            record=None if record or self.alignment else (),
+            record=None if self.alignment else record,
             progress=progress,
             **options,
         )
 
-    def _sampling(self, texts: Sequence[Text]) -> Sampling | None:
-        if not self.sample:
-            return None
-        from regard.decoding import Sampling
-
-        options: dict[str, Any] = {name: getattr(self, name) for name in facts_of(SamplingSettings)}
-        return Sampling(count=self.sample, first=texts[0].number if texts else 0, **options)
-
-    def sought(self, predictor: Any, name: str) -> Any:
+    def setting(self, predictor: Any, name: str) -> Any:
         """Return the value of a setting; the beam has room for all translations that are returned."""
-        own = self.setting(predictor, name)
+        own = super().setting(predictor, name)
         return max(own, self.n_best) if name == "beam_size" and name not in self.settings else own
 
     def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
@@ -148,26 +140,16 @@ For each sentence, one line is printed, in order."""
     def _lists(self) -> bool:
         return not self.minimum_risk and max(self.n_best, self.sample) > 1
 
-    def plain(self, result: Translation) -> dict[str, Any]:
-        """Return a translation as data for JSON."""
-        plain: dict[str, Any] = finite({"text": result.text, **_scores(result)})
+    def plain(self, result: Translation, units: Any = "auto") -> dict[str, Any]:
+        """Return a translation with its scores, the other translations, and, if attention was recorded, words and alignment."""
+        names = ("source", "text", "score", "log_probability", "finished")
+        plain: dict[str, Any] = finite({name: getattr(result, name) for name in names})
         if self._lists:
-            plain["alternatives"] = [replace(self, n_best=1, sample=0).plain(other) for other in result.alternatives]
-        if self.alignment and result.attention is not None:
-            record = result.attention.in_units("auto")  # so that the alignment counts the words of the lists
-            plain |= {"source_words": record.source_words, "words": record.target_words, "alignment": record.pharaoh()}
-        return plain
-
-    def to_json(self, result: Translation, units: Any) -> dict[str, Any]:
-        """Return a translation with its source, scores, words, alignment, and the other translations."""
-        plain: dict[str, Any] = {"source": result.source, "text": result.text, **_scores(result)}
+            single = replace(self, n_best=1, sample=0)
+            plain["alternatives"] = [single.plain(other, units) for other in result.alternatives]
         if result.attention is not None:
-            record = result.attention.in_units(units)
-            plain |= {"source_words": list(record.source_words), "target_words": list(record.target_words)}
-            plain["alignment"] = record.pharaoh()
-        if self._lists:
-            listed = [{"text": one.text, **_scores(one)} for one in (result, *result.alternatives)]
-            plain["samples" if self.sample else "n_best"] = listed
+            record = result.attention.in_units(units)  # so that the alignment counts the words of the lists
+            plain |= {"source_words": record.source_words, "target_words": record.target_words, "alignment": record.pharaoh()}
         return plain
 
     def render(self, result: Translation, number: int) -> str:
@@ -175,10 +157,6 @@ For each sentence, one line is printed, in order."""
         if not self._lists:
             return result.text
         return "\n".join(f"{number}\t{one.log_probability:.4f}\t{one.text}" for one in (result, *result.alternatives))
-
-
-def _scores(result: Translation) -> dict[str, Any]:
-    return {"score": result.score, "log_probability": result.log_probability, "finished": result.finished}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,9 +170,8 @@ class LookAtTranslation(SearchOptions, AttentionOperation):
     example: ClassVar = "she kissed him ."
     per_text: ClassVar = {"target": "targets"}
     caps: ClassVar = {"beam_size": "beam", "max_length": "tokens"}
-    main_sites: ClassVar = ("cross",)
 
-    def run(self, predictor: Translator, texts: Sequence[Text], *, record: bool = True, progress: bool = False) -> list[Look]:
+    def run(self, predictor: Translator, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Look]:
         """Translate texts, or score the given translations, with attention."""
         sources, targets = [one.text for one in texts], [one.values.get("target", self.target) for one in texts]
         sites = self.sites or None
@@ -202,9 +179,8 @@ class LookAtTranslation(SearchOptions, AttentionOperation):
             results = predictor.force(sources, [target or "" for target in targets], record=sites)
         else:
             results = predictor.translate(sources, record=sites, **self.settings)
-        return [
-            Look(f"{one.source}\n{one.text}   (log probability {one.log_probability:.2f})", one.attention) for one in results
-        ]
+        scored = "{0.source}\n{0.text}   (log probability {0.log_probability:.2f})"
+        return [Look(scored.format(one), one.attention) for one in results]
 
     def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
         """Estimate the work of the search; without one, the size of the texts."""

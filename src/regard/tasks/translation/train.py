@@ -1,7 +1,7 @@
 """Training of translators, and their validation on pairs that they are not trained on."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -30,6 +30,8 @@ from regard.training.schedule import gold_probability
 _SAMPLES = 3
 _DECODING = "greedy"
 """Name of the search that translates the dev pairs, shown with BLEU and chrF."""
+_ATTENTION_SUMS = "attention_loss", "attention_loss_words"
+"""Names of the sum over words of the loss that the attention adds, and of the number of these words, in `log_sums`."""
 
 
 @dataclass(frozen=True)
@@ -66,23 +68,15 @@ class TranslationScores(Scores):
         del plain["samples"]
         return {**plain, "perplexity": self.perplexity, "decoding": _DECODING}
 
-    def to_row(self) -> dict[str, float]:
-        """Return the columns of the logs."""
-        likelihood = {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
-        return likelihood | {"bleu": self.bleu, "chrf": self.chrf, "exact_match": self.exact_match}
-
-    def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return a line with the scores, and lines with a few translations."""
-        head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
+    def lines(self, *, first: bool) -> list[str]:
+        """Return the signatures of the scores, once, and a few translations."""
         lines = []
-        if self.translated_pairs:
-            head += f", BLEU {self.bleu:.1f} ({_DECODING}), chrF {self.chrf:.1f} ({_DECODING}), exact {self.exact_match:.1%}"
-            if first:
-                how = f"BLEU {self.bleu_signature}, chrF {self.chrf_signature}"
-                lines.append(f"  signatures for {counted(self.translated_pairs, 'pair')}: {how}")
+        if first and self.translated_pairs:
+            how = f"BLEU {self.bleu_signature}, chrF {self.chrf_signature}"
+            lines.append(f"  signatures for {counted(self.translated_pairs, 'pair')}: {how}")
         for sample in self.samples:
             lines += ["", *(f"  {name:<10}  {text}" for name, text in vars(sample).items())]
-        return head, [*lines, ""] if self.samples else lines
+        return [*lines, ""] if self.samples else lines
 
 
 class TranslationValidator(Validator):
@@ -154,11 +148,7 @@ class TrainableTranslator(TrainableWords):
         "chrf",
         "exact_match",
     )
-    data: PreparedData
-    _attention_loss: tuple[Tensor | float, Tensor | float] | None = None
-    """Sum over words of the loss that the attention adds, and the number of these words, since the last row of the logs, in
-    this process; None if the attention added no loss.
-    """
+    validator_class = TranslationValidator
 
     def lengths(self, corpus: Any) -> np.ndarray:
         """Return the length of the longer side of each pair."""
@@ -190,43 +180,28 @@ class TrainableTranslator(TrainableWords):
         return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
-        """Add the attention loss and the number of words of a batch to the sums for the next row of the logs.
-
-        The sums stay on the device, so that the CPU does not wait for a GPU.
-        """
-        before = self._attention_loss or (0.0, 0.0)
-        self._attention_loss = before[0] + total, before[1] + count
-
-    def validator(self, machine: Machine) -> TranslationValidator | None:
-        """Return an object that computes the loss on all dev pairs, and BLEU and chrF on some; None without dev pairs."""
-        return TranslationValidator(self, machine) if len(self.data.dev) else None
+        """Add the attention loss and the number of words of a batch to the sums for the next row of the logs."""
+        # The sums stay on the device, so that the CPU does not wait for a GPU.
+        for name, value in zip(_ATTENTION_SUMS, (total, count), strict=True):
+            self.log_sums[name] = self.log_sums.get(name, 0.0) + value
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
         """Return the probability of feeding the gold word, and the mean loss of the attention since the last row, if any."""
         row = {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
-        if self._attention_loss is not None:
-            total, count = self._attention_loss
+        if self.log_sums:
+            total, count = (self.log_sums.pop(name) for name in _ATTENTION_SUMS)
             row["attention_loss"] = float(total / count)
-            self._attention_loss = None
         return row
-
-    def log_state(self) -> dict[str, float]:
-        """Return the sums of which the next row of the logs shows the means; see `Trainable.log_state`."""
-        if self._attention_loss is None:
-            return {}
-        total, count = map(float, self._attention_loss)
-        return {"attention_loss": total, "attention_loss_words": count}
-
-    def load_log_state(self, state: Mapping[str, float]) -> None:
-        """Restore the sums; see `Trainable.load_log_state`."""
-        self._attention_loss = (state["attention_loss"], state["attention_loss_words"]) if state else None
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe the loss, and BLEU, chrF and exact match if they were computed."""
+        head = f"loss {scores['loss']:.3f} (perplexity {scores['perplexity']:,.2f})"
+        if not scores["translated_pairs"]:
+            return head
         how = scores["decoding"]
-        bleu = f", BLEU {scores['bleu']:.1f} ({how}), chrF {scores['chrf']:.1f} ({how})" if scores["translated_pairs"] else ""
-        exact = f", exact {scores['exact_match']:.1%}" if bleu and "exact_match" in scores else ""
-        return f"loss {scores['loss']:.3f}{bleu}{exact}"
+        return (
+            f"{head}, BLEU {scores['bleu']:.1f} ({how}), chrF {scores['chrf']:.1f} ({how}), exact {scores['exact_match']:.1%}"
+        )
 
     def warn(self, scores: dict[str, Any]) -> str:
         """Return a warning if BLEU can't compare models on these pairs; else an empty text."""
@@ -237,13 +212,11 @@ class TranslationTraining(WordTraining):
     """The `Training` of translators."""
 
     trainable = TrainableTranslator
-    setting = "tokenizers"
 
     def check(self, config: TranslationConfig, model: object, attention: object) -> None:
         """Check settings and objects; see `Training.check`."""
+        super().check(config, model, attention)
         training = config.training
-        if not config.data.train:
-            raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
         if attention is not None and not isinstance(attention, Attention):
             if not isinstance(config.model, RecurrentConfig):
                 raise ConfigError(
@@ -261,10 +234,11 @@ class TranslationTraining(WordTraining):
                 "training.validation_pairs, or set training.monitor to 'loss'"
             )
 
-    def read_with(
+    def read(
         self, config: TranslationConfig, learned: Tokenizers | None, *, progress: bool
     ) -> tuple[TranslationConfig, PreparedData, Tokenizers]:
-        """Read the pairs with given vocabularies; see `Training.read`."""
+        """Read the pairs; see `Training.read`."""
+        config, learned = self.use_teachers(config, learned)
         both = (learned.source, learned.target) if learned else None
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=both)
         if config.data.alignments:
@@ -282,7 +256,7 @@ class TranslationTraining(WordTraining):
         return parts.source.size, parts.target.size
 
     def build(self, config: TranslationConfig, parts: Tokenizers, model: Any, attention: Any) -> Seq2Seq:
-        """Build the model; see `OwnModelTraining.build`."""
+        """Build the model; see `Training.build`."""
         built = super().build(config, parts, model, attention)
         if config.data.alignments and "cross" not in built.sites:
             raise ConfigError("data.alignments trains attention, but this model has none over the source (no site `cross`)")
