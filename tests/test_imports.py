@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 import regard
 
 SOURCES = Path(regard.__file__).parent
@@ -64,29 +62,3 @@ def test_there_is_no_cycle():
     assert not cycles, "\n".join(
         f"{module} imports {', '.join(sorted(imports[module] & set(group)))}" for group in cycles for module in group
     )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from package.two import thing",
-        "def f():\n    from package import two",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import package.two",
-        "from .two import thing",
-        "from . import two",
-    ],
-    ids=["plain", "in a function", "for type checkers", "relative", "relative module"],
-)
-def test_a_cycle_is_found(tmp_path, text):
-    package = tmp_path / "package"
-    (package / "three").mkdir(parents=True)
-    files = {
-        "__init__": "",
-        "one": text,
-        "two": "import package.three",
-        "three/__init__": "from ..one import thing",
-        "four": text,
-    }
-    for name, content in files.items():
-        (package / f"{name}.py").write_text(content)
-    assert find_cycles(find_imports(package)) == [["package.one", "package.three", "package.two"]]

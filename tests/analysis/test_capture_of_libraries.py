@@ -84,9 +84,9 @@ def test_a_model_of_transformers(model, own, grad):
 def test_every_architecture_of_transformers(tmp_path):
     """`capture` equals `output_attentions` or names what it lacks, and never changes a result."""
     pytest.importorskip("transformers")
-    from tests.analysis import transformers_models
+    from tools import capture_survey
 
-    transformers_models.main(["--out", str(tmp_path / "rows.jsonl")])
+    capture_survey.main(["--out", str(tmp_path / "rows.jsonl")])
     lines = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
     rows = {(row["name"], row["kind"]): row for row in lines}.values()  # `started` stays the last one if the process died
     assert [row for row in rows if row["verdict"] in ("WRONG", "started") or row.get("identical") is False] == []

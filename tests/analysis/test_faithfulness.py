@@ -13,7 +13,6 @@ import torch
 from analysis.known_classifier import KnownClassifier, sigmoid, worded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from regard.reweight import flatten
 from regard.tasks.classification.faithfulness import Faithfulness, Seeds, Uniform, divergence, examine
@@ -192,15 +191,6 @@ def test_uniform_weights():
     assert flatten(torch.rand(2, 4, 3), mask[:, None])[0].tolist() == [[0.5, 0, 0.5]] * 4
 
 
-def test_tau_worked_by_hand():
-    assert kendall_tau(np.array([1.0, 2, 3]), np.array([10.0, 20, 30])) == pytest.approx(1)
-    assert kendall_tau(np.array([1.0, 2, 3]), np.array([3.0, 2, 1])) == pytest.approx(-1)
-    # 6 pairs; one tie in the first, which leaves 5; 4 of these agree and 1 does not
-    assert kendall_tau(np.array([1.0, 1, 2, 3]), np.array([1.0, 2, 4, 3])) == pytest.approx((4 - 1) / math.sqrt(5 * 6))
-    assert math.isnan(kendall_tau(np.array([1.0, 1]), np.array([1.0, 2])))
-    assert math.isnan(kendall_tau(np.array([1.0]), np.array([1.0])))
-
-
 @given(VALUES, st.data())
 def test_tau_by_counting_pairs(first, data):
     second = data.draw(st.lists(st.integers(-5, 5), min_size=len(first), max_size=len(first)))
@@ -224,12 +214,6 @@ def test_divergence_worked_by_hand():
     expected = (math.log(4 / 3) + (0.5 * math.log(2 / 3) + 0.5 * math.log(2))) / 2
     assert divergence(np.array([1.0, 0]), np.array([0.5, 0.5])) == pytest.approx(expected)
     assert math.isnan(divergence(np.zeros(2), np.ones(2)))
-
-
-@given(arrays.arrays(float, 5, elements=st.floats(0.01, 1)), arrays.arrays(float, 5, elements=st.floats(0.01, 1)))
-def test_divergence_is_symmetric_and_bounded(first, second):
-    assert divergence(first, second) == pytest.approx(divergence(second, first))
-    assert -1e-12 <= divergence(first, second) <= math.log(2)
 
 
 def test_equals_are_ranked_by_chance():

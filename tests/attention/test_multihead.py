@@ -13,9 +13,7 @@ from regard.attention import (
     RelativeBias,
     Rotary,
     SelfAttention,
-    causal_mask,
     padding_mask,
-    window_mask,
 )
 from regard.attention.normalizers.softmax import Softmax
 from regard.errors import ConfigError, ShapeError
@@ -140,21 +138,6 @@ def test_the_step_with_a_cache_exports_for_any_length(unchecked):
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_causal_and_window_are_what_their_masks_say(need_weights):
-    x, plain = tokens(), filled(MultiHead(D, num_heads=H))
-    masks = {
-        (True, None): causal_mask(Q, K),
-        (False, (2, 1)): window_mask(Q, K, before=2, after=1),
-        (True, (2, 1)): window_mask(Q, K, before=2),
-    }
-    for (causal, window), mask in masks.items():
-        attention = MultiHead(D, num_heads=H, causal=causal, window=window).double()
-        attention.load_state_dict(plain.state_dict())
-        found = attention(x[:, :Q], x, need_weights=need_weights).context
-        torch.testing.assert_close(found, plain(x[:, :Q], x, attn_mask=mask).context, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("need_weights", [True, False])
 def test_a_mask_of_each_head(need_weights):
     attention, x = filled(MultiHead(D, num_heads=H)), tokens()
     mask = torch.rand(B, H, Q, K, generator=torch.Generator().manual_seed(2)) < 0.5
@@ -185,21 +168,6 @@ def test_no_keys_and_no_queries(options, need_weights):
         out.context.sum().backward()
     for keys in (0, K):
         assert attention(x[:, :0], x[:, :keys], need_weights=need_weights).context.shape == (B, 0, D)
-
-
-def test_grouped_heads_are_heads_with_equal_keys():
-    grouped, full = filled(MultiHead(D, num_heads=10, num_kv_heads=2)), MultiHead(D, num_heads=10).double()
-    weights = grouped.state_dict()
-    for name in ("key_projection", "value_projection"):
-        for part in ("weight", "bias"):
-            heads = weights[f"{name}.{part}"].unflatten(0, (2, -1))
-            weights[f"{name}.{part}"] = heads.repeat_interleave(5, 0).flatten(0, 1)
-    full.load_state_dict(weights)
-    x = tokens()
-    for need_weights in (True, False):
-        out, wanted = (a(x[:, :Q], x, need_weights=need_weights) for a in (grouped, full))
-        torch.testing.assert_close(out.context, wanted.context, rtol=0, atol=1e-12)
-    torch.testing.assert_close(out.weights, wanted.weights)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -325,33 +293,3 @@ def test_a_mask_over_the_cache_covers_its_keys(unchecked):
         attention.attend(*step, attn_mask=torch.ones(1, 1, dtype=torch.bool))
     mask = torch.tensor([[False, True, True, True, True, True]])
     assert (attention.attend(*step, attn_mask=mask)[0].weights[..., 0] == 0).all()
-
-
-HALVES = {
-    "plain": lambda: MultiHead(D, num_heads=H),
-    "causal": CACHED["causal"],
-    "grouped": CACHED["grouped"],
-    "biased": CACHED["t5"],
-    "both ways": lambda: MultiHead(D, num_heads=H, positions=RelativeBias(H)),
-    "window": lambda: MultiHead(D, num_heads=H, window=(2, 1)),
-}
-
-
-@pytest.mark.parametrize("name", HALVES)
-@pytest.mark.parametrize("masked", [False, True])
-def test_half_types_on_a_processor_come_near_to_the_exact_result(name, masked, monkeypatch):
-    """Two products of matrices and the fused kernel alike; a sentence without words is zeros."""
-    attention, x = filled(HALVES[name](), torch.float64), tokens()
-    mask = torch.arange(K) < torch.tensor([[4], [0]]) if masked else None
-    exact = attention(x, x, key_mask=mask).context
-    with torch.autocast("cpu", torch.bfloat16):
-        attention, x = attention.float(), x.float().requires_grad_()
-        for limit in (1 << 20, 0):
-            monkeypatch.setattr("regard.attention.heads.attend.LARGE", limit)
-            found = attention(x, x, key_mask=mask, need_weights=False).context
-            assert (found.double() - exact).abs().max() < 0.1
-            (gradient,) = torch.autograd.grad(found.float().square().sum(), x)
-            assert gradient.isfinite().all()
-            if masked:
-                assert not found[1].any()
-                assert not gradient[1].any()

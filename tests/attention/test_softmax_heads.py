@@ -67,18 +67,6 @@ GROUPED = [name for name in KINDS if name != "latent"]
 
 
 @pytest.mark.parametrize("name", GROUPED)
-def test_heads_that_share_keys_equal_heads_with_the_same_keys(name):
-    shared, each, x = built(KINDS[name], num_kv_heads=1), built(KINDS[name]), drawn(2, 7, 12)
-    state = shared.state_dict()
-    for linear in ("key_projection", "value_projection"):
-        for part in ("weight", "bias"):
-            state[f"{linear}.{part}"] = torch.cat([state[f"{linear}.{part}"]] * 3)
-    each.load_state_dict(state)
-    near(shared(x).weights, each(x).weights)
-    near(shared(x).context, each(x).context)
-
-
-@pytest.mark.parametrize("name", GROUPED)
 def test_steps_with_groups_windows_and_rotary_positions_equal_one_call(name):
     attention = built(KINDS[name], causal=True, num_kv_heads=1, window=(3, 0), positions=Rotary())
     x, state, contexts = drawn(2, 9, 12), None, []

@@ -228,13 +228,6 @@ def test_every_classifier_gets_scores(tmp_path):
     assert choose(few, **{"model.kind": "recurrent"}) == (0, 200)
 
 
-def test_one_epoch_is_in_the_singular(tmp_path):
-    path = tmp_path / "few.tsv"
-    path.write_text("a good film\tgood\na bad film\tbad\n" * 4, "utf-8")
-    config = choose_config("classification", {"data.train": [str(path)], "training.max_epochs": "1", "training.max_steps": "1"})
-    assert "training: at most 1 epoch, 1 update; " in config.chosen[-1]
-
-
 def test_the_kind_of_classifier_depends_on_the_amount_of_text(tmp_path):
     few, many, vectors = tmp_path / "few.tsv", tmp_path / "many.tsv", tmp_path / "v.txt"
     few.write_text("a good film\tgood\na bad film\tbad\n" * 4, "utf-8")

@@ -72,12 +72,6 @@ def test_scripts_without_spaces(write, text, unspaced):
     assert survey.target.unspaced is unspaced
 
 
-def test_a_letter_whose_lower_case_is_two_characters(write):
-    survey = survey_pairs(DataConfig(train=(write("pairs.tsv", ["it is hot\tİstanbul çok sıcak"]),)))
-    assert not survey.target.unspaced
-    assert set("istanbulçokca") - set("t") <= set(survey.target.alphabet)
-
-
 def test_units_of_a_script_without_spaces_are_pairs_of_characters(write):
     survey = survey_pairs(DataConfig(train=(write("pairs.tsv", ["go\t她吻了他吗好"]),)))
     assert survey.target.units == 3
@@ -94,12 +88,6 @@ def test_labels_are_counted(write):
     survey = survey_labelled(data)
     assert (survey.texts, survey.labels, survey.text.words) == (2, 2, 3)
     assert survey_labelled(replace(data, drop_repeats=False)).texts == 4
-
-
-def test_labels_in_another_order_are_the_same(write):
-    path = write("texts.jsonl", [json.dumps({"text": "a film", "labels": own}) for own in (["x", "y"], ["y", "x"], ["x"], [])])
-    survey = survey_labelled(LabelledDataConfig(train=(path,)))
-    assert (survey.texts, survey.labels) == (3, 2)
 
 
 def test_duplicates_that_training_drops_do_not_count(write):

@@ -20,14 +20,6 @@ def test_pairs_and_their_alignments_are_those_of_the_corpus(tmp_path, capsys):
     assert links.read_text("utf-8").splitlines() == [corpus[index].pharaoh() for index in range(5, 12)]
 
 
-def test_another_seed_is_another_corpus(tmp_path):
-    files = [tmp_path / name for name in ("one.tsv", "again.tsv", "two.tsv")]
-    for seed, file in zip(("1", "1", "2"), files, strict=True):
-        assert main(["corpus", "--pairs", "50", "--seed", seed, "--to", str(file)]) == 0
-    one, again, two = (file.read_text("utf-8") for file in files)
-    assert one == again != two
-
-
 def test_reviews(tmp_path, capsys):
     file = tmp_path / "reviews.tsv"
     assert main(["corpus", "--reviews", "3", "--to", str(file)]) == 0

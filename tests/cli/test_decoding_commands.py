@@ -165,25 +165,6 @@ def test_restrictions(models, capsys):
     assert run(capsys, models[0], *TEXTS, *long, "--repetition-penalty", "100") != run(capsys, models[0], *TEXTS, *long)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--beam", "4", "--groups", "3"], "beam_size is 4, which does not split into 3 groups of equal size"),
-        (["--repetition-penalty", "0.5"], "0.5, expected from 1 to 100"),
-        (["--no-repeat-ngrams", "101"], "101, expected from 0 to 100"),
-        (
-            ["--min-length", "3", "--max-length", "3"],
-            "min_length is 3 tokens, but max_length is 3 tokens including the end symbol",
-        ),
-        (["--min-length", "100000", "--max-length", "0"], "min_length is 100000 tokens, expected at most 99,999"),
-        (["--min-length", "12"], "min_length is 12 tokens, but max_length is 12 tokens including the end symbol"),
-    ],
-)
-def test_restrictions_out_of_range(models, capsys, options, message):
-    assert main(["translate", models[0], TEXTS[0], *options]) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_log_probabilities_are_printed_and_not_scores(models, capsys):
     """A length reward makes scores positive; log probabilities are not."""
     best = ["--length-penalty", "0", "--length-reward", "9", "--beam", "4", "--n-best", "4"]

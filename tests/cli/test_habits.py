@@ -90,18 +90,6 @@ def test_a_setting_that_exists_is_never_taken_for_a_habit():
                 assert "in regard:" not in str(caught.value)
 
 
-def test_short_names_of_settings_still_get_the_whole_name(capsys):
-    assert main(["train", "translation", "--data.train", "x", "--max_epochs", "5"]) == 2
-    assert "unknown setting 'max_epochs'; did you mean 'training.max_epochs'?" in capsys.readouterr().err
-    assert main(["train", "language", "--data.train", "x", "--batch_tokens", "5"]) == 2
-    assert "unknown setting 'batch_tokens'; did you mean 'training.batch_tokens'?" in capsys.readouterr().err
-
-
-def test_a_negative_number_is_a_value(capsys):
-    assert main(["train", "translation", "--data.train", "x", "--training.learning_rate", "-1"]) == 2
-    assert "training.learning_rate is -1, expected more than 0" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("typed", "named"),
     [

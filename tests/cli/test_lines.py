@@ -16,8 +16,7 @@ import pytest
 from regard.cli import lines
 from regard.cli.lines import output_file, read_lines
 from regard.errors import DataError, RequestError
-from regard.tasks.requests import text_blocks
-from regard.text.opening import CHUNK_CHARACTERS, LONGEST_SIDE
+from regard.text.opening import LONGEST_SIDE
 
 BYTES = b"\xef\xbb\xbfa\rb\r\nc \xff\xe2\x80\xa8d\n\ne"
 LINES = ["a\rb", "c �\u2028d", "", "e"]
@@ -114,17 +113,6 @@ def test_a_line_has_the_bound_of_training_data(tmp_path, capsys, packed, end):
     assert [line for group in lines._available(piped) for line in group] == [longest, "b", longest, "", longest]
 
 
-def test_less_can_be_kept_of_a_line_that_is_too_long(tmp_path, capsys):
-    longest = "a" * LONGEST_SIDE
-    content = f"{longest}\n{longest}a\nb\n"
-    path = tmp_path / "long.txt"
-    path.write_text(content)
-    expected = [longest, "a" * 100, "b"]
-    assert list(read_lines(str(path), "translate", kept=100)) == expected
-    assert "characters: 1 (the first: line 2); only the first 100 of each were read\n" in capsys.readouterr().err
-    assert [line for group in lines._available(io.StringIO(content), 100) for line in group] == expected
-
-
 def test_a_line_without_end_comes_at_once_and_takes_no_memory():
     seen = threading.Event()
 
@@ -162,16 +150,6 @@ def test_a_bomb_is_unpacked_in_bounded_memory(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 2e7
     finally:
         tracemalloc.stop()
-
-
-def test_blocks_of_long_lines_are_small():
-    def given(number: int) -> Iterator[str]:
-        return (f"{index}\r\n" if index != 6 else "x" * (CHUNK_CHARACTERS + 1) for index in range(number))
-
-    assert list(text_blocks(given(5), 2)) == [["0", "1"], ["2", "3"], ["4"]]
-    blocks = list(text_blocks(given(13), 5))
-    assert [len(block) for block in blocks] == [5, 2, 3, 3], "a block ends after a long line, and at every multiple of 5"
-    assert not list(text_blocks([], 5))
 
 
 @pytest.mark.parametrize(("name", "what"), [("", "is a folder"), ("none/out", "is in '.*none', which is not a folder")])

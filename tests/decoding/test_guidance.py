@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from regard.config import DecodingConfig
 from regard.decoding import Guidance, beam_search, greedy, search
-from regard.decoding.constraints import _deal
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START
 
@@ -26,13 +25,6 @@ def holds(tokens, phrases):
     return any(
         tokens[at : at + len(first)] == first and holds([*tokens[:at], None, *tokens[at + len(first) :]], rest) for at in places
     )
-
-
-def test_what_holds_means():
-    assert holds([4, 5, 4], [[4], [4]])
-    assert not holds([4, 5], [[4], [4]])
-    assert not holds([4, 5, 6], [[4, 5], [5, 6]])
-    assert holds([5, 4, 4, 5], [[4, 5], [4]])
 
 
 guides = st.lists(
@@ -112,29 +104,6 @@ def test_a_wide_beam_finds_the_best_that_holds_them(tiny, sources, seed, reward)
     np.testing.assert_allclose([h.score for h in found], [h.score for h in truth[:5]], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_prefix_of_what_would_be_found_anyway_changes_nothing(tiny, sources, beam_size):
-    model, (source, mask) = tiny(seed=6), sources
-    decoding = DecodingConfig(beam_size=1)
-    free = search(model, source, mask, decoding)
-    prefixes = [h.tokens[: row % 3] for row, [h] in enumerate(free)]
-    bound = search(model, source, mask, decoding, guidance=Guidance(prefixes, [[]] * 7), record=["cross"])
-    for [a], [b] in zip(free, bound, strict=True):
-        assert a.tokens == b.tokens
-        assert a.log_probability == pytest.approx(b.log_probability, rel=1e-5)
-        assert b.attention["cross"].shape[0] == len(b.tokens) + b.finished
-
-
-def test_a_prefix_may_go_on_from_a_phrase(tiny, sources):
-    model, (source, mask) = tiny(seed=1), sources
-    continues = torch.zeros(9, dtype=torch.bool)
-    continues[6] = True
-    guidance = Guidance([[5, 6], *[[]] * 6], [[[5]], *[[]] * 6], continues)
-    found = beam_search(model, source, mask, beam_size=4, guidance=guidance)
-    assert found[0][0].tokens[:2] == [5, 6]
-    assert all(found)
-
-
 def test_no_word_goes_on_from_a_phrase_where_it_would_change_its_last_word(tiny, sources):
     model, (source, mask) = tiny(seed=1), sources
     continues = torch.zeros(9, dtype=torch.bool)
@@ -147,12 +116,6 @@ def test_no_word_goes_on_from_a_phrase_where_it_would_change_its_last_word(tiny,
         whole = [w for w, after in itertools.pairwise([*h.tokens, END]) if after not in (5, 6, 7)]
         assert holds(h.tokens, own)
         assert all(phrase[-1] in whole for phrase in own)
-
-
-def test_places_go_round_the_banks():
-    scores = torch.tensor([[-1.0, -2.0, -3.0, -4.0, -0.5, -torch.inf], [-1.0, -5.0, -2.0, -torch.inf, -3.0, -4.0]])
-    banks = torch.tensor([[0, 0, 0, 1, 2, 2], [0, 0, 0, 0, 0, 0]])
-    assert _deal(scores, banks, 4).tolist() == [[4, 3, 0, 1], [0, 2, 4, 5]]
 
 
 @pytest.mark.parametrize(

@@ -93,23 +93,6 @@ def test_diverse_groups_are_the_plain_ones(tiny, sources, groups, diversity):
         assert [hypothesis.tokens for hypothesis in got] == [words for _, _, words in expected[: len(got)]]
 
 
-def test_diversity_gives_other_first_words(tiny, sources):
-    model, (source, mask) = tiny(seed=1, vocabulary_size=40), sources
-    options = {"beam_size": 4, "n_best": 4, "max_length": LIMIT}
-    diverse = beam_search(model, source, mask, restrictions=Restrictions(groups=4, diversity=90.0), **options)
-    for hypotheses in diverse:
-        firsts = [(hypothesis.tokens or [END])[0] for hypothesis in hypotheses]
-        assert len(set(firsts)) == len(firsts)
-
-
-def test_a_small_vocabulary_leaves_places_of_groups_empty(tiny, sources):
-    model, (source, mask) = tiny(seed=2, vocabulary_size=6), sources
-    found = beam_search(
-        model, source, mask, beam_size=20, n_best=20, max_length=3, restrictions=Restrictions(groups=2, diversity=1.0)
-    )
-    assert all(math.isfinite(hypothesis.score) for hypotheses in found for hypothesis in hypotheses)
-
-
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_greedy_is_a_beam_of_one_and_does_not_depend_on_the_batch(tiny, sources, case):
     model, (source, mask) = tiny(seed=4), sources

@@ -10,7 +10,6 @@ from regard.decoding import Guidance, Sampling, force, greedy, sample
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START
 
-ONE = (torch.tensor([[4, 3]]), torch.ones(1, 2, dtype=torch.bool))
 LOGITS = [0.3, -0.4, 0.9, 0.1, 1.2, -0.7, 0.8, -1.5, 0.0, 1.0]
 
 
@@ -153,11 +152,3 @@ def test_draws_begin_with_their_prefixes(tiny, sources):
 def test_wrong_settings(settings, message):
     with pytest.raises(RequestError, match=message):
         Sampling(**settings)
-
-
-def test_other_wrong_requests(tiny, table, sources):
-    with pytest.raises(RequestError, match="sampling does not support phrases that targets must contain"):
-        sample(tiny(), *sources, guidance=Guidance([[]] * 7, [[[4]]] * 7))
-    with pytest.raises(RequestError, match="scores for the next word are not finite"):
-        sample(table(lambda prefix: [0.0, 0.0, 0.0, 0.0, math.nan, 0.0]), *ONE)
-    assert sample(tiny(), torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, dtype=torch.bool)) == []

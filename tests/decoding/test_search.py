@@ -283,16 +283,6 @@ def test_search_goes_on_while_a_longer_one_may_still_win(table):
     assert h.tokens == [4] * 6
 
 
-def test_a_reward_lifts_what_is_longer(table):
-    """By one symbol: log 0.6 − log 0.4 is 0.405."""
-    model = table(lambda prefix: logs(end=0.6, a=0.4) if not prefix else logs(end=1.0))
-    for reward, tokens in ((0.0, []), (0.4, []), (0.41, [4]), (5.0, [4])):
-        [[h]] = beam_search(model, *ONE, beam_size=2, length_penalty=0.0, length_reward=reward)
-        assert h.tokens == tokens
-        assert h.score == pytest.approx(h.log_probability + reward * (len(tokens) + 1), abs=1e-6)
-        assert greedy(model, *ONE, length_reward=reward)[0].tokens == tokens
-
-
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_at_the_limit_a_reward_keeps_nothing_from_its_end(table, beam_size):
     model = table(lambda prefix: logs(end=0.6, a=0.4) if prefix else logs(a=1.0))
@@ -303,21 +293,9 @@ def test_at_the_limit_a_reward_keeps_nothing_from_its_end(table, beam_size):
         assert (h.tokens, h.finished) == ([4] * (limit - 1), True)
 
 
-def test_states_move_only_when_beams_do(table):
-    model = table(lambda prefix: logs(a=0.6, b=0.4) if not prefix else logs(**{"a" if prefix[0] == 4 else "b": 1.0}))
-    beam_search(model, *ONE, beam_size=2, max_length=6)
-    assert model.selected == [2]  # from one hypothesis to two; then each goes on from itself
-
-
 def test_vocabularies_smaller_than_the_beam(table):
     [found] = beam_search(table(lambda prefix: logs(end=0.5, a=0.5)), *ONE, beam_size=9, n_best=9, max_length=3)
     assert sorted((h.tokens, h.finished) for h in found) == [([], True), ([4], True), ([4, 4], True), ([4, 4, 4], False)]
-
-
-def test_same_call_twice_gives_the_same(tiny, sources):
-    model, (source, mask) = tiny(seed=4), sources
-    first, second = (beam_search(model, source, mask, beam_size=5, n_best=5) for _ in range(2))
-    assert [[(h.tokens, h.score) for h in row] for row in first] == [[(h.tokens, h.score) for h in row] for row in second]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -56,16 +56,6 @@ def test_late_answers_change_no_result(tiny, sources, seed, options, delay, monk
         np.testing.assert_allclose(late_scores, scores, rtol=1e-5, atol=1e-5)
 
 
-@delays
-def test_required_phrases_are_found_with_late_answers(tiny, sources, delay, monkeypatch) -> None:
-    model, (source, mask) = tiny(), sources
-    guidance = Guidance([[]] * len(source), [[[5, 6]], *[[]] * (len(source) - 1)])
-    expected = beam_search(model, source, mask, beam_size=4, max_length=14, guidance=guidance)
-    learn_late(monkeypatch, delay)
-    found = beam_search(model, source, mask, beam_size=4, max_length=14, guidance=guidance)
-    assert [[h.tokens for h in row] for row in found] == [[h.tokens for h in row] for row in expected]
-
-
 @pytest.mark.parametrize("search", [greedy, beam_search])
 def test_scores_that_are_not_finite_are_found_at_the_end(tiny, sources, search, monkeypatch) -> None:
     learn_late(monkeypatch, 3)
@@ -88,17 +78,6 @@ def test_an_impossible_word_is_found_at_the_end(tiny, sources, search, only, mon
             learn_late(monkeypatch, 3)
         with pytest.raises(RequestError, match="for at least one sentence, the model gives probability 0 to every target"):
             search(model, source, mask, guidance=guidance)
-
-
-@pytest.mark.parametrize("phrases", [[[5, 6]], [[5, 6], [7]]])
-def test_required_phrases_with_scores_that_are_not_finite(tiny, sources, phrases, monkeypatch) -> None:
-    model, (source, mask) = tiny(), sources
-    with torch.no_grad():
-        model.bias[:] = torch.nan
-    guidance = Guidance([[]] * len(source), [phrases, *[[]] * (len(source) - 1)])
-    learn_late(monkeypatch, 3)
-    with pytest.raises(RequestError, match="not finite"):
-        beam_search(model, source, mask, beam_size=4, max_length=9, guidance=guidance)
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 5}])

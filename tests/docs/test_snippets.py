@@ -86,18 +86,6 @@ def test_the_commands_have_the_options_that_are_documented(path):
         assert options <= known, f"regard {' '.join(words)}: no option {sorted(options - known)}"
 
 
-def test_commands_are_found_in_all_forms():
-    text = (
-        "```shell\nregard info runs/deu\ntorchrun --nproc-per-node 8 --no-python regard train translation --out x   # eight\n"
-    )
-    text += "cat a | regard translate runs/deu \\\n    --beam 5 > b\n```\n"
-    assert commands(text) == [
-        ["info", "runs/deu"],
-        ["train", "translation", "--out", "x"],
-        ["translate", "runs/deu", "--beam", "5", ">", "b"],
-    ]
-
-
 def lines_outside(blocks: str, path):
     """Return the numbered lines of a page, with empty lines in place of the blocks that a pattern describes."""
     text = re.sub(blocks, lambda block: "\n" * block[0].count("\n"), path.read_text(encoding="utf-8"), flags=re.M | re.S)

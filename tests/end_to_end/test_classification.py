@@ -150,44 +150,6 @@ TOPICS = [("ball", "sport"), ("song", "music"), ("song and ball", "music;sport")
 # What bad input gets.
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("text\tstars\na good film\t1\na bad film\t0\n", ["--data.label=label"], r"there is no column 'label'"),
-        ("text\tlabel\na good film\t\na bad film\t\n", [], r"label"),
-        ("text\tlabel\na good film\tyes\na bad film\tyes\n", [], r"texts.tsv: every text has the label 'yes'"),
-        ("text\tlabel\na good film\tyes\na fine film\tyes\nanother\tno\n", [], r"only one.*'no'"),
-        ("text\tlabel\n\tyes\n \tno\n\tno\n", [], r"(?s)no usable text in .*skipped 3: empty text \(lines 2, 3, 4\)"),
-        ("", [], r"is empty"),
-    ],
-    ids=["no label column", "empty labels", "a single label", "a label with one example", "empty texts", "empty file"],
-)
-def test_files_that_hold_no_labelled_texts(tmp_path, capsys, content, options, message):
-    file, out = tmp_path / "texts.tsv", tmp_path / "run"
-    file.write_text(content)
-    fails(capsys, train(f"--data.train={file}", f"--out={out}", *options), message)
-    assert not out.exists()
-
-
-def test_a_file_that_is_not_there(tmp_path, capsys):
-    fails(capsys, train(f"--data.train={tmp_path / 'none.tsv'}", f"--out={tmp_path / 'run'}"), r"there is no such file")
-
-
-def test_vectors_with_ragged_lines(reviews, tmp_path, capsys):
-    vectors, out = tmp_path / "vectors.txt", tmp_path / "run"
-    vectors.write_text("film 1.5 0.5 0.25\nplot 0.5 1.5\nend 0.5 0.5 0.5\n")
-    code = train(f"--data.train={reviews}", f"--out={out}", f"--vectors={vectors}")
-    fails(capsys, code, r"vectors.txt, line 2: has 2 numbers, expected 3")
-    assert not out.exists()
-
-
-def test_a_label_unseen_in_training(classifier, tmp_path, capsys):
-    file = tmp_path / "test.tsv"
-    file.write_text("text\tlabel\na good film\tpositive\na so-so film\tpositiv\n")
-    code = main(["evaluate", str(classifier), str(file)])
-    fails(capsys, code, r"test.tsv, line 3: label 'positiv' is unknown; .*mean 'positive'")
-
-
 def test_models_of_the_other_task(run, classifier, reviews, capsys):
     fails(capsys, main(["translate", str(classifier), "a"]), r"holds a classifier, expected a translator; `regard classify`")
     fails(capsys, main(["classify", str(run), "a"]), r"holds a translator, expected a classifier; `regard translate`")

@@ -14,8 +14,6 @@ from regard.cli.main import main
 from regard.errors import BundleError
 from regard.tasks.classification.config import ClassificationConfig
 
-GREEDY = r"\((greedy|beam \d+)"
-
 
 @pytest.fixture(scope="module")
 def teller(tmp_path_factory, cache):
@@ -150,15 +148,6 @@ def test_nothing_of_a_strangers_file_reaches_the_terminal(run, tmp_path):
     bundle.report["train"]["files"] = ["evil\x1b[2J.tsv"]
     save_bundle(tmp_path / "evil", bundle)
     assert "\x1b" not in regard.info(tmp_path / "evil").render()
-
-
-def test_curves_of_several_runs(run, classifier, tmp_path, capsys):
-    text = call(capsys, "curves", run, classifier, "--to", tmp_path / "c.svg", "--by", "epoch")
-    assert text == f"The curves are in {tmp_path / 'c.svg'}.\n"
-    svg = (tmp_path / "c.svg").read_text()
-    assert "BLEU of dev (greedy)" in svg
-    assert "accuracy of dev" in svg
-    assert regard.curves([run, classifier])._repr_png_().startswith(b"\x89PNG")
 
 
 def test_every_bleu_says_how_it_was_searched_for(pairs, tmp_path, capsys):

@@ -78,12 +78,13 @@ def test_generate(teller, tmp_path, capsys, monkeypatch):
     assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
     monkeypatch.setattr("regard.tasks.language.commands.Generate.block", 1)
     assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
-    likely = call(capsys, "generate", teller, "a dog", "--temperature", 0)
-    assert call(capsys, "generate", teller, "a dog", "--top-k", 1) == likely
-    plain = json.loads(call(capsys, "generate", teller, "a dog", "--temperature", 0, "--json"))
+    short = "--max-length=9"
+    likely = call(capsys, "generate", teller, "a dog", "--temperature", 0, short)
+    assert call(capsys, "generate", teller, "a dog", "--top-k", 1, short) == likely
+    plain = json.loads(call(capsys, "generate", teller, "a dog", "--temperature", 0, "--json", short))
     assert plain["text"] + "\n" == likely
     assert plain["prompt"] == "a dog"
-    assert call(capsys, "generate", teller, "--top-p", 0.5).strip()
+    assert call(capsys, "generate", teller, "--top-p", 0.5, short).strip()
 
 
 def test_evaluate(teller, stories, capsys):

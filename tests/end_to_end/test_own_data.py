@@ -53,20 +53,6 @@ def test_files_that_are_refused(tmp_path, capsys, task, name, content, message):
     assert not out.exists()
 
 
-def test_an_encoding_that_is_set(tmp_path, capsys):
-    file = tmp_path / "x.tsv"
-    file.write_bytes("".join(f"{a} é\t{b} – ü\n" for a, b in ROWS).encode("cp1252"))
-    run = tmp_path / "run"
-    assert train("translation", file, run, "--data.encoding=cp1252", f"--data.dev={file}") == 0
-    out = "".join(capsys.readouterr())
-    assert f'first pair: "{ROWS[0][0]} é"' in out
-    assert "warning: all 64 dev pairs are in the training data too" in out
-    other = tmp_path / "y.tsv"
-    other.write_text(f"{ROWS[0][0]} é\t{ROWS[0][1]} ü\n", "utf-8")
-    assert main(["evaluate", str(run), str(other), "--threads=1"]) == 0
-    assert f'first pair: "{ROWS[0][0]} é"' in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("task", ["classification", "language"])
 def test_dev_texts_that_training_holds(tmp_path, capsys, task):
     file = tmp_path / "x.tsv"

@@ -38,23 +38,6 @@ def test_resume_trains_longer(own, capsys):
     assert "has ended; writing its model again" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--data.train", "x.tsv"], "with another data.train: a run keeps its data"),
-        (["--model.encoder.hidden_size=8"], "regard train translation --from"),
-        (["--training.max_epochs", "1"], "so the run would end at once because of training.max_epochs 1; set higher limits"),
-        (["--training.max_epoch", "9"], "unknown setting 'training.max_epoch'; did you mean 'training.max_epochs'?"),
-        (["--epochs", "9"], "resume: '--epochs' is not an option here; in regard: --training.max_epochs"),
-        (["--training.max_epochs"], "resume: --training.max_epochs needs a value"),
-        (["--training.max_epochs", "many"], "training.max_epochs is 'many', expected a whole number"),
-    ],
-)
-def test_resume_says_what_may_not_change(run, capsys, arguments, message):
-    assert main(["resume", str(run), *arguments]) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_train_from_a_run(run, others, tmp_path, capsys):
     folder = tmp_path / "tuned"
     options = ["--model.freeze", "encoder", "--training.max_epochs", "2", "--threads=1", "--data.dev_size=4"]
@@ -71,31 +54,6 @@ def test_train_from_a_run(run, others, tmp_path, capsys):
     assert signature["started_from"]["folder"] == str(run)
     assert main(["translate", str(folder), "one red dog .", "--threads=1"]) == 0
     assert main(["resume", str(folder), "--training.max_epochs=3", "--threads=1"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--preset", "luong"], "train translation: --from and --preset both define the model; remove --preset luong"),
-        (["--model.encoder.hidden_size", "9"], "model.encoder.hidden_size is 9, but 16 in the model of"),
-        (["--model.freeze", "encodr"], "model.freeze names 'encodr', which this model does not have; did you mean 'encoder'?"),
-    ],
-)
-def test_train_from_a_run_says_what_is_wrong(run, others, tmp_path, capsys, arguments, message):
-    given = ["--from", str(run), f"--data.train={others}", f"--out={tmp_path / 'new'}"]
-    assert main(["train", "translation", *given, *arguments]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
-
-
-def test_train_from_what_is_no_model_or_another_kind(run, classifier, others, tmp_path, capsys):
-    assert main(["train", "translation", "--from", str(tmp_path), f"--data.train={others}"]) == 2
-    assert "is not a trained model" in capsys.readouterr().err
-    for task in ("language", "classification"):
-        assert main(["train", task, "--from", str(run), f"--data.train={others}"]) == 2
-        assert f"train {task}: the model in '{run}' is for translation" in capsys.readouterr().err
-    assert main(["train", "translation", "--from", str(classifier), f"--data.train={others}"]) == 2
-    assert "is for classification" in capsys.readouterr().err
 
 
 def test_the_folder_is_named_after_both(run, others):

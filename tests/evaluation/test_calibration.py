@@ -38,14 +38,6 @@ def test_error_as_torchmetrics_has_it(seed, texts):
     assert calibration(probabilities, labels).error == pytest.approx(float(theirs), abs=1e-6)
 
 
-def test_an_honest_model_has_a_small_error():
-    generator = np.random.default_rng(1)
-    probabilities = softmax(2 * generator.normal(size=(50_000, 3)))
-    labels = (generator.random((50_000, 1)) > probabilities.cumsum(1)).sum(1)
-    assert calibration(probabilities, labels).error < 0.01
-    assert calibration(softmax(4 * np.log(probabilities)), labels).error > 0.1
-
-
 def test_temperature_worked_by_hand():
     # Logits (a, 0) of which 3 in 4 are right: σ(a/T) = 3/4, so T = a / log 3; smoothing moves it by 1/(n+2).
     n, a = 400_000, 5.0

@@ -1,5 +1,3 @@
-import json
-import math
 import re
 
 import numpy as np
@@ -16,20 +14,6 @@ from regard.evaluation.tables import shorten, table
 NAMES = ("bad", "good", "odd")
 
 
-def test_one_label_worked_by_hand():
-    # right      0 0 0 1 1
-    # predicted  0 0 1 1 0     bad: 2 of 3 given, 2 of 3 found; good: 1 of 2, 1 of 2; odd: nobody has it or got it
-    scores = score_labels(np.array([0, 0, 1, 1, 0]), np.array([0, 0, 0, 1, 1]), NAMES)
-    bad, good, odd = scores.labels
-    assert scores.accuracy == pytest.approx(3 / 5)
-    assert (bad.precision, bad.recall, bad.f1, bad.support) == pytest.approx((2 / 3, 2 / 3, 2 / 3, 3))
-    assert (good.precision, good.recall, good.f1, good.support) == pytest.approx((1 / 2, 1 / 2, 1 / 2, 2))
-    assert (odd.precision, odd.recall, odd.f1, odd.support) == (0, 0, 0, 0)
-    assert scores.macro_f1 == pytest.approx((2 / 3 + 1 / 2) / 2)
-    assert scores.confusion == ((2, 1, 0), (1, 1, 0), (0, 0, 0))
-    assert json.loads(json.dumps(scores.to_dict()))["labels"][1]["label"] == "good"
-
-
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
 def test_one_label_as_torchmetrics_has_it(pairs):
     predicted, labels = np.array(pairs).T
@@ -42,18 +26,6 @@ def test_one_label_as_torchmetrics_has_it(pairs):
     assert torch.equal(torch.tensor(scores.confusion), oracle.multiclass_confusion_matrix(given_, right, **settings))
     precision = oracle.multiclass_precision(given_, right, average="none", **settings)
     assert [one.precision for one in scores.labels] == pytest.approx(precision.tolist(), abs=1e-6)
-
-
-def test_several_labels_worked_by_hand():
-    labels = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0]])
-    predicted = np.array([[1, 0, 0], [1, 0, 1], [0, 0, 0]])
-    scores = score_labels(predicted, labels, NAMES)
-    assert scores.accuracy == pytest.approx(2 / 3)
-    assert scores.micro_f1 == pytest.approx(2 * 2 / (3 + 3))
-    assert [one.f1 for one in scores.labels] == [1, 0, 0]
-    assert scores.macro_f1 == pytest.approx(1 / 3)
-    nothing = np.zeros((2, 3))
-    assert score_labels(nothing, nothing, NAMES).micro_f1 == 0
 
 
 @given(st.integers(0, 10_000), st.integers(1, 30), st.integers(2, 5))
@@ -69,13 +41,6 @@ def test_several_labels_as_torchmetrics_has_them(seed, texts, size):
     assert scores.micro_f1 == pytest.approx(float(micro), abs=1e-6)
     assert scores.macro_f1 == pytest.approx(float(f1.mean()) if len(f1) else 0, abs=1e-6)
     assert scores.accuracy == pytest.approx(float(oracle.multilabel_exact_match(*arguments, num_labels=size)), abs=1e-6)
-
-
-def test_likelihood_worked_by_hand():
-    logits = np.log(np.array([[0.5, 0.5], [0.9, 0.1]]))
-    assert negative_log_likelihood(logits, np.array([1, 0])) == pytest.approx((math.log(2) - math.log(0.9)) / 2)
-    sigmoids = np.array([[0.0, math.log(3)]])  # p = 1/2, 3/4
-    assert negative_log_likelihood(sigmoids, np.array([[1.0, 0.0]])) == pytest.approx(math.log(2) + math.log(4))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1000.0])

@@ -25,8 +25,8 @@ from regard.text.tokenizers.tokenizer import build_tokenizers
 TEXTS = ["a blue car stops .", "two men see a dog .", "she sees the blue house .", "a dog ."]
 TARGETS = ["ein blaues Auto hält .", "zwei Männer sehen einen Hund .", "sie sieht das blaue Haus .", "ein Hund ."]
 LUONG = {"kind": "recurrent", "embedding_size": 12, "tie_embeddings": "none", "bridge": "linear"}
-LUONG |= {"encoder": {"hidden_size": 10, "num_layers": 2}}
-TRANSFORMER = {"kind": "transformer", "hidden_size": 16, "num_heads": 4, "feed_forward_size": 24, "encoder_layers": 2}
+LUONG |= {"encoder": {"hidden_size": 10}}
+TRANSFORMER = {"kind": "transformer", "hidden_size": 16, "num_heads": 4, "feed_forward_size": 24, "encoder_layers": 1}
 TRANSFORMER |= {"decoder_layers": 2}
 MODELS = {
     "input feeding": LUONG | {"decoder": {"kind": "luong", "hidden_size": 10, "attention": {"kind": "additive"}}},

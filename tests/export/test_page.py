@@ -27,19 +27,25 @@ def runs(tmp_path_factory):
     return folder
 
 
-def test_a_page_holds_the_model_and_the_same_run_gives_the_same_page(runs, tmp_path):
-    page = write_page(runs / "recurrent", tmp_path / "deep" / "page.html")
+def test_a_page_holds_the_model_and_the_command_gives_the_same_page(runs, tmp_path, capsys):
+    title, examples = "Dogs & cats", ["A dog.", "The dog.", "The cat."]
+    page = write_page(runs / "recurrent", tmp_path / "deep" / "page.html", title=title, examples=examples)
     text = page.path.read_text()
     assert page.size == len(text.encode())
     assert page.models == ("recurrent",)
     assert set(re.findall(r'id="blob-([^"]+)"', text)) == {"0-encoder", "0-step", "onnxruntime"}
     data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
-    assert data["title"] == "recurrent: en → de"
+    assert (data["title"], data["examples"]) == (title, examples)
+    assert "<title>Dogs &amp; cats</title>" in text
     assert data["models"][0]["task"] == "translation"
     assert data["onnxruntime"]["license"] == "MIT"
     assert "Content-Security-Policy\" content=\"default-src 'none'; " in text
-    again = write_page(runs / "recurrent", tmp_path / "again.html")
-    assert re.sub(r'id="blob-0.*', "", again.path.read_text()) == re.sub(r'id="blob-0.*', "", text)
+    (tmp_path / "examples.txt").write_text("The dog.\n\nThe cat.\n")
+    again = tmp_path / "again.html"
+    arguments = ["page", str(runs / "recurrent"), "--to", str(again), "--example", "A dog.", "--examples"]
+    assert main([*arguments, str(tmp_path / "examples.txt"), "--title", title]) == 0
+    assert f"{again}: " in capsys.readouterr().out
+    assert re.sub(r'id="blob-0.*', "", again.read_text()) == re.sub(r'id="blob-0.*', "", text)
 
 
 def test_the_page_has_the_formula_of_each_score():
@@ -164,15 +170,9 @@ def test_other_models_are_refused(runs, tmp_path, monkeypatch):
         write_page(translator, tmp_path / "page.html")
 
 
-def test_the_command(runs, tmp_path, capsys):
-    (tmp_path / "examples.txt").write_text("The dog.\n\nThe cat.\n")
+def test_mistakes_of_the_command(runs, tmp_path, capsys):
     page = tmp_path / "page.html"
-    arguments = ["page", str(runs / "recurrent"), "--to", str(page), "--example", "A dog.", "--examples"]
-    assert main([*arguments, str(tmp_path / "examples.txt"), "--title", "Dogs & cats"]) == 0
-    assert f"{page}: " in capsys.readouterr().out
-    text = page.read_text()
-    assert json.loads(re.search(r'id="data">(.*?)</script>', text)[1])["examples"] == ["A dog.", "The dog.", "The cat."]
-    assert "<title>Dogs &amp; cats</title>" in text
+    page.write_text("x")
     assert main(["page", str(runs / "recurrent"), "--to", str(page)]) == 2
     assert "exists; replace it with overwrite" in capsys.readouterr().err
     assert main(["page", str(tmp_path / "nothing"), "--to", str(tmp_path / "x.html")]) == 2

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import ConfigError, ShapeError
-from regard.layers.cells import tanh_
-from regard.layers.recurrent import RecurrentLayer, compute_dtype, reverse_index
+from regard.layers.recurrent import RecurrentLayer, compute_dtype
 
 BATCH, STEPS, INPUT, HIDDEN = 5, 7, 3, 11
 LENGTHS = torch.tensor([7, 1, 4, 7, 2])
@@ -202,18 +201,6 @@ def test_a_compiled_lstm_trains() -> None:
         grads.append([parameter.grad.clone() for parameter in layer.parameters()])
     for one, other in zip(*grads, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
-
-
-def test_reverse_index_undoes_itself() -> None:
-    index = reverse_index(MASK)
-    assert index[4].tolist() == [1, 0, 2, 3, 4, 5, 6]
-    assert torch.equal(index.gather(1, index), torch.arange(STEPS).expand(BATCH, -1))
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-def test_tanh_in_place(dtype: torch.dtype) -> None:
-    x = torch.cat((torch.linspace(-20, 20, 4001), torch.tensor([-1e4, 0.0, 1e4, torch.inf, -torch.inf]))).to(dtype)
-    assert (tanh_(x.clone()) - torch.tanh(x.double()).to(dtype)).abs().max() < 4 * torch.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -192,26 +192,6 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_other_weights_in_place_of_the_attention_in_a_whole_target_and_step_by_step(decoder: str) -> None:
-    model = build(replace(TUTORIAL, decoder=DECODERS[decoder]))
-    source, target = torch.tensor([[4, 5, 6, 3]]), torch.tensor([[2, 7, 8]])
-
-    def first(weights, mask):
-        return torch.zeros_like(weights).index_fill(-1, torch.tensor([0]), 1)
-
-    with torch.no_grad():
-        state = model.encode(source, source != 0)
-        plain, _ = model.decode(target, state)
-        features, maps = model.decode(target, state, record=("cross",), reweight={"cross": first})
-        assert not torch.allclose(plain, features)
-        assert maps["cross"].tolist() == [[[1, 0, 0, 0]] * 3]
-        for position in range(3):
-            logits, stepped, state = model.step(target[:, position, None], state, record=("cross",), reweight={"cross": first})
-            torch.testing.assert_close(logits[:, 0], model.logits(features[:, position]))
-            assert stepped["cross"].tolist() == [[[1, 0, 0, 0]]]
-
-
-@pytest.mark.parametrize("decoder", DECODERS)
 def test_every_decoder_attends_where_it_can_be_observed(decoder: str) -> None:
     model = build(replace(TUTORIAL, decoder=DECODERS[decoder]))
     source, target = torch.tensor([[4, 5, 6, 3]]), torch.tensor([[2, 7, 8]])

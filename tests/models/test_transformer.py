@@ -10,7 +10,6 @@ from regard.config import TransformerConfig
 from regard.errors import ConfigError
 from regard.layers.transformer import DecoderLayer
 from regard.models.build import build_translator
-from regard.models.transformer.build import build_decoder, build_encoder
 from regard.models.transformer.translator import TransformerTranslator
 
 WORDS, BATCH, SOURCE, TARGET = 29, 3, 7, 5
@@ -105,13 +104,6 @@ def test_select_moves_nothing_of_the_source():
     _, _, after = model.step(target[:, :4], moved)
     assert after.memories is state.memories
     assert after.length == 2
-
-
-def test_deepnets_scales():
-    config = replace(CONFIG, norm_order="deep", decoder_layers=5)
-    encoder, decoder = build_encoder(config, num_layers=3, decoder_layers=5), build_decoder(config)
-    assert encoder.layers[0].attention_residual.scale == pytest.approx(0.81 * (3**4 * 5) ** (1 / 16))
-    assert decoder.layers[0].cross_residual.scale == pytest.approx((3 * 5) ** 0.25)
 
 
 def test_any_mechanism_without_a_state_attends_across():

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -195,22 +193,6 @@ def test_what_does_not_fit_is_refused_by_name_and_size(changes, error, message):
         subwords(**changes)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import regard; from regard.records import AttentionRecord; made = regard.record(m, 'ab', 'c')",
-        "import regard; made = regard.record(m, 'ab', 'c'); regard.load_record; from regard import AttentionRecord",
-        "from regard.records import *; import regard; record(m, 'ab', 'c'); made = regard.record(m,'ab','c')",
-        "import regard.records; from regard import record, AttentionRecord; made = record(m, 'ab', 'c')",
-    ],
-)
-def test_regard_record_is_a_function_in_every_order_of_imports(code):
-    code = code.replace("'ab'", "['a', 'b']").replace("'c'", "['c']")
-    check = "assert isinstance(made, AttentionRecord); import sys; assert not {'torch', 'matplotlib'} & set(sys.modules)"
-    done = subprocess.run([sys.executable, "-c", f"m = [[.5, .5]]\n{code}\n{check}"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def classified(**changes):
     weights = {"pool": [[[0.5, 0.3, 0.2]], [[0.1, 0.3, 0.6]]], "encoder.0": np.eye(3)}
     return record(weights, ["a", "b", "c"], ["good"], **{"probabilities": {"good": 0.9, "bad": 0.1}} | changes)
@@ -236,10 +218,6 @@ def test_word_weights_of_subwords_are_summed_and_special_symbols_left_out():
         probabilities={"good": 1.0},
     )  # fmt: skip
     np.testing.assert_allclose(it.word_weights(), [0.5, 0.1], atol=1e-6)
-
-
-def test_word_weights_of_no_rows_are_zero():
-    assert record(np.zeros((0, 2)), ["a", "b"], []).word_weights().tolist() == [0, 0]
 
 
 def test_probabilities_of_any_kind_of_number_are_kept_as_floats():

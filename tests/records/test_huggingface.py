@@ -105,39 +105,3 @@ def test_refusals():
     for wrong in (None, "a b", [1, 2]):
         with pytest.raises(DataError, match="tokens must be a list of strings, got"):
             from_huggingface(attentions, wrong)
-
-
-@pytest.mark.filterwarnings("ignore")
-class TestWithTheLibrary:
-    """Small models with random weights."""
-
-    def test_bert(self):
-        transformers = pytest.importorskip("transformers")
-        torch.manual_seed(0)
-        config = transformers.BertConfig(
-            vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=9,
-            attn_implementation="eager",
-        )  # fmt: skip
-        model = transformers.BertModel(config).eval()
-        with torch.no_grad():
-            output = model(torch.arange(10).view(2, 5), output_attentions=True)
-        made = from_huggingface(output, TOKENS, batch=1)
-        np.testing.assert_array_equal(made.weights["encoder.1"], output.attentions[1][1].numpy())
-        np.testing.assert_allclose(made.weights["encoder.0"].sum(-1), 1, atol=1e-5)
-
-    def test_marian(self):
-        transformers = pytest.importorskip("transformers")
-        torch.manual_seed(0)
-        config = transformers.MarianConfig(
-            vocab_size=20, d_model=8, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
-            encoder_ffn_dim=9, decoder_ffn_dim=9, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
-            forced_eos_token_id=1,
-            attn_implementation="eager",
-        )  # fmt: skip
-        model = transformers.MarianMTModel(config).eval()
-        source = torch.arange(2, 12).view(2, 5)
-        with torch.no_grad():
-            output = model(source, labels=torch.arange(8).view(2, 4), output_attentions=True)
-            made = from_huggingface(output, TOKENS, TARGETS, batch=1)
-        assert made.num_heads("cross.1") == 2
-        np.testing.assert_array_equal(made.weights["decoder.0"], output.decoder_attentions[0][1].numpy())

@@ -252,26 +252,6 @@ def test_ctrl_c_between_folds_says_how_to_go_on(config, monkeypatch, fold):
         assert caught.value.exit_code == 130
 
 
-def test_ctrl_c_before_the_first_fold_does_not_lead_back_to_an_older_cross_validation(config, monkeypatch):
-    config = replace(change(config, max_epochs=1), data=replace(config.data, folds=2))
-    cross_validate(replace(config, seed=2), progress=False)
-
-    def stopped(own, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules[cross_validate.__module__], "fit", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        cross_validate(replace(config, overwrite=True), progress=False)
-
-
-def test_every_fold_has_a_place_before_the_first_is_trained(config):
-    Path(config.out, "fold-3").mkdir(parents=True)
-    Path(config.out, "fold-3", "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match=r"fold-3', which holds files that are not a run's"):
-        cross_validate(replace(config, data=replace(config.data, folds=3)), progress=False)
-    assert not Path(config.out, "fold-1").exists()
-
-
 def test_scores_are_estimated_by_folds_without_a_change_to_the_model(config, tmp_path, capsys):
     own = replace(change(config, score_folds=4), data=replace(config.data, dev_size=0))
     scores = fit(own, progress=True).bundle.signature["scores"]
@@ -296,17 +276,3 @@ def test_scores_are_estimated_by_folds_without_a_change_to_the_model(config, tmp
     assert plain.bundle.signature["scores"] == {}
     assert model_bytes(own.out) == model_bytes(plain.config.out)
     assert resume(own.out, progress=False).bundle.signature["scores"] == scores
-
-
-def test_ctrl_c_while_scores_are_estimated(config, monkeypatch):
-    def stop(self, update):
-        raise Interrupted("stopped; continue with: regard resume somewhere", signal_number=2)
-
-    own = replace(change(config, score_folds=4), data=replace(config.data, dev_size=0))
-    monkeypatch.setattr(Checkpointing, "after_update", stop)
-    with pytest.raises(
-        Interrupted, match="stopped during the cross-validation, before training began; nothing was written"
-    ) as caught:
-        fit(own, progress=False)
-    assert caught.value.exit_code == 130
-    assert not Path(own.out).exists()

@@ -266,30 +266,3 @@ def test_the_command_trains_a_student(teachers, pairs, tmp_path, monkeypatch, ca
     assert not run_command([*command, *small, "--threads", "1"])
     assert "learning from 2 teachers" in capfd.readouterr().err
     assert regard.load(tmp_path / "new", device="cpu").config.distillation.teachers == tuple(map(str, teachers))
-
-
-def test_a_number_as_teacher_is_no_folder(pairs, tmp_path, capfd) -> None:
-    (tmp_path / "run.yaml").write_text("distillation: {teachers: 5}\n")
-    command = ["train", "translation", "--data.train", str(pairs), "--config", str(tmp_path / "run.yaml")]
-    assert run_command(command) == 2
-    said = capfd.readouterr().err
-    assert "there is no folder 5" in said
-    assert "Traceback" not in said
-
-
-def test_a_missing_teacher_is_named(student) -> None:
-    with pytest.raises(BundleError, match="nowhere"):
-        fit(replace(student, distillation=replace(student.distillation, teachers=("nowhere",))), progress=False)
-
-
-def test_teachers_and_gold_alignments_together(teachers, student, tmp_path, pairs):
-    """A batch has the words of the teachers and the gold alignments."""
-    links = tmp_path / "links"
-    links.write_text("0-0\n" * len(pairs.read_text().splitlines()))
-    config = replace(
-        student,
-        data=replace(student.data, alignments=str(links)),
-        training=replace(student.training, alignment_weight=0.5, max_steps=2),
-        out=str(tmp_path / "both"),
-    )
-    fit(config, progress=False)

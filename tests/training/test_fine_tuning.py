@@ -25,7 +25,6 @@ from regard.config import (
     TextDataConfig,
     WordsConfig,
 )
-from regard.config.loading import render_config
 from regard.errors import BundleError, ConfigError
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
@@ -127,23 +126,6 @@ def test_a_frozen_part_stays_and_the_rest_moves(base, other, tmp_path, capfd):
     assert "frozen (model.freeze): " in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "encodr",
-            r"model.freeze names 'encodr', which this model does not have; did you mean 'encoder'\?; its parts are: emb",
-        ),
-        ("embedding", r"did you mean 'embeddings'\?"),
-        ("encoder,decoder,embeddings,bridge,output", "which is the whole model, so nothing is left to train"),
-    ],
-)
-def test_names_to_freeze_that_are_wrong(base, other, tmp_path, name, message):
-    with pytest.raises(ConfigError, match=message):
-        fit(settings(other, tmp_path, **{"model.freeze": name}), start_from=base, progress=False)
-    assert not (tmp_path / "new").exists()
-
-
 def test_what_cannot_be_started_from(base, other, tmp_path):
     given = settings(other, tmp_path)
     with pytest.raises(
@@ -173,14 +155,6 @@ def test_what_it_starts_from_goes_to_other_processes_and_into_a_checkpoint(base)
     for again in (pickle.loads(pickle.dumps(start)), StartFiles.unpack(start.pack())):
         assert again == start
         assert again.config == start.config
-
-
-def test_a_configuration_in_a_file_names_what_it_starts_from(base, other, tmp_path):
-    config = load_fine_tuning(base, settings(other, tmp_path, **{"training.max_steps": 2}))
-    path = tmp_path / "settings.yaml"
-    path.write_text(render_config(config))
-    new = fit(regard.read_config(path), progress=False)
-    assert new.bundle.signature["started_from"]["folder"] == str(base)
 
 
 def test_a_model_with_another_vocabulary_of_equal_size_is_refused(base, config, change, tmp_path):
@@ -263,11 +237,6 @@ def test_new_labels_have_new_rows_and_known_ones_keep_theirs(classifier, tmp_pat
     assert "labels: 1 kept (matched by name); new, with random weights in the output layer: 'odd'; removed: 'bad'" in (
         capfd.readouterr().err
     )
-
-
-def test_more_labels(classifier, tmp_path):
-    new = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["good", "odd", "bad"]), tmp_path, **{"training.max_epochs": 3})
-    assert new.bundle.parts.labels.names == ("bad", "good", "odd")
 
 
 def test_fewer_labels_keep_all_that_the_model_knows(classifier, tmp_path):

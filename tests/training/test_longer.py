@@ -12,12 +12,12 @@ from training.conftest import make_config
 from training.test_resume import Stop, model_bytes, signal_at, stop_at  # noqa: F401 (fixtures)
 
 from regard import disk
-from regard.config import LinearDecayConfig, PlateauConfig
+from regard.config import LinearDecayConfig
 from regard.config.loading import read_config
 from regard.errors import BundleError, ConfigError, Interrupted
 from regard.training import fit, resume
 from regard.training.folder import RunFolder
-from regard.training.schedule import Change, Plateau
+from regard.training.schedule import Change
 
 
 def progress_of(config):
@@ -112,16 +112,6 @@ def test_an_interrupted_run_gets_another_rate(config, signal_at):  # noqa: F811
     signal_at(10_000)
     longer(config, learning_rate=1e-5)
     assert [row["learning_rate"] for row in progress_of(config)[1]][-1] == 1e-5
-
-
-def test_a_plateau_begins_again_at_a_rate_that_was_set(config, change, monkeypatch):
-    config = change(config, max_epochs=2, monitor="loss", schedule=PlateauConfig())
-    monkeypatch.setattr(Plateau, "update", lambda plateau, *arguments: setattr(plateau, "scale", 0.25))
-    fit(config, model=TinyTranslator, progress=False)
-    assert progress_of(config)[1][-1]["learning_rate"] == config.training.learning_rate / 4
-    monkeypatch.setattr(Plateau, "update", lambda *arguments: None)
-    longer(config, max_epochs=3, learning_rate=0.01)
-    assert progress_of(config)[1][-1]["learning_rate"] == pytest.approx(0.01)
 
 
 def test_decoding_of_an_ended_run_changes_without_training(ended):

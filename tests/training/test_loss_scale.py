@@ -11,7 +11,7 @@ from tiny import TinyTranslator
 
 from regard.errors import BundleError, TrainingError
 from regard.training import fit, loss_scale, resume
-from regard.training.loss_scale import GROWS_AFTER, INITIAL, LARGEST, LossScale
+from regard.training.loss_scale import INITIAL, LARGEST, LossScale
 from regard.training.run import Run
 
 CPU = torch.device("cpu")
@@ -77,10 +77,3 @@ def test_a_damaged_scale_is_refused_on_resume(damage, config, change, monkeypatc
     fit(config, model=TinyTranslator, progress=False)
     with pytest.raises(BundleError, match="its checkpoint belongs to another model"):
         resume(config.out, model=TinyTranslator, progress=False)
-
-
-def test_a_long_sound_run_doubles_the_factor():
-    scale = LossScale(CPU)
-    for _ in range(GROWS_AFTER):
-        scale.update(torch.tensor(False))
-    assert float(scale.factor) == 2 * INITIAL

@@ -1,6 +1,5 @@
 """A run that is stopped, by whatever means and whenever, and goes on, ends with the bytes of one never stopped."""
 
-import random
 import re
 import signal
 import subprocess
@@ -15,8 +14,7 @@ from quick import quick
 from tiny import TinyTranslator
 
 import regard
-from regard.config import BahdanauDecoderConfig, CoverageConfig, EncoderConfig, PlateauConfig, RecurrentConfig
-from regard.config.loading import render_config
+from regard.config import PlateauConfig
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
 from regard.locks import locked
 from regard.processes.signals import Signals
@@ -24,8 +22,6 @@ from regard.processes.team import Team
 from regard.training import callbacks, fit, resume
 from regard.training.callbacks import Checkpointing, Validation
 from regard.training.progress import Reporter
-
-SCRIPT = Path(__file__).with_name("killed.py")
 
 
 def model_bytes(config):
@@ -183,22 +179,6 @@ def test_validation_does_not_disturb_training(config, change):
     assert run_whole(often) == run_whole(seldom)
 
 
-def test_the_logged_loss_of_the_attention_goes_on(config, change, signal_at):
-    decoder = BahdanauDecoderConfig(hidden_size=12, attention=CoverageConfig())
-    model = RecurrentConfig(embedding_size=12, encoder=EncoderConfig(hidden_size=12), decoder=decoder)
-    config = change(replace(config, model=model), validate_every=3)
-    fit(replace(config, out=config.out + "-whole"), progress=False)
-    signal_at(7)
-    with pytest.raises(Interrupted):
-        fit(config, progress=False)
-    signal_at(10_000)
-    resume(config.out, progress=False)
-    one, other = metrics(config.out), metrics(config.out + "-whole")
-    column = one[0].split(",").index("attention_loss")
-    assert one == other
-    assert all(line.split(",")[column] for line in one)
-
-
 def test_resuming_a_run_that_has_ended_writes_its_model_again(config):
     fit(config, model=TinyTranslator, progress=False)
     before = model_bytes(config)
@@ -289,43 +269,6 @@ def test_only_the_weights_that_may_be_needed_are_kept(config, change):
     names = sorted(path.name for path in Path(config.out + "-whole", "checkpoints").iterdir())
     assert len([name for name in names if name.startswith("weights-")]) <= 6  # two and the best for each checkpoint
     assert [name for name in names if name[:7] != "weights"] == ["last.ckpt", "previous.ckpt", "run.json"]
-
-
-def kill_and_resume(config, tmp_path, kills, *, model="tiny", pause=0.05):
-    """Kill a run after random updates, go on each time, and let it end at last."""
-    settings = tmp_path / "settings.yaml"
-    settings.write_text(render_config(config))
-    draw = random.Random()
-    for _ in range(kills):
-        process = subprocess.Popen(
-            [sys.executable, SCRIPT, settings, model, str(pause)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        for _ in range(draw.randint(1, 4)):
-            process.stdout.readline()
-        try:
-            process.wait(draw.uniform(0, 2 * pause))  # and not just when something has been said
-        except subprocess.TimeoutExpired:
-            process.kill()
-        process.stdout.close()
-        assert process.wait() == -signal.SIGKILL  # the run is so long that none of them sees its end
-    subprocess.run([sys.executable, SCRIPT, settings, model, "0"], check=True, capture_output=True)
-    return model_bytes(config)
-
-
-@pytest.mark.slow
-def test_killed_at_a_random_moment(config, change, tmp_path):
-    config = change(config, checkpoint_every=2)
-    assert kill_and_resume(config, tmp_path, 1) == run_whole(config)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["tiny", "configured"])
-def test_killed_ten_times(config, change, tmp_path, model):
-    decoder = BahdanauDecoderConfig(hidden_size=12, readout_dropout=0.2)
-    recurrent = RecurrentConfig(embedding_size=12, encoder=EncoderConfig(hidden_size=12, output_dropout=0.2), decoder=decoder)
-    config = change(replace(config, model=recurrent), max_epochs=8, checkpoint_every=3, validate_every=7, average_last=4)
-    whole = run_whole(config, TinyTranslator if model == "tiny" else None)
-    assert kill_and_resume(config, tmp_path, 10, model=model) == whole
 
 
 def test_a_second_signal_ends_at_once():

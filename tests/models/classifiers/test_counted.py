@@ -56,18 +56,6 @@ def test_without_learning_the_evidence_is_log_count_ratios():
     torch.testing.assert_close(model.evidence, log_ratios(counts, 1.0), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_it_finds_the_words_that_decide(several):
-    tokens, mask, label = texts(labels=3, several=several)
-    model = build(labels=3)
-    model.prime([(tokens, mask, label)])
-    logits, attention = model(tokens, mask, record=("pool",))
-    gold = label.argmax(1) if several else label
-    assert (logits.argmax(1) == gold).all()
-    long = mask.sum(1) > 2
-    assert (attention["pool"][long].argmax(1) == 0).float().mean() > 0.9
-
-
 def test_a_word_counts_once():
     tokens, mask, label = texts()
     model = build(max_ngram=1)
@@ -109,17 +97,6 @@ def test_new_texts_add_to_what_a_fitted_model_knows(several):
     assert model(alone, alone > 0).logits.argmax(1).tolist() == [0, 1]
     assert (model.evidence[first] - before[first])[0] > 0.5
     assert (model.evidence[second] - before[second])[1] > 0.5
-
-
-def test_few_new_texts_change_little_of_what_many_said():
-    tokens, mask, label = texts()
-    model = build()
-    model.prime([(tokens, mask, label)])
-    given = label[:8].clone()
-    given[0] = 1 - given[0]  # one of eight texts has the wrong label
-    model.refine([(tokens[:8], mask[:8], given)])
-    right = model(tokens[1:], mask[1:]).logits.argmax(1) == label[1:]
-    assert right.float().mean() > 0.9
 
 
 def test_a_combined_classifier_trains_its_recurrent_members_alone():

@@ -1,22 +1,17 @@
 """Two runs in one folder, files that change, clocks that jump, versions that change, and memory that does not suffice."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from lives import live
 
 from regard.errors import ConfigError, DataError, TrainingError
 from regard.locks import locked
 from regard.tasks.translation.train import TrainableTranslator, TranslationTraining
-from regard.text import cache
 from regard.text import preparation as preparing
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
@@ -57,14 +52,6 @@ def test_a_lock_in_one_process(tmp_path):
         assert (first, second) == ("", f"process {os.getpid()} on this machine")
 
 
-def test_a_run_that_was_killed_before_it_began_leaves_the_folder_free(fresh):
-    place = RunFolder(fresh.out)
-    place.checkpoints.mkdir(parents=True)
-    (place.checkpoints / "lock").touch()
-    (place.checkpoints / "start.ckpt.new").touch()
-    place.check_free(overwrite=False)
-
-
 def test_a_file_that_changes_after_it_was_read(config, tmp_path, monkeypatch):
     """The run is one of the bytes that were read, so it cannot be resumed with others."""
     own = tmp_path / "pairs.tsv"
@@ -90,21 +77,6 @@ def test_a_file_that_changes_during_training_does_not_matter(config, whole, tmp_
     monkeypatch.setattr(Validation, "after_update", lambda *arguments: (own.write_text("x\ty\n"), inner(*arguments))[1])
     fit(replace(config, data=replace(config.data, train=(str(own),)), out=str(tmp_path / "run")), progress=False)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-
-
-def test_a_clock_that_jumps(config, whole, fresh, monkeypatch, tmp_path):
-    """Neither a run nor what another is preparing minds the time of day."""
-    now = time.time
-    jumps = iter(range(10**9))
-    with cache.workspace(tmp_path) as work:
-        (work / "spool").touch()
-        monkeypatch.setattr(time, "time", lambda: now() + (-1) ** next(jumps) * 10**9)
-        for _ in range(2):
-            with cache.workspace(tmp_path):
-                assert (work / "spool").exists()
-        fit(fresh, progress=False)
-    assert Path(fresh.out, "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    assert not list(tmp_path.iterdir())
 
 
 def test_resume_says_which_versions_changed(ended, elsewhere, capfd, monkeypatch):
@@ -195,49 +167,6 @@ def test_too_many_skips_end_the_run(fresh, monkeypatch):
         TrainingError, match=r"at update 4 .* 4 times since the last validation; .* a lower training.learning_rate"
     ):
         fit(replace(fresh, training=settings), progress=False)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_keep_a_checkpoint(fresh, whole, number):
-    def stopping():
-        inner = Validation.after_update
-
-        def send(self, run):
-            if run.progress.step == 7:
-                signal.raise_signal(number)
-            inner(self, run)
-
-        Validation.after_update = send
-        fit(fresh, progress=False)
-
-    end = live(stopping, folder=Path(fresh.out))
-    assert (end.code, end.kept) == (128 + number, 6)  # the signal's checkpoint is the one behind
-    assert "stopped after update 7 of " in end.said
-    assert RunFolder(fresh.out).load_checkpoint()[0]["progress"]["step"] == 7
-    resume(fresh.out, progress=False)
-    facts = json.loads(Path(fresh.out, "signature.json").read_text())
-    assert facts == json.loads((whole / "signature.json").read_text())
-
-
-def test_a_second_signal_ends_at_once(fresh):
-    """Without another checkpoint; the one before is whole."""
-
-    def stopping():
-        inner = Validation.after_update
-
-        def send(self, run):
-            if run.progress.step == 4:
-                signal.raise_signal(signal.SIGINT)
-                signal.raise_signal(signal.SIGTERM)
-            inner(self, run)
-
-        Validation.after_update = send
-        fit(fresh, progress=False)
-
-    end = live(stopping, folder=Path(fresh.out))
-    assert (end.code, end.kept) == (128 + signal.SIGTERM, 3)
-    assert end.said == "\nstopping: saving a checkpoint (interrupt again to stop at once)\n"
-    assert RunFolder(fresh.out).load_checkpoint()[0]["progress"]["step"] == 3
 
 
 @pytest.mark.parametrize("change", [lambda path: os.truncate(path, 100), lambda path: os.utime(path, (0, 0))])

@@ -102,8 +102,3 @@ def test_the_command_killed_ten_times(fresh, whole):
 
     # A clone's commit is named in these, and another may have been made since the undisturbed run.
     kill(fresh, whole, 10, live_until, draw_any, but=("signature.json", "README.md"))
-
-
-def test_the_same_command_twice_gives_the_same_bundle(fresh, whole):
-    begin_or_resume(fresh)
-    assert bundle_bytes(fresh.out) == bundle_bytes(whole)

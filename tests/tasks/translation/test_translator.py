@@ -5,9 +5,7 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
-import regard
 from regard.decoding import Hypothesis, Sampling
 from regard.errors import ConfigError, RequestError
 from regard.reweight import at_step, attend_to, chain, flatten
@@ -182,12 +180,6 @@ def test_a_long_word_is_cut_anywhere(echo):
     assert result.text.replace(" ", "") == "sevenseveneightsevenone"
 
 
-def test_one_very_long_line(echo):
-    text = " ".join(["one two three four five six seven ."] * 500)
-    [result] = echo().translate([text], beam_size=1)
-    assert result.text == text
-
-
 def test_stream_keeps_order_and_holds_little(echo):
     taken = []
 
@@ -255,23 +247,6 @@ def test_text_that_was_tokenised_is_scored_as_it_is(echo):
     assert "case:lc" in signature
 
 
-def test_a_saved_translator_is_loaded_again(echo, tmp_path):
-    translator = echo()
-    translator.save(tmp_path / "m")
-    again = regard.load(tmp_path / "m", model=type(translator.model)(translator.model.size))
-    assert again.translate(["one two ."])[0].text == "one two ."
-    assert again.config == translator.config
-    with pytest.raises(RequestError, match=r"the model of .* is a Python object of"):
-        load(tmp_path / "m")
-
-
-def test_the_same_twice(echo):
-    one, other = (echo().translate(LINES, n_best=3) for _ in range(2))
-    assert [(a.text, a.score, [b.score for b in a.alternatives]) for a in one] == [
-        (a.text, a.score, [b.score for b in a.alternatives]) for a in other
-    ]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -324,13 +299,6 @@ def test_progress_goes_to_standard_error(echo, capsys):
     echo().translate(LINES, progress=True)
     echo().translate(LINES)
     assert capsys.readouterr().out == ""
-
-
-def test_results_need_no_gradient(echo):
-    translator = echo()
-    translator.translate(["one ."])
-    assert translator.model.sharpness.grad is None
-    assert torch.is_grad_enabled()
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sampling": Sampling(count=2)}])

@@ -1,15 +1,11 @@
-import pickle
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.errors import DataError
 from regard.text.corpora import LabelledCorpus, cut_rows
 from regard.text.mapped import MappedWriter
 from regard.text.symbols import PAD, UNKNOWN
@@ -66,23 +62,3 @@ def test_rows_are_cut_and_empty_ones_filled(rows, longest):
     got = [ids[start:stop].tolist() for start, stop in pairwise(offsets)]
     assert got == [row[:longest] or [UNKNOWN] for row in rows]
     assert (ids.dtype, offsets.dtype) == (np.int32, np.int64)
-
-
-def test_a_pickled_corpus_opens_the_file_anew(tmp_path):
-    corpus = pickle.loads(pickle.dumps(write(tmp_path / "x.arrow", [[([5], [1])], [([8, 9], [0])]], multiple=False)))
-    assert corpus.batch([1]).tokens.tolist() == [[8, 9]]
-    assert corpus.texts([1, 0]) == ["täxt 1", "täxt 0"]
-    with pytest.raises(IndexError):
-        corpus.batch([2])
-
-
-def test_files_that_are_no_corpus(tmp_path):
-    with pytest.raises(DataError, match="is not an encoded corpus, or damaged"):
-        LabelledCorpus(tmp_path / "missing")
-    with pa.OSFile(str(tmp_path / "x"), "wb") as sink, pa.ipc.new_file(sink, LabelledCorpus.schema):
-        pass
-    with pytest.raises(DataError, match="does not say how many labels there are; delete it, and regard writes it again"):
-        LabelledCorpus(tmp_path / "x")
-    write(tmp_path / "y", [[([5], [1, 2])]], multiple=True)
-    with pytest.raises(DataError, match="a text in it does not have exactly one label"):
-        write(tmp_path / "z", [[([5], [1, 2])]], multiple=False)

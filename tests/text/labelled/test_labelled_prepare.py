@@ -7,7 +7,6 @@ import pytest
 
 from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
-from regard.text import preparation
 from regard.text.data_report import DataReport
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
 from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
@@ -75,32 +74,6 @@ def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
     assert auto.report.notes == ["the text is tokenised already: tokens are split at spaces"]
 
 
-def test_an_unchanged_run_is_found_again(data, monkeypatch):
-    first = run(data)
-    monkeypatch.setattr(preparation, "_prepare", None)
-    moved = Path(data.train[0]).rename(Path(data.train[0]).with_name("moved.tsv"))
-    second = run(replace(data, train=(str(moved),), vectors="elsewhere"))
-    assert second.train.path == first.train.path
-    assert second.fingerprint == first.fingerprint
-    assert second.labels == first.labels
-    assert second.report.train.files == [str(moved)]
-
-
-@pytest.mark.parametrize("change", ["data", "setting", "seed", "tokenizer", "fold"])
-def test_a_changed_run_is_made_anew(data, change):
-    first = run(data)
-    if change == "data":
-        write(Path(data.train[0]), [("new", "good")], "a")
-        second = run(data)
-        assert second.fingerprint != first.fingerprint
-    elif change == "tokenizer":
-        second = run(data, lowercase=True)
-    else:
-        changed = {"setting": {"max_tokens": 5}, "fold": {"folds": 3}}.get(change, {})
-        second = run(replace(data, **changed), seed=2 if change == "seed" else 1)
-    assert second.train.path != first.train.path
-
-
 def test_the_name_of_a_label_file_counts(tmp_path):
     for name in ("one", "two", "six"):
         (tmp_path / f"{name}.txt").write_text("".join(f"{'two' if name == 'six' else name} {i}\n" for i in range(20)))
@@ -108,21 +81,6 @@ def test_the_name_of_a_label_file_counts(tmp_path):
     first = run(replace(given, train=(str(tmp_path / "one.txt"), str(tmp_path / "two.txt"))))
     second = run(replace(given, train=(str(tmp_path / "one.txt"), str(tmp_path / "six.txt"))))
     assert (first.labels.names, second.labels.names) == (("one", "two"), ("one", "six"))
-
-
-def test_the_same_command_gives_the_same_bytes(data, tmp_path):
-    first, second = run(data), run(replace(data, cache=str(tmp_path / "other")))
-    for name in ("train.arrow", "dev.arrow", "tokenizer.text.json", "report.json"):
-        assert (first.train.path.parent / name).read_bytes() == (second.train.path.parent / name).read_bytes()
-
-
-def test_a_damaged_entry_is_made_again(data):
-    path = run(data).train.path.parent / "tokenizer.text.json"
-    good = path.read_bytes()
-    path.unlink()
-    path.write_bytes(good[:5])
-    assert run(data).labels.names == ("bad", "good")
-    assert path.read_bytes() == good
 
 
 def test_folds_part_the_data(data):

@@ -201,17 +201,6 @@ def test_every_fault_has_its_reason_and_line(tmp_path):
     }
 
 
-def test_a_line_without_end_does_not_fill_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 300)
-    long = "x" * 5000
-    _, report, numbers = read(write(tmp_path, f"a\t1\n{long}\nc\t0\n"))
-    assert numbers == [1, 3]
-    assert skipped(report) == {OVER_LONG: [2]}
-    write(tmp_path, f"a\n{long}\nb\n", "one.txt")
-    assert read(tmp_path / "one.txt", write(tmp_path, "c\n", "two.txt"))[1].skipped[f"{OVER_LONG} (one.txt)"].lines == [2]
-
-
 @pytest.mark.parametrize(
     ("value", "spelled"),
     [

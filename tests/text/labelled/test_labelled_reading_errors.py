@@ -1,4 +1,3 @@
-import gzip
 from functools import partial
 
 import pyarrow as pa
@@ -6,19 +5,6 @@ import pyarrow.parquet as pq
 from tables import read_all_labelled, refused, write
 
 fail = partial(refused, read_all_labelled)
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    write(tmp_path, "a\t1\n", "reviews.tsv")
-    assert fail(tmp_path / "review.tsv").endswith("review.tsv: there is no such file; did you mean 'reviews.tsv'?")
-    assert fail(write(tmp_path, "", "x.csv")).endswith("x.csv: is empty, expected labelled texts")
-    assert "the gzip file ends too early" in fail(write(tmp_path, gzip.compress(b"a\t1\n" * 999)[:-20], "x.tsv.gz"))
-    (tmp_path / "empty").mkdir()
-    assert fail(tmp_path / "empty").endswith("empty: holds no files, expected one text file for each label")
-    (tmp_path / "empty" / "neg").mkdir()
-    assert "holds no files, but folders such as neg, expected one text file for each label; write the texts of each" in fail(
-        tmp_path / "empty"
-    )
 
 
 def test_a_label_column_that_is_missing(tmp_path):
@@ -38,12 +24,6 @@ def test_a_label_column_that_is_missing(tmp_path):
     assert "expected a text and a label" in fail(write(tmp_path, '{"text": "a"}\n', "y.jsonl"))
     pq.write_table(pa.table({"text": ["a"], "when": pa.array([0], pa.date32())}), tmp_path / "x.parquet")
     assert "has 1 values (keys: text, when), expected a text and a label" in fail(tmp_path / "x.parquet")
-
-
-def test_one_column(tmp_path):
-    message = fail(write(tmp_path, "Only text here\nand here\n"))
-    assert "has one column (it starts with 'Only text here'), expected a text and a label in two or more columns" in message
-    assert "one text file for each label" in message
 
 
 def test_columns_that_are_empty(tmp_path):

@@ -46,17 +46,6 @@ def test_folds_share_no_text_and_make_up_the_whole(drawn, folds, seed):
         assert max(sizes) - min(sizes) <= 1
 
 
-@many
-@given(drawn=texts, seed=st.integers(1, 99))
-def test_the_split_depends_on_equality_only(drawn, seed):
-    plain, renamed = (arrays(drawn, rename) for rename in (0, seed))
-    for draw in (
-        lambda hashes, labels: draw_dev(find_groups(hashes, labels, NUM_LABELS), labels, dev_size=5, seed=seed),
-        lambda hashes, labels: draw_fold(find_groups(hashes, labels, NUM_LABELS), folds=3, fold=2, seed=seed),
-    ):
-        assert draw(*plain).tolist() == draw(*renamed).tolist()
-
-
 def test_labels_keep_their_parts():
     own = [{0}] * 700 + [{1}] * 200 + [{2}] * 95 + [{3}] * 5
     hashes, labels = np.arange(1000), rows(own)

@@ -144,14 +144,6 @@ def test_no_symbol_holds_a_control_character(config, tmp_path):
 
 
 @kinds
-def test_text_of_control_characters_only_gives_no_symbols(config):
-    try:
-        assert build(config, ["\x1b\x07 \x01"] * 3).size <= len(SPECIAL_TOKENS) + 1  # the space can be a symbol
-    except DataError as error:
-        assert "found no text" in str(error)  # noqa: PT017
-
-
-@kinds
 @pytest.mark.parametrize("text", ENGLISH[:5] + GERMAN[:5])
 def test_plain_sentences_come_back(config, text):
     tokenizer = built(config)
@@ -258,11 +250,6 @@ def test_vocabulary_goes_by_count_then_by_code_point():
     assert build(WordsConfig(max_size=1), ["b b a", "c a", "b"]).symbols.tokens[4:] == ("b",)
 
 
-def test_characters_count_only_the_spaces_between_words():
-    assert " " not in build(CharactersConfig(), ["ab", " cd "]).symbols.tokens
-    assert build(CharactersConfig(min_count=2), ["a b", "a c"]).symbols.tokens[4:] == (" ", "a")
-
-
 @pytest.mark.parametrize("config", [BPEConfig(size=40), UnigramConfig(size=40)], ids=["bpe", "unigram"])
 def test_the_size_bounds_alphabet_and_pieces(config):
     many = "".join(chr(0x4E00 + number) for number in range(200))
@@ -288,13 +275,6 @@ def test_separate_tokenizers_learn_from_their_side():
     source, target = build_tokenizers(iter([(["a b"], ["c d"])]), TokenizersConfig(), DATA)
     assert source.symbols.tokens[4:] == ("a", "b")
     assert target.symbols.tokens[4:] == ("c", "d")
-
-
-def test_a_forgotten_cache_changes_nothing(monkeypatch):
-    monkeypatch.setattr("regard.text.tokenizers.tokenizer._MOST_CACHED", 2)
-    monkeypatch.setattr("regard.text.tokenizers.tokenizer._BATCH", 2)
-    tokenizer = build(WordsConfig())
-    assert at_once(tokenizer, ENGLISH) == one_by_one(tokenizer, ENGLISH)
 
 
 def test_joint_with_different_settings_is_refused():

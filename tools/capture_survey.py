@@ -1,6 +1,6 @@
 """Capture the attention of small random models of every architecture of `transformers`, and compare it with the models' own.
 
-    python -m tests.analysis.transformers_models [--part 0/4] [--only bert,gpt2] --out rows.jsonl
+    python -m tools.capture_survey [--part 0/4] [--only bert,gpt2] --out rows.jsonl
 
 Each row says for one architecture and one attention implementation what `capture` found: `exact` (equal to the weights that
 the model returns with `output_attentions=True`), `listed` (a part was not recognised and is named), `refused` (nothing was
@@ -398,7 +398,7 @@ def main(arguments: list[str] | None = None) -> None:
             "-W",
             "ignore",
             "-m",
-            "tests.analysis.transformers_models",
+            "tools.capture_survey",
             "--worker",
             "--only",
             ",".join(now),
