@@ -8,9 +8,7 @@ from typing import Any
 from docs.generate import pictures
 from docs.generate.page import MECHANISMS
 from docs.generate.results import FOLDER, RESULTS, train_all, write_results
-from docs.generate.topics import pages, with_table
-
-README = FOLDER.parent.parent / "README.md"
+from docs.generate.topics import pages
 
 
 def main() -> None:
@@ -28,7 +26,6 @@ def main() -> None:
     for name, text in pages(results).items():
         (FOLDER / name).write_text(text, encoding="utf-8")
         print(f"{FOLDER.name}/{name}: {len(text.splitlines())} lines")
-    README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
     print(f"{time.monotonic() - started:.0f} s")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from docs.generate.heads import VARIANTS
 from docs.generate.page import MECHANISMS, Results, join_blocks, render, render_function, show_example
 from docs.generate.pictures import percent, variant
-from docs.generate.plain import REPOSITORY, module_path, option
+from docs.generate.plain import module_path
 from docs.generate.toy import BATCH, LENGTH, LETTERS, STEPS, TASKS, WIDTH
 from regard.attention import (
     AddedKeys,
@@ -134,26 +134,6 @@ def index(results: Results) -> str:
         rows.append(f"| {link} | {entry.score} | {plain} | {entry.state} | {entry.cost} | {scores} | {entry.choose} |")
     libraries = (Path(__file__).parent / "libraries.md").read_text(encoding="utf-8").strip()
     return _INDEX.replace("{table}", "\n".join(head + rows)).replace("{libraries}", libraries)
-
-
-def readme_table() -> str:
-    """Return the table of mechanisms for README.md, with absolute addresses."""
-    rows = ["| mechanism | score | in code | option |", "|---|---|---|---|"]
-    for entry in MECHANISMS:
-        path = module_path(entry.kind)
-        name = f"[{entry.name}](https://regard-attention.github.io/regard/mechanisms/{entry.slug}.html)"
-        code = f"[{path.removeprefix('src/regard/attention/')}]({REPOSITORY}/{path})"
-        rows.append(f"| {name} | {entry.score} | {code} | `{option(entry.kind)}` |")
-    return "\n".join(rows)
-
-
-def with_table(readme: str) -> str:
-    """Return the text of README.md with the current table of mechanisms between `TABLE_BEGINS` and `TABLE_ENDS`."""
-    before, rest = readme.split(TABLE_BEGINS)
-    return f"{before}{TABLE_BEGINS}\n{readme_table()}\n{TABLE_ENDS}{rest.split(TABLE_ENDS)[1]}"
-
-
-TABLE_BEGINS, TABLE_ENDS = "<!-- mechanisms: written by python -m docs.generate --text -->", "<!-- end of mechanisms -->"
 
 
 _NORMALIZERS = (
