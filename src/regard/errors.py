@@ -120,12 +120,7 @@ def install_command(extra: str = "") -> str:
 
 
 def missing_package(error: ModuleNotFoundError) -> str:
-    """Describe which package to install after an import has failed.
-
-    Returns:
-        Text that continues a sentence: "needs the package 'pyarrow', which …"; empty if the missing module is
-            regard's own or has no name.
-    """
+    """Describe what to install after a failed import: `needs the package 'pyarrow', …`; empty for regard's own modules."""
     package = (error.name or "regard").partition(".")[0]
     if package == "regard":
         return ""
@@ -137,11 +132,7 @@ def missing_package(error: ModuleNotFoundError) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name that was probably meant, whatever its case.
-
-    Returns:
-        `"; did you mean 'x'?"`, or an empty string when nothing is close.
-    """
+    """Suggest the known name that was probably meant, whatever its case: `; did you mean 'x'?`; empty if nothing is close."""
     if not isinstance(name, str):
         return ""
     names = list(known)

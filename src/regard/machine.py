@@ -50,9 +50,7 @@ class Machine:
 def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # noqa: B008 (frozen)
     """Resolve the device, the number of threads and the precision.
 
-    Args:
-        config: Configuration of the run.
-        ranks: Rank of this process. The processes of a host share its cores, and each uses its own GPU if there are GPUs.
+    The processes of a host share its cores, and each uses its own GPU if there are GPUs.
 
     Raises:
         ConfigError: If the device does not exist, or several processes would have to share it.
@@ -142,9 +140,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def prepared(machine: Machine, *, deterministic: bool = True) -> Iterator[None]:
     """Set threads and determinism for a run; afterwards, restore the caller's settings and random state.
 
-    Args:
-        machine: The settings of the machine.
-        deterministic: Whether a GPU uses deterministic algorithms where PyTorch has them.
+    With `deterministic`, a GPU uses deterministic algorithms where PyTorch has them.
     """
     threads, python_state, numpy_state = torch.get_num_threads(), random.getstate(), np.random.get_state()
     before, fill = torch.get_deterministic_debug_mode(), deterministic_memory.fill_uninitialized_memory

@@ -11,14 +11,9 @@ _LINK = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
 
 
 def parse_pharaoh(line: str, *, where: str = "") -> tuple[set[Link], set[Link]]:
-    """Read one line such as `0-0 1-2 3?4`.
+    """Read one line such as `0-0 1-2 3?4`, and return the sure links, and all links including the sure ones.
 
-    Args:
-        line: Links separated by spaces; `?` or `p` instead of `-` marks a possible link.
-        where: Prefix of error messages, such as `"gold.txt, line 3"`.
-
-    Returns:
-        The sure links, and all links including the sure ones.
+    `?` or `p` instead of `-` marks a possible link. `where` begins error messages, such as `gold.txt, line 3`.
 
     Raises:
         DataError: If a part of the line is not a link.

@@ -23,11 +23,7 @@ _find: Callable[[], Any] | None = None
 
 
 def set_renderer(find: Callable[[], Any]) -> None:
-    """Set the renderer.
-
-    Args:
-        find: Function that returns the renderer. It is called whenever something is drawn, so that `viz` is imported only then.
-    """
+    """Set the function that returns the renderer; it is called when something is drawn, so that `viz` is imported only then."""
     global _find
     _find = find
 

@@ -11,16 +11,13 @@ from regard.errors import ShapeError
 
 
 def check_shape(name: str, tensor: Any, axes: str, known: dict[str, int] | None = None) -> dict[str, int]:
-    """Check a tensor's shape against axis letters, and return the size of each letter.
+    """Check a tensor's shape against axis letters, and return the size of each letter, including those already known.
 
     Args:
         name: The argument's name, for the message.
         tensor: Any object with a `shape`.
         axes: Letters separated by spaces, such as `"B Q Dq"`; a number is a fixed size.
         known: Sizes of letters that are already known. This dictionary is not changed.
-
-    Returns:
-        `known` with the sizes of this tensor's letters added.
 
     Raises:
         ShapeError: If the number of axes or a size differs.

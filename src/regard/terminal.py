@@ -20,12 +20,6 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool 
     """Print a text. On terminals and on standard error, control characters are escaped (`regard.errors.printable`).
 
     Other files and pipes get the text unchanged, because another program may read it.
-
-    Args:
-        text: The text.
-        file: File to print to; standard output by default.
-        end: Characters after the text.
-        flush: Whether to write the text at once, without buffering.
     """
     file = sys.stdout if file is None else file
     if file is not None and (file is sys.stderr or file.isatty()):
@@ -57,9 +51,7 @@ def replace_unwritable(file: TextIO) -> None:
 def write_now(text: str, *, show_cursor: bool = True) -> None:
     """Write to standard error at once, without buffers and locks, because another thread may be printing.
 
-    Args:
-        text: The text.
-        show_cursor: Whether to show the terminal's cursor again, which progress bars hide; True if the process is about to end.
+    `show_cursor` shows the terminal's cursor again, which progress bars hide, because the process is about to end.
     """
     cursor = _SHOW_CURSOR if show_cursor and sys.stderr.isatty() else ""
     os.write(2, (cursor + printable(text)).encode())

@@ -20,10 +20,7 @@ _LARGEST_SIGNATURE = 1 << 26  # bytes
 def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Sequence[str] = (), *, multiple: bool = False) -> str:
     """Return a hash of vocabularies and labels. If two models have equal hashes, each id has the same token or label in both.
 
-    Args:
-        tokenizers: Tokenizers, each with its vocabulary.
-        labels: Names of the labels, in the order of their ids; empty for a model without labels.
-        multiple: Whether a text can have several labels.
+    `labels` are in the order of their ids; `multiple` says whether a text can have several.
     """
     named = [[*labels], multiple] if labels else []
     return hashlib.sha256(json.dumps([[tokenizer.digest() for tokenizer in tokenizers], named]).encode()).hexdigest()

@@ -21,12 +21,7 @@ _PRIVATE = "Its training data may contain private or biased text; regard does no
 
 
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
-    """Return the text of a model's README.md. The same bundle and signature give the same text.
-
-    Args:
-        bundle: The trained model.
-        signature: Signature of the model, including the versions of packages.
-    """
+    """Return the text of a model's README.md. The same bundle and signature give the same text."""
     card = find_task(bundle.config.task).bundle_format.card(bundle)
     parts = [
         _front_matter(card),

@@ -32,7 +32,7 @@ def replacing(folder: Path) -> Iterator[Path]:
     replaced. Only one process can write at a time; others wait.
 
     Raises:
-        BundleError: If a file or folder cannot be written. The message names the reason.
+        BundleError: If a file or folder cannot be written.
     """
     fresh = not folder.exists()
     stage, incoming = folder / f"{_INCOMING}.tmp", folder / _INCOMING
@@ -67,13 +67,9 @@ def find(folder: Path, name: str) -> Path:
 
 
 def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
-    """Return the content of a file that is not trusted.
+    """Return the content of a file that is not trusted, such as `config.yaml`, of at most `largest` bytes.
 
-    Args:
-        folder: Folder of a trained model or of a run.
-        name: Name of the file, such as `config.yaml` or `checkpoints/run.json`. If the name comes from another file, check it
-            first: it could lead out of the folder.
-        largest: Maximum size in bytes.
+    If the name comes from another file, check it first: it could lead out of the folder.
 
     Raises:
         BundleError: If the file is missing, is not an ordinary file or is in a linked folder (a link could lead out of the

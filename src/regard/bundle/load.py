@@ -32,31 +32,24 @@ def load_bundle(
     model: nn.Module | None = None,
     attention: nn.Module | None = None,
 ) -> Bundle:
-    """Read a trained model.
+    """Read a trained model, in evaluation mode.
 
     Args:
-        folder: Output folder of `save_bundle`.
+        folder: Output folder of `save_bundle`. If a run replaces the model at the same time, the bundle is either the complete
+            old one or the complete new one.
         device: Device for the model.
         model: The model object, for a bundle whose model is the user's own; its weights are replaced.
         attention: The mechanism object, for a bundle whose mechanism is the user's own; its weights are replaced.
 
-    Returns:
-        The bundle, with the model in evaluation mode. If a run replaces the model
-        at the same time, the bundle is either the complete old one or the complete new one.
-
     Raises:
-        BundleError: If the folder is not a bundle, is damaged, or was written by a newer regard. The message names the file.
+        BundleError: If the folder is not a bundle, is damaged, or was written by another version of regard.
         RequestError: If `model` or `attention` is needed but not given, or given but not needed.
     """
     return read_steadily(Path(folder), lambda path: _load_once(path, device, model, attention))
 
 
 def read_steadily(folder: Path, read_once: Callable[[Path], Found]) -> Found:
-    """Read a folder; if this fails while a run replaces the model in it, read it again, up to 20 times.
-
-    Raises:
-        BundleError: As for `read_once`, if the folder did not change while it was read, or at the last attempt.
-    """
+    """Read a folder; if this fails while a run replaces the model in it, read it again, up to 20 times."""
     for _ in range(_TRIES):
         before = version(folder)
         try:
@@ -115,11 +108,7 @@ class Inspection:
 
 
 def inspect_bundle(folder: str | Path) -> Inspection:
-    """Read and check everything in a bundle without building a model with weights.
-
-    Raises:
-        BundleError: If the folder is not a bundle, or is damaged.
-    """
+    """Read and check everything in a bundle without building a model with weights."""
 
     def read_once(folder: Path) -> Inspection:
         signature, files = read_signed(folder)
@@ -135,15 +124,7 @@ def inspect_bundle(folder: str | Path) -> Inspection:
 
 
 def read_config(files: BundleFiles, task: str = "") -> RunConfig:
-    """Read a model's settings.
-
-    Args:
-        files: Files of the model.
-        task: The task that the model's signature names; empty for no check.
-
-    Raises:
-        BundleError: If the settings are damaged, or are for another task.
-    """
+    """Read a model's settings; unless `task` is empty, they must be for this task, which the signature names."""
     path = files.path(CONFIG)
     try:
         config = load_config(parse_layer(files.content[CONFIG].decode(), str(path)))
@@ -157,11 +138,7 @@ def read_config(files: BundleFiles, task: str = "") -> RunConfig:
 
 
 def read_report(files: BundleFiles) -> dict[str, Any]:
-    """Read the report on the data.
-
-    Raises:
-        BundleError: If the report is damaged.
-    """
+    """Read the report on the data."""
     path = files.path(REPORT)
     try:
         report = json.loads(files.content[REPORT])
@@ -190,12 +167,7 @@ def check_sizes(config: RunConfig, tensors: Mapping[str, Tensor], path: Path) ->
 def plan_model(config: RunConfig, parts: Any, tensors: Mapping[str, Tensor], path: Path, custom: str = "") -> nn.Module:
     """Build the model of a bundle on the meta device, where tensors of any size take no memory.
 
-    Args:
-        config: The model's settings.
-        parts: Output of the task's `BundleFormat.read_parts`.
-        tensors: The model's tensors.
-        path: The file of the tensors, for messages.
-        custom: `attention` if the attention is the user's own object, which is left out; else empty.
+    If the attention is the user's own object (`custom`), it is left out, and the number of weights is not checked.
 
     Raises:
         BundleError: If the model cannot be built, or has more weights than the file.
@@ -215,10 +187,7 @@ def _count(tensors: Mapping[str, Tensor]) -> int:
 
 @contextmanager
 def _explained(path: Path, *, given: bool = False) -> Iterator[None]:
-    """Raise a BundleError, which names the folder of `path`, for errors that occur while the model is built.
-
-    If the caller gave the attention, it is the probable cause.
-    """
+    """Raise a BundleError for errors while the model is built; if the caller gave the attention, it is the probable cause."""
     try:
         yield
     except BundleError:

@@ -20,9 +20,6 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
 
     At every moment, the folder contains either the complete old model or the complete new one. Other files in it
     (`checkpoints/`, `logs/`) stay. The same bundle gives the same bytes.
-
-    Raises:
-        BundleError: If the model cannot be written. The old model is then unchanged.
     """
     with replacing(Path(folder)) as stage:
         disk.write(stage / CONFIG, render_config(bundle.config))

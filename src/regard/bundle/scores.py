@@ -10,10 +10,9 @@ _NOT_RECORDED = "search not recorded"
 
 
 def score_rows(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the name and the value of each score, for a table.
+    """Return the name and the value of each score in a bundle's signature, for a table.
 
-    Args:
-        scores: Scores from a bundle's signature. Their entry `decoding` is the search, such as `greedy` or `beam 5`.
+    The entry `decoding` of the scores is the search, such as `greedy` or `beam 5`.
     """
     how = scores.get("decoding")
     how = how if isinstance(how, str) and how else _NOT_RECORDED

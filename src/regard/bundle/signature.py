@@ -20,8 +20,6 @@ from regard.task import Bundle, BundleFiles, find_task
 from regard.version import PACKAGE, __version__
 
 _CHECKSUM = "checksum"
-_UNCHECKED_FORMAT = 1
-"""Version of the format in which the signature has no checksum of itself."""
 _SMALL = 1 << 26  # maximum size in bytes of every file except the weights
 _EVERY = {CONFIG, WEIGHTS, REPORT}
 ORIGIN = {"folder": "", "weights": "", "data": "", "updates": 0}
@@ -54,11 +52,7 @@ def checksum_of(signature: Mapping[str, Any]) -> str:
 
 
 def read_signed(folder: Path) -> tuple[dict[str, Any], BundleFiles]:
-    """Read a bundle's signature and the files it names, and check their checksums.
-
-    Raises:
-        BundleError: If the folder is not a bundle, is incomplete or damaged, or was written by a newer regard.
-    """
+    """Read a bundle's signature and the files it names, and check their checksums."""
     signature = read_signature(folder)
     files = {}
     for name, checksum in sorted(signature["files"].items()):
@@ -75,26 +69,20 @@ def read_signature(folder: Path) -> dict[str, Any]:
     """Read a bundle's signature, and check it without reading the files that it names.
 
     Raises:
-        BundleError: If the folder is not a bundle, the signature is damaged, or it was written by a newer regard.
+        BundleError: If the folder is not a bundle, the signature is damaged, or another version of regard wrote it.
     """
     _check_folder(folder)
     path = find(folder, SIGNATURE)
     data = read(folder, SIGNATURE, largest=_SMALL)
     try:
         signature = json.loads(data)
+        _check_signature(signature, path)
+        is_whole = data.endswith(b"}\n") and signature.get(_CHECKSUM) == checksum_of(signature)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is damaged: it is not JSON ({error}); copy the model again") from error
-    _check_signature(signature, path)
-    if not _is_whole(signature, data) and (signature["format_version"] != _UNCHECKED_FORMAT or _CHECKSUM in signature):
+    if not is_whole:
         raise BundleError(f"{path} is damaged: its content does not match its checksum; copy the model again")
     return signature
-
-
-def _is_whole(signature: dict[str, Any], data: bytes) -> bool:
-    try:
-        return data.endswith(b"}\n") and signature.get(_CHECKSUM) == checksum_of(signature)
-    except RecursionError:
-        return False
 
 
 def _check_folder(folder: Path) -> None:
@@ -119,18 +107,15 @@ def _check_folder(folder: Path) -> None:
 def _check_signature(signature: Any, path: Path) -> None:
     if not isinstance(signature, dict) or "format_version" not in signature:
         raise BundleError(f"{path} is not the signature of a regard model: it has no format_version")
-    newer = signature["format_version"]
-    if type(newer) is not int or newer < 1:
+    number, versions = signature["format_version"], signature.get("versions")
+    if type(number) is not int or number < 1:
+        raise BundleError(f"{path} is damaged: format_version is {number!r:.60}, expected a number; copy the model again")
+    if number != FORMAT_VERSION:
+        maker = versions.get("regard") if isinstance(versions, dict) else "of another version"
+        remedy = f"upgrade with: {install_command()}" if number > FORMAT_VERSION else "train the model again"
         raise BundleError(
-            f"{path} is damaged: format_version is {newer!r:.60}, expected a whole number from 1 to {FORMAT_VERSION}; "
-            "copy the model again"
-        )
-    if newer > FORMAT_VERSION:
-        versions = signature.get("versions")
-        maker = versions.get("regard", "(a newer version)") if isinstance(versions, dict) else "(a newer version)"
-        raise BundleError(
-            f"{path}: the model has format {newer}, written by regard {maker}; this regard, {__version__}, reads "
-            f"up to format {FORMAT_VERSION}: upgrade with: {install_command()}"
+            f"{path}: the model has format {number}, written by regard {maker}; this regard, {__version__}, reads format "
+            f"{FORMAT_VERSION}: {remedy}"
         )
     task, files = signature.get("task"), signature.get("files")
     if not isinstance(task, str) or not is_task(task):

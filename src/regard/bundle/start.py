@@ -54,10 +54,7 @@ class StartFiles:
     def load_into(self, model: nn.Module, adapt: Callable[[dict[str, Tensor]], None] | None = None) -> None:
         """Copy the weights into a new model.
 
-        Args:
-            model: The new model.
-            adapt: Function that is called with a dictionary of the tensors before they are copied. It may replace tensors in
-                this dictionary, so that they fit the new model.
+        `adapt` is called with a dictionary of the tensors before they are copied, and may replace tensors in it.
 
         Raises:
             BundleError: If the names, shapes or types of the tensors do not fit the new model.
@@ -78,11 +75,7 @@ class StartFiles:
 
     @classmethod
     def unpack(cls, state: Mapping[str, Any]) -> "StartFiles":
-        """Rebuild the model from the output of `pack`.
-
-        Raises:
-            BundleError: If `state` is not an output of `pack`.
-        """
+        """Rebuild the model from the output of `pack`, which is not trusted."""
         try:
             files: Mapping[str, Tensor] = state["files"]
             whole = {name: data.numpy().tobytes() for name, data in files.items()}
@@ -96,11 +89,7 @@ class StartFiles:
 
 
 def read_start(folder: str | Path) -> StartFiles:
-    """Read a trained model from which another run starts.
-
-    Raises:
-        BundleError: If the folder is not a trained model, is damaged, or was written by a newer regard.
-    """
+    """Read a trained model from which another run starts."""
     return read_steadily(Path(folder), _read_once)
 
 

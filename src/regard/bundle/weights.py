@@ -25,9 +25,6 @@ def read_tensors(data: bytes, path: object) -> dict[str, Tensor]:
 
     The library accepts a header only if the tensors are together as large as the data that follow it. So their shapes cannot
     ask for more memory than the file has.
-
-    Raises:
-        BundleError: If the file is not a valid safetensors file.
     """
     try:
         return load(data)
@@ -36,16 +33,12 @@ def read_tensors(data: bytes, path: object) -> dict[str, Tensor]:
 
 
 def fill(model: nn.Module, tensors: Mapping[str, Tensor], path: object, *, given: str = "") -> None:
-    """Copy tensors into a model. Their names, shapes and types must be exactly those of the model.
+    """Copy the tensors of a file, whose path is for messages, into a model; tied weights stay tied.
 
-    Args:
-        model: The model; tied weights stay tied.
-        tensors: Result of `read_tensors`.
-        path: Path of the file, for messages.
-        given: The part of the model that is the caller's own object, `model` or `attention`, for messages; empty for none.
+    `given` names the part of the model that is the caller's own object, `model` or `attention`; empty for none.
 
     Raises:
-        BundleError: If the names, shapes or types of the tensors are not those of the model.
+        BundleError: If the names, shapes or types of the tensors are not exactly those of the model.
     """
     own = stored_tensors(model)
     source = f"the given {given}" if given else "config.yaml and the tokenizers"
@@ -85,7 +78,6 @@ class Uninitialised(TorchFunctionMode):
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Skip functions that initialise a tensor, and call all others."""
         if getattr(func, "__module__", "") == "torch.nn.init" or func in (Tensor.normal_, Tensor.uniform_):
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))

@@ -31,11 +31,8 @@ def length_settings(
 ) -> dict[str, Any]:
     """Choose how long to train, how long the learning rate rises, and how often to validate.
 
-    Args:
-        given: The settings that the user set. If they limit the number of epochs or updates, no other limit is chosen.
-        epochs: Maximum number of epochs, if the user limits neither epochs nor updates.
-        epoch_updates: Approximate number of updates per epoch.
-        most_warmup: Maximum number of updates during which the learning rate rises.
+    `epochs` is the maximum number of epochs if the user limits neither epochs nor updates. `epoch_updates` is about the number
+    of updates per epoch, and `most_warmup` the maximum number of updates during which the learning rate rises.
     """
     own_epochs, own_steps = (to_number(given.find(f"training.max_{unit}")) for unit in ("epochs", "steps"))
     settings: dict[str, Any] = {}
@@ -52,13 +49,7 @@ def length_settings(
 
 
 def transformer_settings(width: int, dropout: float, *, feed_forward: int) -> dict[str, Any]:
-    """Choose the sizes of a Transformer.
-
-    Args:
-        width: Width of the model.
-        dropout: Dropout of the embeddings and of the layers.
-        feed_forward: Width of the feed-forward layers, as a multiple of `width`.
-    """
+    """Choose the sizes of a Transformer; `feed_forward` is a multiple of its width, and `dropout` is that of all layers."""
     return {
         "model.hidden_size": width,
         "model.num_heads": max(4, width // 64),
@@ -69,10 +60,7 @@ def transformer_settings(width: int, dropout: float, *, feed_forward: int) -> di
 
 
 def to_number(value: Any) -> int | None:
-    """Return a setting as a positive integer; None if it is missing, 0 or invalid.
-
-    Invalid values are reported when the settings are loaded.
-    """
+    """Return a setting as a positive integer; None if it is missing, 0, or invalid, which is reported when it is loaded."""
     try:
         return max(int(value), 0) or None
     except (TypeError, ValueError, OverflowError):

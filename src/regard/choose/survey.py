@@ -174,7 +174,6 @@ class _Rows:
         self._new: list[Hashes] = []
 
     def add(self, hashes: Hashes) -> None:
-        """Count the rows that have these hashes."""
         if not self._distinct:
             self._plain += len(hashes)
             return
@@ -199,11 +198,7 @@ class _Rows:
 
 
 def survey_pairs(data: DataConfig) -> PairSurvey:
-    """Measure the pairs in `data.train`, which is read once; reading stops soon after `data.max_pairs` pairs.
-
-    Raises:
-        DataError: As for `regard.text.pairs.readers.read_pairs`.
-    """
+    """Measure the pairs in `data.train`, which is read once; reading stops soon after `data.max_pairs` pairs."""
     chunks = (
         ((chunk.source, chunk.target), hash_pairs(hash_texts(chunk.source), hash_texts(chunk.target)))
         for chunk in read_pairs(data.train, data, ReadingReport())
@@ -213,11 +208,7 @@ def survey_pairs(data: DataConfig) -> PairSurvey:
 
 
 def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
-    """Measure the labelled texts in `data.train`, which is read once and to its end, because later texts may have new labels.
-
-    Raises:
-        DataError: As for `regard.text.labelled.readers.read_labelled`.
-    """
+    """Measure the texts in `data.train`, which is read once and to its end, because later texts may have new labels."""
     labels = set[str]()
 
     def chunks() -> Iterator[tuple[tuple[Sequence[str]], Hashes]]:
@@ -231,11 +222,7 @@ def survey_labelled(data: LabelledDataConfig) -> LabelledSurvey:
 
 
 def survey_plain(data: TextDataConfig) -> PlainSurvey:
-    """Measure the texts in `data.train`, which is read once; reading stops soon after `data.max_texts` texts.
-
-    Raises:
-        DataError: As for `regard.text.plain.read_texts`.
-    """
+    """Measure the texts in `data.train`, which is read once; reading stops soon after `data.max_texts` texts."""
     chunks = (((chunk.text,), hash_texts(chunk.text)) for chunk in read_texts(data.train, data, ReadingReport()))
     texts, (sample,) = _measure(chunks, data, data.max_texts)
     return PlainSurvey(texts, round(sample.characters * texts / sample.count), sample.survey())

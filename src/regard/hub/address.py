@@ -62,12 +62,7 @@ def client() -> Any:
 
 @contextmanager
 def explained(address: Address, endpoint: str) -> Iterator[None]:
-    """Turn errors of the hub into a BundleError, or a ConnectionError if the hub cannot be reached.
-
-    Args:
-        address: Address of the requested model, for messages.
-        endpoint: URL of the hub, for messages.
-    """
+    """Turn errors of the hub at a URL into a BundleError, or a ConnectionError if the hub cannot be reached."""
     from huggingface_hub import errors
 
     try:

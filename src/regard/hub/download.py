@@ -28,15 +28,12 @@ _LARGEST_TEXT = 1 << 26
 
 
 def local_folder(name: str | Path) -> Path:
-    """Return the folder of a model; a model on the hub is downloaded to the cache if necessary.
-
-    Args:
-        name: A folder, or `hf://user/name@revision`.
+    """Return the folder of a model; for an address (`hf://…`), it is in the cache, and is downloaded if necessary.
 
     Raises:
         BundleError: If the hub has no such model or revision, the model is damaged, or the hub cannot be reached and the cache
             has no copy.
-        RequestError: If a name that begins with `hf://` does not have the form above.
+        RequestError: If the address is malformed.
     """
     return fetch(Address.parse(str(name))) if is_address(name) else Path(name)
 
@@ -82,11 +79,7 @@ def _from_cache(address: Address, endpoint: str, home: Path, reference: Path, er
 
 
 def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
-    """Download the signature and the files that it names, check them, and move them to `folder`.
-
-    Raises:
-        BundleError: If the model is damaged, or a file is missing or too large.
-    """
+    """Download the signature and the files that it names, check them, and move them to `folder`."""
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
     with disk.whole_folder(folder) as made, TemporaryDirectory(dir=made.parent) as loaded:
 

@@ -15,14 +15,7 @@ def preset_names() -> list[str]:
 
 
 def preset_text(name: str) -> str:
-    """Return the YAML text of a preset, including comments.
-
-    Args:
-        name: One of `preset_names()`.
-
-    Raises:
-        ConfigError: If there is no such preset.
-    """
+    """Return the YAML text of a preset, including comments."""
     if name not in preset_names():
         raise ConfigError(f"no preset is named '{name}'{nearest(name, preset_names())} (`regard presets` lists them)")
     return files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")

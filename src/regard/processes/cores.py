@@ -27,10 +27,10 @@ def count_cores(
     """Count the processors that this process may use, by its CPU affinity, quota of processor time, and environment.
 
     More threads than the quota make programs slower. The machine's load has no effect, because results must be reproducible.
+    If several processes on this host share the processors, the result is the share of one, at least 1.
 
     Args:
-        processes: Number of processes on this host that share the processors. The result is the share of one process, at least
-            1.
+        processes: Number of processes that share the processors.
         cgroups: Folder in which Linux shows quotas.
         own: File that names the control groups of this process.
         environment: Variables, of which OMP_NUM_THREADS and MKL_NUM_THREADS are upper limits. For several processes, 1 does
@@ -44,10 +44,7 @@ def count_cores(
 
 
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
-    """Yield the quota of each control group that has one, in processors.
-
-    Quotas of cgroups version 2 come first, from the group of this process up to the root, and then the one of version 1.
-    """
+    """Yield the quotas, in processors: version 2 of cgroups from the group of this process up to the root, then version 1."""
     inner = ""
     with suppress(OSError, UnicodeDecodeError):
         inner = next((line[3:].strip("/") for line in own.read_text().splitlines() if line.startswith("0::")), "")

@@ -12,11 +12,7 @@ from regard.processes.team import Team
 
 
 class Signals:
-    """Context that stores the first SIGINT or SIGTERM; a second one ends the process at once.
-
-    Args:
-        team: The processes that handle a signal together.
-    """
+    """Context that stores the first SIGINT or SIGTERM, for a whole team; a second one ends the process at once."""
 
     def __init__(self, team: Team) -> None:
         self.received: int | None = None
@@ -33,8 +29,7 @@ class Signals:
     def agree(self, *, finished: bool = False) -> bool:
         """Tell all processes about a signal that one of them received; every process must call this method.
 
-        Returns:
-            Whether `finished` is True in any process.
+        Return whether `finished` is True in any process.
         """
         number, over = self._team.largest(self.pending or 0, int(finished))
         self.received = number or None

@@ -33,12 +33,7 @@ _PATIENCE, _GRACE = timedelta(days=30), timedelta(seconds=2)
 
 
 class Team:
-    """All processes of a run, as seen by one of them. A single process does not communicate.
-
-    Args:
-        ranks: Rank of this process.
-        group: The process group for communication; None for a single process.
-    """
+    """All processes of a run, as seen by one of them. A single process has no process group, and does not communicate."""
 
     def __init__(self, ranks: Ranks = Ranks(), group: dist.ProcessGroup | None = None) -> None:  # noqa: B008 (frozen)
         self.ranks, self._group = ranks, group
@@ -123,15 +118,7 @@ class Team:
     def check_alike(
         self, facts: dict[str, Any], advice: str = "start all with the same command, the same files and the same versions"
     ) -> None:
-        """Check that all processes have the same settings, data and versions.
-
-        Args:
-            facts: Plain data that must be equal in all processes.
-            advice: What to do if they are not.
-
-        Raises:
-            ConfigError: If a fact differs between processes. All processes raise this error.
-        """
+        """Raise an error with the advice, in all processes, if a fact (plain data by name) differs between processes."""
         theirs = self.by_first(lambda: facts)
         wrong = next((name for name in facts if facts[name] != theirs[name]), None)
         if self.largest(int(wrong is not None))[0]:
@@ -168,10 +155,7 @@ def with_plain_numbers(value: Any) -> Any:
 
 @contextmanager
 def joined() -> Iterator[Team]:
-    """Connect to the other processes of this run, if torchrun has started some, and disconnect at the end.
-
-    Yields:
-        The team of all processes of the run; this process alone if there are no others.
+    """Yield the team of this run, connected to the other processes, if torchrun has started some; disconnect at the end.
 
     Raises:
         ConfigError: If the environment is invalid, or the other processes cannot be reached.
@@ -202,11 +186,7 @@ def joined() -> Iterator[Team]:
 
 
 def _check_launcher() -> None:
-    """Raise an error if SLURM's srun has started several processes, which would each train a model of their own.
-
-    Raises:
-        ConfigError: If it has.
-    """
+    """Raise an error if SLURM's srun has started several processes, which would each train a model of their own."""
     tasks, name = os.environ.get("SLURM_NTASKS", "1"), os.environ.get("SLURM_JOB_NAME")
     if "SLURM_STEP_ID" in os.environ and tasks != "1" and name not in ("bash", "interactive"):
         raise ConfigError(
