@@ -116,13 +116,7 @@ class Captured(Mapping[str, Tensor]):
     def weights_by_site(
         self, *, batch: int, num_tokens: tuple[int, int | None], families: Mapping[str, str]
     ) -> dict[str, np.ndarray]:
-        """Return the weights of one sentence of the batch by site; the sites are named as in `to_record`.
-
-        Args:
-            batch: Index of the sentence.
-            num_tokens: Numbers of source and target tokens, S and T; T is None without a target.
-            families: As for `to_record`.
-        """
+        """Return the weights of one sentence of the batch by site, as `to_record` names them; `num_tokens` are S and T."""
         for name, family in families.items():
             if name not in self:
                 meant = nearest(name, list(self))

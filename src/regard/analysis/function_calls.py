@@ -52,10 +52,9 @@ class _Mark:
 class Watch(TorchFunctionMode):
     """A PyTorch function mode that reports the attention weights of each call.
 
-    It computes the weights of `scaled_dot_product_attention` and `multi_head_attention_forward` from their arguments. If
-    `products` is True, it also follows each softmax over an axis until a product with the values sums over this axis. A softmax
-    that is multiplied by a tensor in another way is reported as not recognised, and so are functions whose name contains
-    `attention`.
+    It computes the weights of `scaled_dot_product_attention` and `multi_head_attention_forward` from their arguments. With
+    `products`, it also follows each softmax over an axis until a product with the values sums over this axis. Any other
+    softmax that is multiplied, and any other function named after attention, is reported as not recognised.
     """
 
     def __init__(self, observer: Observer, *, products: bool) -> None:

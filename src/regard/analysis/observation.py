@@ -41,11 +41,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Selection:
-    """The weights that a capture keeps; the arguments are those of `regard.capture`.
-
-    Raises:
-        ConfigError: If an argument has the wrong type or is out of range.
-    """
+    """The weights that a capture keeps; the arguments are those of `regard.capture`."""
 
     names: Collection[str] | None = None
     heads: Sequence[int] | None = None
@@ -67,11 +63,7 @@ class Selection:
         return self.names is None or any(fnmatchcase(name, pattern) for pattern in self.names)
 
     def heads_of(self, count: int, name: str) -> list[int]:
-        """Return the indices of the heads to keep, for the module `name` with `count` heads.
-
-        Raises:
-            RequestError: If the module has too few heads.
-        """
+        """Return the indices of the heads to keep, for the module `name` with `count` heads."""
         chosen = list(range(count)) if self.heads is None else list(self.heads)
         if chosen and max(chosen) >= count:
             raise RequestError(
@@ -87,12 +79,7 @@ class Selection:
         return self.collect(weights.shape, lambda rows: weights[..., rows, :])
 
     def collect(self, shape: Sequence[int], rows_of: Callable[[slice], Tensor]) -> Kept:
-        """Compute the weights of the selected heads some queries at a time, and return the part that is kept.
-
-        Args:
-            shape: Shape of the weights of the selected heads, (…,Q,K).
-            rows_of: Function that computes the weights of a slice of the queries.
-        """
+        """Compute weights of this shape (…,Q,K) for some queries at a time with `rows_of`, and return the part that is kept."""
         *rest, queries, keys = shape
         step = max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys))
         ranges = [slice(start, min(start + step, queries)) for start in range(0, max(queries, 1), step)]
@@ -132,15 +119,7 @@ class Call:
 
 
 class Observer:
-    """The modules that are running, and the attention that was captured in them.
-
-    Args:
-        module: The module to observe. Compiled and scripted parts of it are not observed.
-        selection: The weights to keep.
-
-    Raises:
-        RequestError: If no module has one of the names of the selection.
-    """
+    """The parts of a module that are running, except compiled and scripted ones, and the attention captured in them."""
 
     def __init__(self, module: nn.Module, selection: Selection) -> None:
         self.selection = selection
@@ -177,11 +156,8 @@ class Observer:
     def hooks(self) -> Iterator[None]:
         """Keep `running` up to date while the context is open."""
 
-        def sees(part: nn.Module) -> bool:  # other threads may run the same modules
-            return part in self.names and get_ident() == self._thread
-
         def enter(part: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            if not sees(part):
+            if part not in self.names or get_ident() != self._thread:  # other threads may run the same modules
                 return
             name = self.name_of(part)
             if not self.running:
@@ -192,7 +168,8 @@ class Observer:
                 self._named[name] = None
 
         def leave(part: nn.Module, *_: Any) -> None:
-            if sees(part) and self.running and self.running[-1][1] is part:  # its call may have started before the capture
+            # The call of the part may have started before the capture.
+            if get_ident() == self._thread and self.running and self.running[-1][1] is part:
                 self.running.pop()
 
         with ExitStack() as stack:
@@ -225,11 +202,8 @@ class Observer:
         self.observe(name, lambda: self._add(name, self.selection.keep(weights, name), within))
 
     def take_kept(self, name: str, kept: Kept, *, is_checked: bool = True) -> int:
-        """Add a call of attention that a module computes in its own code, and return its index.
-
-        The module attends to another sequence if its name contains `cross`, `encoder_attn` or `encdec`, or if the numbers of
-        queries and keys differ. Otherwise it is not known where the keys come from.
-        """
+        """Add a call of attention that a module computes in its own code, and return its index."""
+        # Only the name, and different numbers of queries and keys, show that the keys come from another sequence.
         across = any(part in name.lower() for part in _ACROSS) or kept.values.shape[-2] != kept.num_keys
         return self._add(name, kept, False if across else None, is_checked=is_checked)
 
@@ -250,8 +224,7 @@ class Observer:
     def fold(self, tensor: Tensor) -> tuple[int, int] | None:
         """Return the numbers of sentences and heads (B,H) if the first of three axes has B·H entries, otherwise None.
 
-        B is the number of sentences in the input, and H is an attribute of a running module. The result is (0, 0) if the first
-        axis fits neither.
+        B is the number of sentences in the input, H an attribute of a running module; (0, 0) if the axis fits neither.
         """
         if tensor.ndim != 3:
             return None

@@ -24,14 +24,7 @@ def scaled_dot_product_weights(
 ) -> Tensor:
     """Return softmax(scale q kᵀ + mask), the weights (…,H,Q,K) before dropout; rows with nothing to attend to are zero.
 
-    Args:
-        query: Queries (…,H,Q,E).
-        key: Keys (…,G,K,E) of G heads; G is less than H only if `enable_gqa`.
-        attn_mask: Booleans that are True where a query may attend, or numbers that are added to the scores.
-        is_causal: If True, the query at position i sees keys 0 to i.
-        scale: Factor of the scores; None for 1 / √E.
-        enable_gqa: Whether groups of neighbouring heads share keys and values.
-        first: Position of the first given query, from 0; it matters only if `is_causal`.
+    The arguments are those of PyTorch's function; `first` is the position of the first given query, for `is_causal`.
     """
     if enable_gqa and key.shape[-3] < query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
@@ -56,13 +49,7 @@ def selected_weights(
 ) -> Kept:
     """Return the selected weights of one call of `scaled_dot_product_attention`, computed some rows at a time.
 
-    Args:
-        args: Arguments of the call by position.
-        kwargs: Arguments of the call by name.
-        module: The innermost module that made the call.
-        name: Name of the module.
-        selection: The weights to keep.
-        fold: Numbers of sentences and heads in the first of three axes, see `Observer.fold`; None if it has only sentences.
+    The innermost module that made the call has this name; for `fold`, see `Observer.fold`.
     """
     arguments = dict(zip(_NAMES, args, strict=False)) | dict(kwargs)
     query, key, mask = arguments["query"].detach(), arguments["key"].detach(), arguments.get("attn_mask")

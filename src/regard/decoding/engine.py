@@ -29,24 +29,15 @@ from regard.text.symbols import END, PAD, START
 
 _TYPES = {"float32": "float32", "int8": "int8_float32"}
 """CTranslate2's names of the number formats."""
-_SETTINGS = ("beam_size", "length_penalty", "max_length", "batch_tokens", "precision")
-"""Settings that the engine supports."""
+_SETTINGS = ("beam_size", "length_penalty", "max_length", "batch_tokens", "precision", "diversity")
+"""Settings that the engine supports; the diversity has no effect without groups."""
 
 
 class CTranslate2Engine:
     """A model converted to CTranslate2.
 
     The converted files are written to a temporary folder and deleted at once. Files of this format in a model's folder are
-    never loaded.
-
-    Args:
-        model: The model, on a CPU.
-        source_tokens: Spelling of each source token, in the order of ids.
-        target_tokens: Spelling of each target token.
-        precision: Number format, `float32` or `int8`.
-
-    Raises:
-        RequestError: If CTranslate2 cannot express the model, or is not installed.
+    never loaded. The tokens of both sides are given by their spellings, in the order of ids.
     """
 
     def __init__(self, model: Seq2Seq, source_tokens: Sequence[str], target_tokens: Sequence[str], precision: str) -> None:
@@ -74,22 +65,17 @@ class CTranslate2Engine:
         n_best: int = 1,
         record: Collection[str] = (),
     ) -> list[list[Hypothesis]]:
-        """Search for the targets with the best scores, with a plain beam or greedily.
+        """Search for the `n_best` targets with the best scores, with a plain beam or greedily; see `beam_search`.
 
-        Args:
-            source: Source tokens, each sentence with its end symbol.
-            source_mask: True for the source's symbols, False for padding.
-            decoding: Settings of the search. The longest limit of a sentence in the batch is the limit of all.
-            n_best: Number of hypotheses to return for each sentence.
-            record: Attention sites to record.
-
-        Returns:
-            For each sentence `n_best` hypotheses. If no sites are recorded, the log probabilities of their words are NaN.
-
-        Raises:
-            RequestError: If a setting has another value than its default, and the engine does not support it.
+        The longest limit of a sentence in the batch is the limit of all. If no sites are recorded, the log probabilities of the
+        words are NaN.
         """
-        check_supported(decoding)
+        for name, facts in facts_of(DecodingConfig).items():
+            if name not in _SETTINGS and (value := getattr(decoding, name)) != facts.default:
+                raise RequestError(
+                    f"engine ctranslate2 does not support {name}, which is {value}; set it to {facts.default}, or search "
+                    "without the engine"
+                )
         if n_best > decoding.beam_size:
             raise RequestError(f"n_best is {n_best}, expected 1 to beam_size, which is {decoding.beam_size}; raise beam_size")
         texts = [[self._source[word] for word in row if word not in (PAD, END)] for row in source.tolist()]
@@ -127,17 +113,3 @@ class CTranslate2Engine:
             [forced] = force(self._model, whole, each, target[:, :-1], target[:, 1:], record=record)
             rows.append(replace(forced, tokens=one.tokens, score=one.score, finished=one.finished))
         return rows
-
-
-def check_supported(decoding: DecodingConfig) -> None:
-    """Check that all settings that the engine does not support have their defaults.
-
-    Raises:
-        RequestError: If one has not.
-    """
-    for name, facts in facts_of(DecodingConfig).items():
-        if name not in _SETTINGS and name != "diversity" and getattr(decoding, name) != facts.default:
-            raise RequestError(
-                f"engine ctranslate2 does not support {name}, which is {getattr(decoding, name)}; set it to {facts.default}, "
-                "or search without the engine"
-            )

@@ -35,20 +35,8 @@ def force(
 ) -> list[Hypothesis]:
     """Compute the score of given targets, Σ_t log p(y_t | y_<t, x), and record the attention.
 
-    Args:
-        model: The model, in evaluation mode.
-        source: Source tokens, each sentence with its end symbol.
-        source_mask: True for the source's symbols, False for padding.
-        target_in: Start symbol, words, padding.
-        target_out: Words, end symbol, padding.
-        length_penalty: α of the score, see `score_of`.
-        length_reward: r of the score, see `score_of`.
-        record: Attention sites to record.
-        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
-
-    Raises:
-        RequestError: If an argument is out of range, a site is unknown, a target is empty (not even an end symbol), or a
-            probability is NaN.
+    A row of `target_in` is the start symbol, words and padding; a row of `target_out` is words, the end symbol and padding. The
+    other arguments are those of `beam_search`.
     """
     check_request(model, 1, 1, length_penalty, length_reward, record, reweight)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()

@@ -15,12 +15,7 @@ _NEVER = frozenset((PAD, START, END))
 
 @dataclass(frozen=True)
 class Guidance:
-    """Constraints of the targets of B sentences.
-
-    Raises:
-        RequestError: If the numbers of prefixes and lists of phrases differ, a phrase is empty, or a prefix or phrase
-            contains a padding, start or end symbol.
-    """
+    """Constraints of the targets of B sentences."""
 
     prefixes: Sequence[Sequence[int]]
     """For each sentence, ids of the words that its target must begin with; an empty list for none."""

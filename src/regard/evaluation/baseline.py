@@ -25,12 +25,7 @@ class Share:
 
 
 def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Share:
-    """Return the most frequent label, or set of labels, of some texts.
-
-    Args:
-        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
-        names: The name of each label.
-    """
+    """Return the most frequent label of some texts, given by indices (N,), or set of labels, given by ones and zeros (N,C)."""
     if labels.ndim == 1:
         counts = np.bincount(labels, minlength=len(names))
         label = names[int(counts.argmax())]
@@ -42,19 +37,11 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
 
 
 def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, balanced: bool, name: str) -> str:
-    """Return a warning if a model gives almost all texts the same answer.
+    """Return a warning with advice if a model gives almost all texts the same answer; else an empty text.
 
-    Args:
-        predicted: The model's most frequent answer.
-        majority: The most frequent right answer.
-        texts: Number of texts.
-        balanced: Whether the model was trained with `training.class_weights balanced`.
-        name: Name of the texts in the warning, such as `dev texts`.
-
-    Returns:
-        The warning with advice. It is empty if fewer than 99% of the texts get the same answer, if there are fewer than 10
-        texts, or if other answers are at least half as frequent among the predictions as among the right answers.
+    `balanced` says whether training weighted the labels by frequency, and `name` names the texts, such as `dev texts`.
     """
+    # It is no fault if other answers are at least half as frequent among the predictions as among the right answers.
     few = predicted.share < _ALMOST_ALL or 1 - predicted.share >= (1 - majority.share) / 2
     if few or texts < _FEWEST_TEXTS:
         return ""

@@ -71,16 +71,7 @@ def calibration(
     is the most probable label of a text, and its confidence is the probability of this label. If a text can have several
     labels, each of the C labels is a separate prediction, yes or no, with confidence max(p, 1 − p).
 
-    Args:
-        probabilities: Probabilities p of the labels, from 0 to 1.
-        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
-        num_bins: Number of bins M, ≥ 1.
-
-    Raises:
-        ShapeError: If there are no texts, or a label is invalid.
-
-    Reference:
-        Guo et al. 2017, On Calibration of Modern Neural Networks, eq. 3.
+    Reference: Guo et al. 2017, On Calibration of Modern Neural Networks, eq. 3.
     """
     check_labels("calibration", probabilities.shape[1], labels=labels)
     scores = probabilities.astype(np.float64)
@@ -105,21 +96,10 @@ def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " 
     The sigmoid is for texts that can have several labels. The loss is convex in 1/T, so bisection by the sign of its slope
     finds the only minimum. Differs from the paper: for n texts, the target of the correct label is 1 − 1/(n+2) instead of 1,
     and the other labels share the rest (Platt 1999, eq. 7; for several labels, n counts the pairs of a text and a label).
-    Without this smoothing, T would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
+    Without this smoothing, T would be 0 if the model labels all held-out texts correctly. T is limited to 0.05 to 20, and is 1
+    if it has no effect, because there are no texts, there is only one label, or the logits of each text are all equal.
 
-    Args:
-        logits: Logits of texts that were not used for training.
-        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
-
-    Returns:
-        T; 1 if T has no effect, because there are no texts, there is only one label, or the logits of each text are all equal
-        (for the sigmoid: all 0).
-
-    Raises:
-        ShapeError: If a label is invalid.
-
-    Reference:
-        Guo et al. 2017, On Calibration of Modern Neural Networks, section 4.2.
+    Reference: Guo et al. 2017, On Calibration of Modern Neural Networks, section 4.2.
     """
     if not len(logits) or (logits.shape[1:] == (1,) and labels.ndim == 1):
         return 1.0

@@ -72,13 +72,7 @@ class Scores(Result):
 
 
 def check_labels(caller: str, num_labels: int, **arrays: np.ndarray) -> None:
-    """Raise an error unless arrays have the same number of rows, at least one, and contain labels.
-
-    Args:
-        caller: Name of the function, for the message.
-        num_labels: Number C of labels.
-        arrays: Arrays by name: indices of labels (N,), or ones and zeros (N,C).
-    """
+    """Check that arrays, by name, have the same number of rows, and hold indices of labels (N,), or ones and zeros (N,C)."""
     if len({len(array) for array in arrays.values()}) > 1 or not all(map(len, arrays.values())):
         sizes = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
         raise ShapeError(f"{caller}: the numbers of texts are {sizes}, expected the same number of each, at least one")
@@ -92,17 +86,7 @@ def check_labels(caller: str, num_labels: int, **arrays: np.ndarray) -> None:
 
 
 def score_labels(predicted: Shaped[np.ndarray, "N ..."], labels: Shaped[np.ndarray, "N ..."], names: Sequence[str]) -> Scores:
-    """Score predicted labels.
-
-    Args:
-        predicted: Index of each text's predicted label, (N,); if a text can have several labels, (N,C), with 1 or True for the
-            labels that the model predicts.
-        labels: The true labels, in the same form.
-        names: The name of each label.
-
-    Raises:
-        ShapeError: If the numbers of texts differ, there are no texts, or a label is invalid.
-    """
+    """Score predicted labels: indices (N,) or, if a text can have several, ones and zeros (N,C), as the true labels."""
     check_labels("score_labels", len(names), predicted=predicted, labels=labels)
     size, confusion, micro_f1 = len(names), None, None
     if labels.ndim == 1:
@@ -125,10 +109,7 @@ def score_labels(predicted: Shaped[np.ndarray, "N ..."], labels: Shaped[np.ndarr
 
 
 def most_confused(counts: Int[np.ndarray, "C C"], limit: int = 5) -> list[tuple[int, int]]:
-    """Return the pairs (true label, predicted label) with the largest counts off the diagonal, the largest first.
-
-    Pairs with a count of zero are left out.
-    """
+    """Return the pairs (true label, predicted label) with the largest counts above zero off the diagonal, the largest first."""
     errors = counts * (1 - np.eye(len(counts), dtype=int))
     order = np.argsort(-errors, axis=None, kind="stable")[:limit]
     places = zip(*(axis.tolist() for axis in np.unravel_index(order, errors.shape)), strict=True)
@@ -138,15 +119,12 @@ def most_confused(counts: Int[np.ndarray, "C C"], limit: int = 5) -> list[tuple[
 def macro_f1(
     hits: Shaped[np.ndarray, "*R C"], given: Shaped[np.ndarray, "*R C"], support: Shaped[np.ndarray, "*R C"]
 ) -> Float[np.ndarray, "*R"] | np.floating:
-    """Return the mean of F1 = 2 · hits / (given + support) over the labels that occur.
+    """Return the mean of F1 = 2 · hits / (given + support) over the labels that occur; 0 if none does.
 
     Args:
         hits: Number of texts that have the label and for which the label was predicted.
         given: Number of texts for which the label was predicted.
         support: Number of texts that have the label.
-
-    Returns:
-        A number from 0 to 1; 0 if no label occurs.
     """
     decided = given + support
     f1 = 2 * hits / np.maximum(decided, 1)
@@ -159,13 +137,6 @@ def negative_log_likelihood(
     """Return the mean over texts of −log p(label | text), natural logarithm.
 
     If a text can have several labels, each label is a separate decision, yes or no, and −log p is summed over these decisions.
-
-    Args:
-        logits: Scores before the softmax, or before the sigmoid if a text can have several labels.
-        labels: Index of each text's label, (N,); if a text can have several labels, (N,C), with 1 or True for its labels.
-
-    Raises:
-        ShapeError: If the numbers of texts differ, there are no texts, or a label is invalid.
     """
     check_labels("negative_log_likelihood", logits.shape[1], labels=labels)
     scores = logits.astype(np.float64)

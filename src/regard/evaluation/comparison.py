@@ -53,15 +53,7 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
 
     where only the first model is correct on b texts, and only the second one on c texts.
 
-    Args:
-        first_right: Whether the first model is correct, for each text.
-        second_right: Whether the second model is correct, for each text.
-
-    Raises:
-        ShapeError: If the numbers of texts differ, or there are no texts.
-
-    Reference:
-        McNemar 1947, in the exact form; Dietterich 1998 recommends the test for one test set.
+    Reference: McNemar 1947, in the exact form; Dietterich 1998 recommends the test for one test set.
     """
     _check_pair("mcnemar", first_right, second_right)
     first, second = first_right.astype(bool), second_right.astype(bool)
@@ -81,17 +73,7 @@ def bootstrap_mean(
     percentiles 2.5 and 97.5 of the differences d* of the samples. The p-value is (1 + #{|d* − d| ≥ |d|}) / (1 + resamples),
     where d is the difference on the original texts, and # counts samples. Subtracting d shifts the mean of d* to about zero.
 
-    Args:
-        first: The first model's score for each text.
-        second: The second model's score for each text.
-        resamples: Number of samples, ≥ 1.
-        seed: Seed of the samples.
-
-    Raises:
-        ShapeError: If the numbers of texts differ, there are no texts, or `resamples` is less than 1.
-
-    Reference:
-        Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 13 and 16.
+    Reference: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 13 and 16.
     """
     _check_pair("bootstrap_mean", first, second)
     cells, counts = np.unique(np.stack([first, second], 1).astype(np.float64), axis=0, return_counts=True)
@@ -109,15 +91,7 @@ def bootstrap_macro_f1(
 ) -> Bootstrap:
     """Compare the macro F1 of two models by bootstrap, as `bootstrap_mean` does; macro F1 is computed for each sample.
 
-    Args:
-        first: 1 or True for the labels that the first model predicts for a text (one per row if a text has only one label).
-        second: The same for the second model.
-        labels: The same for the true labels.
-        resamples: Number of samples, ≥ 1.
-        seed: Seed of the samples.
-
-    Raises:
-        ShapeError: If the shapes differ, there are no texts, a value is neither 0 nor 1, or `resamples` is less than 1.
+    The labels, predicted by both models and true, are ones and zeros; a row has a single one if a text has one label.
     """
     check_labels("bootstrap_macro_f1", labels.shape[1], first=first, second=second, labels=labels)
     rows, counts = np.unique(np.packbits(np.stack([first, second, labels], 1).astype(bool), axis=2), axis=0, return_counts=True)
@@ -138,12 +112,12 @@ def _bootstrap(
 ) -> Bootstrap:
     """Compare two models by bootstrap, given the number of texts with each outcome (the two models' results for a text).
 
-    Texts with equal outcomes are interchangeable. So drawing these numbers from a multinomial distribution is equivalent to
-    drawing texts, and its cost depends on the number of different outcomes only. `statistic` returns the scores of both models
-    for R such draws.
+    `statistic` returns the scores of both models for R draws of such numbers.
     """
     if resamples < 1:
         raise ShapeError(f"bootstrap: resamples is {resamples}, expected at least 1")
+    # Texts with equal outcomes are interchangeable. So drawing these numbers from a multinomial distribution is equivalent to
+    # drawing texts, and its cost depends on the number of different outcomes only.
     total = counts.sum()
     (first,), (second,) = statistic(counts[None].astype(np.float64))
     generator = np.random.default_rng(seed)

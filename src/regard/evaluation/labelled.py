@@ -101,11 +101,7 @@ def evaluate_labels(
         texts: The texts, to quote the mistakes; empty to leave them out.
         names: The C labels.
         temperature: Divisor of the logits.
-        balanced: Whether training weighted the labels by frequency. If not, and labels are unbalanced, the warning about a
-            model that always gives the same answer suggests such weights.
-
-    Raises:
-        ShapeError: If the numbers of texts and labels differ, there are no texts, or a label is invalid.
+        balanced: As for `warn_of_one_answer`.
     """
     scaled = logits.astype(np.float64) / temperature
     if gold.ndim == 2:
@@ -124,13 +120,8 @@ def evaluate_labels(
         loss=negative_log_likelihood(logits / temperature, gold),
         calibration=calibration(probabilities, gold),
         mistakes=tuple(
-            Mistake(
-                texts[place],
-                _joined(names, gold[place]),
-                _joined(names, predicted[place]) or "nothing",
-                float(certain[place]),
-            )
-            for place in order
+            Mistake(texts[n], _joined(names, gold[n]), _joined(names, predicted[n]) or "nothing", float(certain[n]))
+            for n in order
         ),
         majority=majority,
         answer=answer,

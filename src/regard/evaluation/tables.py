@@ -32,13 +32,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, widest: int = 32) -> str:
-    """Return a table as text: the first column is aligned left, the others are aligned right.
-
-    Args:
-        header: The columns' names.
-        rows: The rows, with a cell for each column.
-        widest: Maximum width of the first column in cells; longer texts are shortened.
-    """
+    """Return a table as text: the first column is aligned left and has at most `widest` cells, the others are aligned right."""
     lines = [[shorten(line[0], widest), *line[1:]] for line in (header, *rows)]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(

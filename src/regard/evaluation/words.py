@@ -51,15 +51,9 @@ class LanguageEvaluation(Result):
 
 
 def evaluate_language(texts: Sequence[str], *, log_probability: float, num_tokens: int, num_unknown: int) -> LanguageEvaluation:
-    """Return the scores of a language model, from the probability that it gives to texts.
+    """Return the scores of a language model, from the sum of the log probabilities of the tokens of texts, with end symbols.
 
-        perplexity = exp(−Σ log p(token | tokens before it) / number of tokens)
-
-    Args:
-        texts: The texts.
-        log_probability: Sum of the natural log-probabilities of the tokens of the texts.
-        num_tokens: Number of tokens in that sum, including end symbols.
-        num_unknown: Number of tokens that the vocabulary does not contain.
+    perplexity = exp(−Σ log p(token | tokens before it) / number of tokens)
     """
     words = sum(len(text.split()) for text in texts) + len(texts)
     characters = sum(len(" ".join(text.split())) for text in texts) + len(texts)
@@ -140,34 +134,22 @@ def warn_of_zero(bleu: float, chrf: float) -> str:
 
 
 def build_metrics(tokenisation: str, *, lowercase: bool) -> "tuple[BLEU, CHRF]":
-    """Build sacrebleu's BLEU and chrF.
+    """Build sacrebleu's BLEU and chrF (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
 
-    Args:
-        tokenisation: How BLEU splits texts into words: a name of sacrebleu, such as `13a`, or `none` if they are tokenised.
-            `ja-mecab` becomes `char`, and `ko-mecab` becomes `13a`, if the packages that they need are not installed.
-        lowercase: Whether to ignore case, for a model with lower-case output.
-
-    Reference:
-        Post 2018, "A Call for Clarity in Reporting BLEU Scores".
+    The tokenisation is a name of sacrebleu, such as `13a`, or `none` if texts are tokenised. `lowercase` ignores case.
     """
     from sacrebleu.metrics import BLEU, CHRF
 
     # `force` only silences a warning about text that looks tokenised.
     try:
         bleu = BLEU(tokenize=tokenisation, lowercase=lowercase, force=True)
-    except (ImportError, RuntimeError):  # MeCab or its dictionary is not installed
+    except (ImportError, RuntimeError):  # MeCab or its dictionary is not installed; the signature shows the replacement
         bleu = BLEU(tokenize={"ja-mecab": "char", "ko-mecab": "13a"}[tokenisation], lowercase=lowercase, force=True)
     return bleu, CHRF(lowercase=lowercase)
 
 
 def quality(translations: Sequence[str], references: Sequence[str], metrics: "tuple[BLEU, CHRF]") -> dict[str, Any]:
-    """Return the scores of translations, by the names of the fields of `Evaluation`; all are 0 without translations.
-
-    Args:
-        translations: Translations by a model.
-        references: One reference for each translation.
-        metrics: Results of `build_metrics`.
-    """
+    """Return the scores of translations, by the names of the fields of `Evaluation`; all are 0 without translations."""
     bleu, chrf = metrics
     texts, expected = (_normalise(each, lowercase=bleu.lowercase) for each in (translations, references))
     if not texts:
@@ -197,15 +179,9 @@ def evaluate_translations(
     metrics: "tuple[BLEU, CHRF]",
     decoding: DecodingConfig,
 ) -> Evaluation:
-    """Score translations against references.
+    """Score translations against references, to whose `num_tokens` tokens, with end symbols, the model gives a probability.
 
-    Args:
-        translations: Translations by a model.
-        references: One reference for each translation.
-        log_probability: Sum of the natural log-probabilities that the model gives to the references.
-        num_tokens: Number of tokens in that sum, including end symbols.
-        metrics: Results of `build_metrics`.
-        decoding: Settings of the search, which the result reports.
+    The result also reports the settings of the search.
     """
     bleu, _ = metrics
     both = [_normalise(texts, lowercase=bleu.lowercase) for texts in (translations, references)]

@@ -14,11 +14,7 @@ from regard.models.text_classifier import TextClassifier
 
 
 class ClassifierGraph(nn.Module):
-    """A classifier that returns its scores and all its attention.
-
-    Args:
-        model: The classifier.
-    """
+    """A classifier that returns its scores and all its attention."""
 
     def __init__(self, model: TextClassifier) -> None:
         super().__init__()
@@ -35,9 +31,6 @@ class HierarchicalGraph(nn.Module):
 
     The model computes one row for each of the M sentences of a batch. The graph computes B·N rows instead: each of the B texts
     has N sentences of W words, where N and W are the largest numbers in the batch, and the rest is padding.
-
-    Args:
-        model: The classifier.
     """
 
     def __init__(self, model: HierarchicalClassifier) -> None:
@@ -89,11 +82,7 @@ def _at(weights: Tensor, index: Tensor, mask: Tensor) -> Tensor:
 
 
 def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> list[Graph]:
-    """Return the graph of a classifier.
-
-    Raises:
-        RequestError: If `overridable` is True, because a classifier has no decoder.
-    """
+    """Return the graph of a classifier, which cannot be `overridable`, because it has no decoder."""
     if overridable:
         raise RequestError("overridable is for translators and language models, which have a decoder; leave it out")
     tokens, mask = torch.arange(21).remainder(4).view(3, 7), torch.ones(3, 7, dtype=torch.bool)

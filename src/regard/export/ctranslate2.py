@@ -68,11 +68,7 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
 
 @torch.inference_mode()
 def _verify(model: TransformerTranslator, folder: Path, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> float:
-    """Return the largest difference of a log probability, for random sentence pairs of several lengths.
-
-    Raises:
-        RequestError: If it is more than `TOLERANCE`.
-    """
+    """Return the largest difference of a log probability, at most `TOLERANCE`, for random pairs of several lengths."""
     import ctranslate2
 
     draw, worst = torch.Generator().manual_seed(1), 0.0

@@ -38,11 +38,7 @@ _CACHES = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
 
 
 class EncoderGraph(nn.Module):
-    """The encoder of a translator.
-
-    Args:
-        model: The translator.
-    """
+    """The encoder of a translator."""
 
     def __init__(self, model: RecurrentTranslator | TransformerTranslator) -> None:
         super().__init__()
@@ -57,12 +53,10 @@ class EncoderGraph(nn.Module):
 
 
 class StepGraph(nn.Module):
-    """One step of a decoder.
+    """One step of a decoder, whose inputs after the tokens have the given names.
 
-    Args:
-        model: The translator or language model.
-        names: Names of the inputs after the tokens. `override` (B,N,S), or (B,N,L,H,S) for a Transformer, contains attention
-            weights that replace the model's own where `overridden`, which has no axis S, is True.
+    The input `override` (B,N,S), or (B,N,L,H,S) for a Transformer, contains attention weights that replace the model's own
+    where `overridden`, which has no axis S, is True.
     """
 
     def __init__(self, model: Decoding, names: Sequence[str]) -> None:
@@ -115,11 +109,11 @@ def _join_maps(maps: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _join_layers(layers: Sequence[Tensor]) -> Tensor:
-    """Return the tensors (R,H,…) of L layers as one, (R,L,H,…); or (R,L,S,D) for tensors (R,S,D) without heads.
-
-    The time of a small graph depends on its number of operations, and `torch.stack` would take one more for each layer.
-    """
-    return torch.stack(list(layers), 1) if layers[0].ndim == 3 else torch.cat(list(layers), 1).unflatten(1, (len(layers), -1))
+    """Return the tensors (R,H,…) of L layers as one, (R,L,H,…); or (R,L,S,D) for tensors (R,S,D) without heads."""
+    if layers[0].ndim == 3:
+        return torch.stack(list(layers), 1)
+    # The time of a small graph depends on its number of operations, and `torch.stack` would take one more for each layer.
+    return torch.cat(list(layers), 1).unflatten(1, (len(layers), -1))
 
 
 def _split_layers(tensor: Tensor) -> Sequence[Tensor]:
@@ -206,9 +200,9 @@ def self_attention_of(model: TransformerTranslator | TransformerLanguageModel) -
 
 
 def count_heads(model: TransformerTranslator | TransformerLanguageModel) -> tuple[int, int]:
-    """Return the number of layers, and of heads in each, whose weights can be replaced; 1 for a mechanism without heads.
+    """Return the number of layers, and of heads in each, that attend to the source or, in a language model, to the text.
 
-    They attend to the source or, in a language model, to the text.
+    A mechanism without heads counts as one head.
     """
     [attention, *_] = _cross_attentions(model) or [self_attention_of(model)]
     return len(model.decoder.layers), attention.num_heads if isinstance(attention, MultiHead) else 1
@@ -221,11 +215,7 @@ def empty_cache(model: TransformerTranslator | TransformerLanguageModel, like: T
 
 
 def check_exportable(attention: Attention, place: str) -> None:
-    """Check that an attention can be part of a graph; `place` says where it is used, for the error message.
-
-    Raises:
-        RequestError: If the mechanism has a state that changes from step to step, or operations that ONNX lacks.
-    """
+    """Check that an attention can be part of a graph; `place` says where it is used, for the error message."""
     if not attention.supports_onnx:
         raise RequestError(
             f"{place} is a {type(attention).__name__}, which needs operations that ONNX does not have; export supports "
@@ -240,15 +230,7 @@ def check_exportable(attention: Attention, place: str) -> None:
 
 
 def decoder_graphs(model: Decoding, *, overridable: bool = False) -> list[Graph]:
-    """Return the graphs of a translator or a language model.
-
-    Args:
-        model: The model.
-        overridable: Whether the step accepts attention weights that replace the model's own; see `StepGraph`.
-
-    Raises:
-        RequestError: If the attention of the model to a source cannot be part of a graph.
-    """
+    """Return the graphs of a translator or a language model; an `overridable` step accepts weights, see `StepGraph`."""
     recurrent = isinstance(model, RecurrentTranslator)
     for attention in _cross_attentions(model):
         check_exportable(attention, "the decoder's attention" if recurrent else "the decoder's attention to the source")

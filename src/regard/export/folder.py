@@ -53,11 +53,7 @@ def load_predictor(run: Any) -> Any:
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Check that the folder does not exist, or is an export that may be replaced.
-
-    Raises:
-        RequestError: If the folder exists and is not an export, holds other files too, or must not be replaced.
-    """
+    """Check that the folder does not exist, or is an export without other files that may be replaced."""
     if not folder.exists():
         return
     if not any((folder / name).is_file() for name in MANIFESTS):
@@ -69,11 +65,7 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
 
 
 def check_packages(*names: str, extra: str) -> None:
-    """Check that the packages of an extra are installed, before any work is done.
-
-    Raises:
-        RequestError: If a package is missing.
-    """
+    """Check that the packages of an extra are installed, before any work is done."""
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise RequestError(f"{', '.join(missing)} not installed; install the extra with: {install_command(extra)}")

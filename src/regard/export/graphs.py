@@ -62,11 +62,7 @@ class _Positional(nn.Module):
 
 
 def write_graph(graph: Graph, folder: Path) -> Path:
-    """Export a graph as `folder/NAME.onnx`.
-
-    Raises:
-        RequestError: If ONNX cannot express an operation of the module.
-    """
+    """Export a graph as `folder/NAME.onnx`."""
     dynamic = {
         name: {place: letter for place, letter in enumerate(axes) if letter in graph.dynamic}
         for name, axes in graph.axes.items()

@@ -32,11 +32,7 @@ Precision = Literal["float32", "int8"]
 
 
 def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
-    """Return the graphs of a model in evaluation mode; for `overridable`, see `decoder_graphs`.
-
-    Raises:
-        RequestError: If this class of model cannot be exported, or ONNX cannot express a part of it.
-    """
+    """Return the graphs of a model in evaluation mode; for `overridable`, see `decoder_graphs`."""
     if isinstance(model, Decoding):
         return decoder_graphs(model, overridable=overridable)
     if isinstance(model, TextClassifier):
@@ -102,17 +98,12 @@ def export_onnx(
         if precision == "int8":
             quantize(made)
             quality = measure_quality(predictor, made, check, **sizes)
-            _add_to_card(made / "README.md", quality)
+            card, lines = made / "README.md", "\n".join(f"- {one.render()}" for one in quality)
+            text = card.read_text(encoding="utf-8")
+            disk.save(card, f"{text}\n## Export\n\nThe weights in this folder are 8-bit integers.\n\n{lines}\n")
         add_manifest(made, MANIFEST, predictor, worst, _describe(graphs, precision))
         add_example(made, "onnx")
     return report(folder, worst, quality)
-
-
-def _add_to_card(path: Path, quality: tuple[Quality, ...]) -> None:
-    """Add the loss of quality to the model card."""
-    lines = "\n".join(f"- {one.render()}" for one in quality)
-    text = f"{path.read_text(encoding='utf-8')}\n## Export\n\nThe weights in this folder are 8-bit integers.\n\n{lines}\n"
-    disk.save(path, text)
 
 
 def _describe(graphs: list[Graph], precision: Precision) -> dict[str, Any]:

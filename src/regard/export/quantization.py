@@ -8,7 +8,6 @@ without VNNI instructions.
 import contextlib
 import io
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,17 +56,10 @@ def quantize(folder: Path) -> None:
 
 
 def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> tuple[Quality, ...]:
-    """Compare the quality of exported graphs with that of the model.
+    """Compare the quality of exported graphs with that of the model, on the files of `check`.
 
-    Args:
-        predictor: The predictor of the model.
-        folder: Folder of the graphs.
-        check: File, or two files separated by a comma, in a format that `regard evaluate` reads. If empty, random tokens are
-            used, and the score is the share of words or labels that are equal to the original model's.
-        sizes: `source_size` and `target_size`, as for `verification.compare`.
-
-    Raises:
-        DataError: If the file cannot be read.
+    Without files, random tokens are used, and the score is the share of words or labels that are equal to the original
+    model's. The sizes are `source_size` and `target_size`, as for `verification.compare`.
     """
     model = predictor.model
     if not check:
@@ -80,13 +72,8 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
         raise RequestError(f"export: {task.words.predictors} cannot be evaluated on files; leave --check out")
     exported = task.predictor(replace(predictor.bundle, model=run_exported(model, folder)))
     before, after = (operation().run(one, Files(check)).to_dict() for one in (predictor, exported))
-    return tuple(Quality(name, *pair) for name, pair in _scores(before, after).items())
-
-
-def _scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return, by name, the two values of each score that both evaluations have."""
-    return {
-        name: (value, after[name])
+    return tuple(
+        Quality(name, value, after[name])
         for name, value in before.items()
         if isinstance(value, float) and isinstance(after.get(name), float) and name not in _SETTINGS
-    }
+    )

@@ -20,11 +20,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 class NativeRecurrentLayer(nn.Module):
-    """A `RecurrentLayer` that is exported as one operator. It cannot be run in PyTorch, where its output is zero.
-
-    Args:
-        layer: The layer whose weights are used.
-    """
+    """A `RecurrentLayer` that is exported as one operator. It cannot be run in PyTorch, where its output is zero."""
 
     input_weight: Tensor
     state_weight: Tensor

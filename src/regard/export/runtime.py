@@ -24,15 +24,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Session:
-    """A graph in onnxruntime, on the CPU.
-
-    Args:
-        path: The ONNX file.
-        threads: Number of threads; 0 for the number of cores.
-
-    Raises:
-        RequestError: If onnxruntime is not installed.
-    """
+    """A graph in onnxruntime, on the CPU; `threads` is 0 for the number of cores."""
 
     def __init__(self, path: Path, *, threads: int = 1) -> None:
         try:
@@ -133,6 +125,7 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         return torch.from_numpy(found["log_probabilities"]), maps, after
 
     def _nothing_overridden(self, tokens: Tensor, state: OnnxState) -> Arrays:
+        # Without overridden weights, an overridable step still needs both inputs.
         fixed = [size for size in self._step.inputs["override"][2:] if isinstance(size, int)]
         rows = (*tokens.shape, *fixed)
         length = state.memory["source_mask"].shape[1] if self._encoder else state.steps["own_key"].shape[4] + 1

@@ -43,14 +43,7 @@ class Comparison:
 
 @torch.inference_mode()
 def compare(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: int, target_size: int) -> Comparison:
-    """Compare graphs with their model on random inputs of all `SIZES`.
-
-    Args:
-        model: The model, in evaluation mode.
-        folder: Folder with the graphs.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
-    """
+    """Compare graphs in a folder with their model, in evaluation mode, on random inputs of all `SIZES`."""
     made, exported = Comparison(), run_exported(model, folder)
     for number, sizes in enumerate(SIZES):
         source, mask = _draw_sources(sizes, source_size, seed=number)
@@ -63,11 +56,7 @@ def compare(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: 
 
 
 def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, **sizes: int) -> float:
-    """Return the largest difference between graphs and their model; see `compare` for the arguments.
-
-    Raises:
-        RequestError: If it is larger than `TOLERANCE`.
-    """
+    """Return the largest difference between graphs and their model, at most `TOLERANCE`; see `compare` for the arguments."""
     largest = compare(model, folder, **sizes).largest
     if not largest <= TOLERANCE:
         raise RequestError(
@@ -100,10 +89,7 @@ def _compare_sequences(
 
 
 def by_layer(maps: AttentionMaps) -> AttentionMaps:
-    """Return the weights of an exported step by the model's sites.
-
-    For example, `cross_heads` (B,N,L,H,S) becomes one site (B,H,N,S) for each of the L layers: `cross.0`, `cross.1`, ….
-    """
+    """Return the weights of an exported step by the model's sites: `cross_heads` (B,N,L,H,S) becomes `cross.0` (B,H,N,S), …."""
     found = {}
     for name, weights in maps.items():
         if name.endswith("_heads"):

@@ -34,7 +34,7 @@ def build_app(
     reload_seconds: float = 2.0,
     home: str = "",
 ) -> Middleware:
-    """Load models and build the service.
+    """Load models from their folders by name, and build the service as an ASGI application.
 
     Args:
         folders: Folders of the models by name.
@@ -44,12 +44,6 @@ def build_app(
         hosts: Accepted host names of requests, in lower case, besides IP addresses; None for any.
         reload_seconds: Seconds between two checks for newer models; 0 for no checks.
         home: HTML document to show at `/`, such as a page that `regard page` wrote; empty for the list of models.
-
-    Returns:
-        An ASGI application.
-
-    Raises:
-        BundleError: If a folder is not a trained model.
     """
     metrics = Metrics()
     models = Models(folders, load, limits, metrics)

@@ -44,11 +44,7 @@ class Item:
 class Batcher:
     """The queue of one model, and the thread that the model runs in.
 
-    Args:
-        name: Name of the model.
-        predictor: Function that returns the predictor for a batch; after a reload, it returns the new one.
-        limits: Sizes of the queue and of batches.
-        metrics: The counters to update.
+    `predictor` returns the predictor for a batch; after a reload, it returns the new one.
     """
 
     def __init__(self, name: str, predictor: Callable[[], Any], limits: Limits, metrics: Metrics) -> None:
@@ -81,11 +77,7 @@ class Batcher:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, operation: TextOperation, texts: Sequence[Text]) -> list[Item]:
-        """Put the texts of a request into the queue, all or none.
-
-        Raises:
-            ServiceError: If the texts need too much work, or the queue is full.
-        """
+        """Put the texts of a request into the queue: all, or none if they need too much work or the queue is full."""
         predictor, number = self._predictor(), next(self._numbers)
         items = [Item(operation, text, operation.cost(predictor, text, self._caps), number) for text in texts]
         if (total := sum(item.cost for item in items)) > (most := self._limits.work):

@@ -105,11 +105,7 @@ def _texts(kind: type[TextOperation], given: dict[str, Any], endpoint: Endpoint)
 
 
 def _operation(kind: type[TextOperation], given: Mapping[str, Any], served: Served, endpoint: Endpoint) -> TextOperation:
-    """Return the operation with the options of a body.
-
-    Raises:
-        ServiceError: If an option is for models of other tasks, or options conflict.
-    """
+    """Return the operation with the options of a body, which must all be for the task of the model."""
     for name in given:
         if name not in kind.options():
             others = [

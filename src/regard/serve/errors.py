@@ -8,14 +8,7 @@ from starlette.responses import JSONResponse
 
 
 class ServiceError(HTTPException):
-    """An error that the service sends instead of a result.
-
-    Args:
-        status: HTTP status.
-        code: Short name of the error, such as `queue_full`.
-        message: Explanation for people.
-        headers: Further headers of the answer.
-    """
+    """An error that the service sends instead of a result; `code` is its short name for programs, such as `queue_full`."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, message, headers)

@@ -9,11 +9,7 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Limits(Settings):
-    """Limits of the service.
-
-    Raises:
-        ConfigError: If a limit is not more than 0 (`window_ms` may be 0), or `texts` is more than `queue`.
-    """
+    """Limits of the service."""
 
     body_bytes: Count = 1 << 20
     """Maximum size of a request's body in bytes."""

@@ -12,13 +12,7 @@ _LOGGER = logging.getLogger("regard.serve")
 
 
 def log(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
-    """Write an event to the log.
-
-    Args:
-        event: Name of the event.
-        level: Level of the event, as in `logging`.
-        facts: Further facts, without texts of users.
-    """
+    """Write an event to the log, with further facts, none of which may be a text of a user."""
     _LOGGER.log(level, event, extra={"facts": facts})
 
 

@@ -31,24 +31,10 @@ _GONE = ServiceError(499, "client_closed", "the client closed the connection")
 
 
 class Middleware:
-    """An ASGI application that wraps another one, and checks, counts and logs its requests.
-
-    Args:
-        app: The inner application.
-        limits: Limits of the service.
-        metrics: The counters to update.
-        token: Secret that requests must contain; empty to accept requests without one.
-        hosts: Accepted host names of requests, in lower case, besides IP addresses; None for any.
-    """
+    """An ASGI application that wraps another one, and checks, counts and logs its requests; see `build_app`."""
 
     def __init__(
-        self,
-        app: App,
-        *,
-        limits: Limits,
-        metrics: Metrics,
-        token: str = "",
-        hosts: Collection[str] | None = None,
+        self, app: App, *, limits: Limits, metrics: Metrics, token: str = "", hosts: Collection[str] | None = None
     ) -> None:
         self._app, self._limits, self._metrics = app, limits, metrics
         self._token, self._hosts = token.encode("utf-8", "surrogateescape"), hosts
@@ -82,11 +68,7 @@ class Middleware:
             self._finish(scope, answer, time.perf_counter() - start, facts)
 
     def _check(self, scope: Mapping[str, Any]) -> None:
-        """Check host, token and content type.
-
-        Raises:
-            ServiceError: If one of the three is not as expected.
-        """
+        """Check host, token and content type."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if scope["path"] not in _OPEN:
             name = re.sub(r":[0-9]*$", "", headers.get("host", "").lower())
@@ -147,11 +129,7 @@ class _Body:
         self._size, self._end, self._complete = 0, time.monotonic() + limits.body_seconds, False
 
     async def __call__(self) -> Message:
-        """Return the next message.
-
-        Raises:
-            ServiceError: If the body is too large, or the client takes too long or disconnects.
-        """
+        """Return the next message; the body may be neither too large nor too slow."""
         if self._complete:
             return await self._receive()
         try:

@@ -53,12 +53,7 @@ class Served:
 def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Path) -> dict[str, Path]:
     """Return the folders of models by name. `NAME=DIR` sets the name; the default is that of the folder or Hub repository.
 
-    Args:
-        arguments: Folders, with or without a name.
-        resolve: Function that returns the folder for an argument, such as `hf://…`.
-
-    Raises:
-        RequestError: If two models have the same name.
+    `resolve` returns the folder for an argument without its name, such as `hf://…`.
     """
     found: dict[str, Path] = {}
     for argument in arguments:
@@ -80,17 +75,7 @@ def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Pat
 
 
 class Models:
-    """All models of the service.
-
-    Args:
-        folders: Folders of the models by name.
-        load: Function that loads a folder.
-        limits: Limits of the service.
-        metrics: The counters to update.
-
-    Raises:
-        BundleError: If a folder is not a trained model.
-    """
+    """All models of the service, which `load` loads from their folders by name."""
 
     def __init__(self, folders: Mapping[str, Path], load: Callable[[Path], Any], limits: Limits, metrics: Metrics) -> None:
         self._load, self._limits, self._metrics = load, limits, metrics
@@ -122,12 +107,7 @@ class Models:
         return bool(self.batchers) and all(batcher.works for batcher in self.batchers.values())
 
     def find(self, name: str | None, endpoint: Endpoint) -> Served:
-        """Return the model for a request.
-
-        Raises:
-            ServiceError: If no model fits, several fit and the request names none, or the named model is unknown or does not
-                support the operation.
-        """
+        """Return the model for a request: the named one or, without a name, the only one that supports the operation."""
         able = [served.name for served in self.served.values() if served.task in endpoint.operations]
         if name is None:
             if len(able) == 1:

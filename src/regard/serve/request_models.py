@@ -94,12 +94,7 @@ def _field(kind: type[TextOperation], option: str, limits: Mapping[str, Any]) ->
 
 
 def refusal(error: RequestValidationError, body: type[Body] | None) -> ServiceError:
-    """Return the error for an invalid body. The error quotes names of the body's fields, but none of their values.
-
-    Args:
-        error: The error of the validation.
-        body: The expected class of the body, if the endpoint has one.
-    """
+    """Return the error for an invalid body, which quotes names of the body's fields, but none of their values."""
     first: dict[str, Any] = dict(error.errors()[0])
     kind, place = first.get("type", ""), [*first.get("loc", ())][1:]
     if kind == "json_invalid":

@@ -18,19 +18,7 @@ Event = tuple[int, int, str]
 async def wait(
     batcher: Batcher, operation: TextOperation, texts: Sequence[Text], seconds: float, gone: Callable[[], Awaitable[None]]
 ) -> list[Any]:
-    """Submit texts, and return their results.
-
-    Args:
-        batcher: The model's queue.
-        operation: The operation.
-        texts: The texts.
-        seconds: Maximum time to wait, in seconds.
-        gone: Function that returns when the client has closed the connection.
-
-    Raises:
-        ServiceError: If the queue is full, the time has run out, the client has closed the connection, the model cannot process
-            the request, or there is not enough memory.
-    """
+    """Submit texts, and return their results within some seconds; `gone` returns when the client closes the connection."""
     items = batcher.submit(operation, texts)
     results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
     results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
@@ -57,9 +45,6 @@ def submit_stream(
     """Submit prompts, and return server-sent events: new parts of texts, and at the end the whole result or an error.
 
     The first arguments are those of `wait`; `finish` returns the content of the last event, given the results.
-
-    Raises:
-        ServiceError: If the queue is full, or the prompts need too much work.
     """
     loop, events = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
 

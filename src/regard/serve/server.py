@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import time
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
@@ -26,44 +27,26 @@ _LAST_PORT = 65535
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the socket, before models are loaded.
-
-    Args:
-        host: Address to listen on.
-        port: Port; 0 for any that is free.
-
-    Raises:
-        RequestError: If the socket cannot be opened.
-    """
+    """Open the socket, before models are loaded; port 0 stands for any that is free."""
     if port > _LAST_PORT:
         raise RequestError(f"serve: the port is {port}, expected at most {_LAST_PORT}")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        opened = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise RequestError(_cannot_listen(host, port, error)) from error
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(address)
-    except OSError as error:
-        opened.close()
-        raise RequestError(_cannot_listen(host, port, error)) from error
+    with ExitStack() as stack:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, kind, protocol, _, address = found[0]
+            opened = stack.enter_context(socket.socket(family, kind, protocol))
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(address)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            advice = "choose others with --host and --port"
+            raise RequestError(f"serve: cannot listen on {host} port {port}: {reason}; {advice}") from error
+        stack.pop_all()  # the caller closes the socket
     return opened
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> str:
-    reason = error.strerror or str(error)
-    return f"serve: cannot listen on {host} port {port}: {reason}; choose others with --host and --port"
-
-
 def run(app: Middleware, opened: socket.socket, limits: Limits) -> None:
-    """Serve until SIGTERM or Ctrl-C, and then finish all accepted requests.
-
-    Args:
-        app: The service.
-        opened: Socket to listen on.
-        limits: Limits of the service, which also determine how long a stop may take.
-    """
+    """Serve until SIGTERM or Ctrl-C, and then finish all accepted requests."""
     set_up_log()
     longest = limits.body_seconds + limits.deadline_seconds + _SPARE_SECONDS
     config = uvicorn.Config(
@@ -109,7 +92,8 @@ class _Server(uvicorn.Server):
         for one in connections:
             sends = one.cycle is None or one.conn.their_state is h11.SEND_BODY  # its first headers, or a body
             if sends or one.cycle.response_complete or one.flow.write_paused:
-                state = one, one.cycle, one.transport.get_write_buffer_size(), sends  # the size changes when the client reads
+                # A connection with the same state as in the last round still waits; the size changes when the client reads.
+                state = one, one.cycle, one.transport.get_write_buffer_size(), sends
                 self._since[state] = before.get(state, now)
         most, files = self._limits.connections, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 0
         surplus = len(connections) - (min(most, files // 2) if files > 0 else most)

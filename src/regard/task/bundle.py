@@ -86,6 +86,8 @@ class Card:
     """Plural noun for the training examples, such as `pairs`."""
     limits: Sequence[str] = ()
     """Sentences on what the model cannot do, besides those about every model."""
+    inputs: Sequence[str] = ()
+    """English texts that `regard page` offers as examples if the model reads English and knows their words."""
 
 
 class BundleFormat(ABC):

@@ -45,15 +45,7 @@ def kind_of(record: AttentionRecord, site: str) -> Kind:
 def write(
     record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], head: int | None = None, *, grid: bool = False
 ) -> list[str]:
-    """Return the sentences of the caption below a picture.
-
-    Args:
-        record: The record that is drawn.
-        sites: The sites that are drawn, all of one kind.
-        views: The views of these sites, as they are drawn.
-        head: The head that is drawn; None for all heads of a grid, or for the mean over heads.
-        grid: Whether the picture has a map with its own title for each site and head.
-    """
+    """Return the sentences of the caption below a picture of some sites of one kind, which has a map for each if `grid`."""
     return [shows(record, sites, head, grid=grid), *hides(views), *note(record)]
 
 

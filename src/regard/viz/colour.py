@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from regard.viz.numbers import greatest
+
 LIGHT = ("#ffffff", "#9ecae1", "#3182bd", "#08306b")
 """Anchor colours from zero to the largest weight, on white."""
 LIGHT_NEGATIVE = ("#ffffff", "#fdae6b", "#d6604d", "#67001f")
@@ -36,15 +38,7 @@ _TO_LAB = np.array(
 
 
 def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
-    """Return a ramp of colours through the anchors.
-
-    Args:
-        anchors: `#rrggbb`, in order of lightness.
-        steps: Number of colours, at least 2; the first and last colours are the first and last anchors.
-
-    Returns:
-        sRGB values from 0 to 1, whose lightness is linear in the step.
-    """
+    """Return sRGB values from 0 to 1 from the first to the last anchor (`#rrggbb`), with a lightness linear in the step."""
     srgb = np.array([[int(anchor[i : i + 2], 16) / 255 for i in (1, 3, 5)] for anchor in anchors])
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     lab = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
@@ -70,10 +64,10 @@ def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
 def full_scale(*matrices: np.ndarray) -> float:
     """Return the weight that gets the darkest colour: the smallest of …, 0.1, 0.2, 0.5, 1, 2, … that no weight exceeds.
 
-    The signs of weights are ignored; if all weights are zero, the result is 1. It is a round number, so that pictures of
-    similar sentences have similar colours; the colour bar shows it.
+    The signs of weights are ignored; if all weights are zero, the result is 1.
     """
-    top = max((float(np.abs(matrix).max()) for matrix in matrices if matrix.size), default=0.0)
+    # A round number, so that pictures of similar sentences have similar colours.
+    top = greatest(*matrices)
     if top <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(top))

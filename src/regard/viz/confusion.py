@@ -41,16 +41,7 @@ def draw(
 ) -> Picture:
     """Draw how often each true label (row) was predicted as each label (column).
 
-    Args:
-        counts: Numbers of texts.
-        names: C ≥ 1 labels, in the order of rows and columns.
-        path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        title: Text at the top; by default, the accuracy and the number of texts.
-        caption: If False, the picture has no text below it.
-
-    Raises:
-        RequestError: If the file has another ending.
-        DataError: If the file cannot be written.
+    The default title is the accuracy and the number of texts; `path` and `caption` are those of `drawing.draw`.
     """
     total = int(counts.sum())
     accuracy = f"Accuracy {np.trace(counts) / total:.1%}, " if total else ""

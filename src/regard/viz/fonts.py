@@ -33,10 +33,7 @@ def _characters(path: str, index: int) -> frozenset[int]:
 
 
 def _installed() -> dict[str, tuple[str, int]]:
-    """Return the file and the face index of the upright, regular font of each family.
-
-    Preferred families are first; the others are sorted by name.
-    """
+    """Return the file and the face index of the upright, regular font of each family, preferred families first."""
     regular: dict[str, tuple[str, int]] = {}
     for entry in sorted(font_manager.fontManager.ttflist, key=lambda entry: (entry.name, entry.fname)):
         if entry.style == "normal" and entry.weight in (400, "normal", "regular") and "Last" not in entry.name:
@@ -55,14 +52,7 @@ def _add_new_fonts() -> None:
 
 
 def families(texts: Iterable[str]) -> tuple[list[str], str]:
-    """Find fonts for texts.
-
-    Args:
-        texts: All texts of the picture.
-
-    Returns:
-        Font families, to be tried in this order for each character, and the characters that none of them has.
-    """
+    """Return font families, to be tried in this order for each character of the texts, and the characters that none has."""
     missing = {ord(c) for text in texts for c in text if c > "\x7f" and unicodedata.category(c) not in _INVISIBLE}
     missing -= _characters(font_manager.findfont(MAIN), 0)
     chosen = [MAIN, *_choose(missing)]

@@ -11,15 +11,11 @@ LEFT_TO_RIGHT = "\u200e"
 
 
 def label(word: str, limit: int = 48) -> str:
-    """Return a word in the form in which it is shown.
+    """Return a word in the form in which it is shown, with at most `limit` characters.
 
     Control characters are written with a caret (escape is ^[), so that no word can move a terminal's cursor or break a file.
     Direction marks are removed, lone surrogates and other invalid characters become �, words without visible characters become
     ␣, and long words end with an ellipsis.
-
-    Args:
-        word: Any string.
-        limit: Maximum number of shown characters.
     """
     shown = "".join(_visible(character) for character in word[: limit + 1])
     if not shown.strip():

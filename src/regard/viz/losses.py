@@ -22,19 +22,10 @@ def draw(
     notes: Sequence[str] = (),
     caption: bool = True,
 ) -> Picture:
-    """Draw one group of bars for each way of removing words.
+    """Draw one group of bars for each way of removing words, with a bar for each choice of words, of at most three.
 
-    Args:
-        losses: For each way of removing words (title of the group), the loss of probability by the choice of words (name of the
-            bar). There are at most three choices, such as "most attention" and "random".
-        path: File to write, as .png, .svg or .pdf; by default, no file is written.
-        title: Text above the bars.
-        notes: Sentences below the bars.
-        caption: If False, the picture has no text below it.
-
-    Raises:
-        RequestError: If the file has another ending.
-        DataError: If the file cannot be written.
+    The losses of probability are given by way (title of the group) and choice (name of the bar, such as "random"). The notes
+    are sentences below the bars; `path` and `caption` are those of `drawing.draw`.
     """
     names = {name: shade for group in losses.values() for name, shade in zip(group, _COLOURS, strict=False)}
     tall = sum(_GAP + _BAR * len(group) for group in losses.values())

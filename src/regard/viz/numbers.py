@@ -11,10 +11,7 @@ FEWEST, MOST = 2, 12
 def decimals(scale: float) -> int:
     """Return the number of decimal places, from 2 to 12, that shows the first two significant digits of the largest weight.
 
-    It is 0 if the largest weight is 100 or more.
-
-    Args:
-        scale: The largest weight; 0 if there are no weights.
+    It is 0 if the largest weight is 100 or more, and 2 if there are no weights (`scale` 0).
     """
     if scale >= 100:
         return 0

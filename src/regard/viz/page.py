@@ -42,19 +42,9 @@ _FRAME_STYLE = ".scroll{max-height:640px}thead th:not(.corner){padding-left:.2re
 def render(
     records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True, units: Units = "auto"
 ) -> str:
-    """Build an HTML page of records.
+    """Build an HTML page of one or several records; the options are those of `drawing.draw`.
 
-    Args:
-        records: One record, or several for one page.
-        special: If True, special tokens are shown like words.
-        caption: If False, the page has no text about what the weights show.
-        units: Units that are shown first; see `AttentionRecord.in_units`. The page can switch to others.
-
-    Returns:
-        A complete HTML document. The same records give the same text.
-
-    Raises:
-        RequestError: If there is no record.
+    The units are those that are shown first; the page can switch to others. The same records give the same text.
     """
     many = [records] if isinstance(records, AttentionRecord) else list(records)
     if not many:
@@ -74,6 +64,7 @@ def embed(record: AttentionRecord) -> str:
 
 def _document(records: list[AttentionRecord], *, style: str = "", script: str = "", **options: Any) -> str:
     """Build a page; `style` and `script` are added to those of all pages, and must come from this package."""
+    # No text of a record may become part of the style or the script: the policy allows both by their hashes.
     style = _asset("page.css") + page_views.palette() + style
     script = _asset("page.js") + _asset("page_words.js") + script
     texts = records[0].source_text, records[0].target_text

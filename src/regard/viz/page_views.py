@@ -42,11 +42,8 @@ def shade(share: float) -> str:
 
 @lru_cache
 def palette() -> str:
-    """Return a CSS class for each shade (`a…` for positive weights, `b…` for negative), in light and dark colours.
-
-    The page's colour scheme chooses between them. Browsers that don't support `light-dark` show the light colours.
-    """
-    classes = []
+    """Return a CSS class for each shade (`a…` for positive weights, `b…` for negative), in light and dark colours."""
+    classes = []  # a browser that does not know `light-dark` shows the light colours
     for letter, *anchors in (("a", colour.LIGHT, colour.DARK), ("b", colour.LIGHT_NEGATIVE, colour.DARK_NEGATIVE)):
         for level, pair in enumerate(zip(*(colour.ramp(each, LEVELS + 1) for each in anchors), strict=True)):
             (paper, night), (ink, moon) = map(colour.to_hex, pair), map(colour.ink, pair)
@@ -71,14 +68,7 @@ def _heads(record: AttentionRecord, site: str) -> list[int | None]:
 
 
 def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *, with_note: bool = True) -> dict[str, Any]:
-    """Return the matrices of some sites, beginning with the site that is shown first.
-
-    Args:
-        record: The record.
-        sites: One or more sites.
-        options: Options of the page.
-        with_note: Whether to write the record's note; False if it is written elsewhere.
-    """
+    """Return the matrices of one or more sites, beginning with the one that is shown first; `with_note` adds the record's."""
     choices, budget, left_out, shown = _choices(record, options.units), options.budget, 0, []
     for kind, converted in choices.items():
         pairs, missing, budget = _fitting(converted, sites, budget)
@@ -147,13 +137,7 @@ def _told(record: AttentionRecord, site: str, head: int | None, options: Options
 
 
 def classification(record: AttentionRecord, sites: Sequence[str], options: Options) -> dict[str, Any]:
-    """Return the label, the words and the probabilities of a classification, and matrices of the attention among its words.
-
-    Args:
-        record: A classification.
-        sites: Its sites, beginning with the one that is shown first.
-        options: Options of the page.
-    """
+    """Return the label, the words and the probabilities of a classification, and matrices of the attention among its words."""
     over_words = [site for site in sites if sides(site) == ("target", "source")]
     among_words = [site for site in sites if site not in over_words]
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])

@@ -101,10 +101,7 @@ class Picture(Figure):
             axes.set_position(((left + right) / whole, 1 - (top + down + height) / tall, width / whole, height / tall))
 
     def content(self) -> Bbox:
-        """Return the box around all panels and their texts so far, in inches; `y0` is its upper edge.
-
-        It can be called before `finish` only.
-        """
+        """Return the box around all panels and their texts before `finish`, in inches; `y0` is its upper edge."""
         renderer = self.canvas.get_renderer()  # type: ignore[attr-defined]
         box = Bbox.union([box for axes in self._places if (box := axes.get_tightbbox(renderer))])
         return Bbox([[box.x0 / self.dpi, 1 - box.y1 / self.dpi], [box.x1 / self.dpi, 1 - box.y0 / self.dpi]])
@@ -112,14 +109,9 @@ class Picture(Figure):
     def finish(
         self, title: str, foot: Sequence[str] | None, *, least_width: float = 0.0, size: float = 11.0, centred: bool = False
     ) -> None:
-        """Give the picture its size, and write the title above the panels and small print below them.
+        """Give the picture its size, and write a title above the panels and small print below them.
 
-        Args:
-            title: Title, which is wrapped; may be empty.
-            foot: Sentences of small print, to which one about missing fonts is added; None for no small print.
-            least_width: Minimum width in inches.
-            size: Font size of the title.
-            centred: Whether the title is centred.
+        One about missing fonts is added to the sentences in `foot`, but None stands for no small print at all.
         """
         box = self.content()
         width = max(least_width, box.width + 2 * EDGE)
@@ -177,10 +169,7 @@ class Picture(Figure):
         self, place: tuple[float, float, float, float], mappable: ScalarMappable, name: str, *, ticks: int = 0,
         form: Callable[[float], str] = tick,
     ) -> None:  # fmt: skip
-        """Draw the colour bar in a panel at a place (left, top, width, height); it is horizontal if it is wider than high.
-
-        `name` describes the values; `form` formats the numbers at the ticks, whose number depends on the length if it is 0.
-        """
+        """Draw the colour bar in a panel at a place (left, top, width, height); it is horizontal if it is wider than high."""
         axes, (_, _, width, height) = self.add_panel(*place), place
         lying = width > height
         bar = self.colorbar(mappable, cax=axes, orientation="horizontal" if lying else "vertical")
@@ -196,16 +185,9 @@ class Picture(Figure):
 
 @contextmanager
 def begin(what: str, texts: Iterable[str], path: str | Path | None) -> Iterator[Picture]:
-    """Yield an empty picture in our style; write it when the context is left.
+    """Yield an empty picture in our style; write it to `path`, if one is given, when the context is left.
 
-    Args:
-        what: The kind of picture, for errors and warnings.
-        texts: All texts of the picture that may need other fonts.
-        path: File to write; None for no file.
-
-    Raises:
-        RequestError: If pictures cannot have the ending of the file.
-        DataError: If the file cannot be written.
+    `what` is the kind of picture, for errors and warnings, and `texts` are all its texts that may need other fonts.
     """
     ending = "" if path is None else Path(path).suffix.lower()
     if path is not None and ending not in PICTURES:
@@ -268,12 +250,12 @@ def draw_matrix(
         figure: The picture.
         matrix: Values of the cells.
         shades: Their colours; see `colours`.
-        labels: Words of the rows and of the columns; no words if empty.
+        labels: Words of the rows and of the columns; may be empty.
         cell: Width and height of a cell in inches.
         names: Names of the rows, of the columns, and of the values.
         angle: Angle of the words of the columns: 0, 45 or 90 degrees.
         size: Font size of the words.
-        numbers: Text of each cell, row by row; no numbers if empty.
+        numbers: Text of each cell, row by row; may be empty.
         number_size: Font size of the numbers.
     """
     (rows, columns), (width, height) = matrix.shape, (matrix.shape[1] * cell[0], matrix.shape[0] * cell[1])

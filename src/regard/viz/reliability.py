@@ -42,23 +42,18 @@ def draw(
 
     Args:
         bins: The bins of a `Calibration`, from confidence 0 to 1.
-        path: File to write, as .png, .svg or .pdf; by default, no file is written.
+        path: As for `drawing.draw`.
         title: Text before the calibration error.
         counted: Singular noun for a prediction: "text", or "decision" if there is one for each label of a text.
-        lowest: The lowest possible confidence, such as 0.5 for two labels. The axis begins there, or, if `lowest` is None,
-            at the left edge of the first bin with predictions; this number is rounded down to a multiple of 0.1.
-        caption: If False, the picture has no text below it.
-
-    Raises:
-        RequestError: If the file has another ending.
-        DataError: If the file cannot be written.
+        lowest: The lowest possible confidence, such as 0.5 for two labels, at which the axis begins.
+        caption: As for `drawing.draw`.
     """
     total = sum(one.count for one in bins)
     filled = [one for one in bins if one.count]
     error = sum(one.count * abs(one.accuracy - one.confidence) for one in filled) / max(total, 1)
     top = f"Expected calibration error {error:.3f}, {plurals.counted(total, counted)}"
     top = left_to_right(f"{isolated(label(title, 200))}: {top[0].lower()}{top[1:]}") if title else top
-    # The axis begins at a multiple of 0.1, at most 0.9.
+    # The axis begins at the lowest confidence or the first bin with predictions, rounded down to 0.1, and at most at 0.9.
     begin = filled[0].low if filled else 0.0
     if lowest is not None and (not filled or filled[0].high > lowest):
         begin = lowest

@@ -13,12 +13,7 @@ _MOST_LABELS = 6
 
 
 def headline(record: AttentionRecord, *, with_probability: bool) -> str:
-    """Return the predicted label, with the true label if it is known.
-
-    Args:
-        record: A classification.
-        with_probability: Whether to add the label's probability; False if all probabilities are listed elsewhere.
-    """
+    """Return the predicted label of a classification, with its probability if asked for, and the true label if known."""
     chosen, chance = label(record.target_text, 100), record.probabilities.get(record.target_text)
     if record.reference is None and (chance is None or not with_probability):
         return chosen  # a single label keeps its own writing direction

@@ -45,17 +45,8 @@ def render(
 ) -> None:
     """Print the weights of a record over words: coloured words for a classification, else a matrix of hundredths.
 
-    Args:
-        record: The record.
-        console: Console to print to; by default, standard output. Its width and its colours decide how the weights are
-            printed.
-        site: Site to show; by default `cross`, `pool`, or the only site.
-        head: Head to show, from 0; by default the mean over heads.
-        special: If True, special tokens are shown like words.
-        caption: If False, no caption is printed.
-
-    Raises:
-        RequestError: If there is no such site or head.
+    The width and the colours of the console, by default standard output, decide how the weights are printed. The other
+    arguments are those of `drawing.draw`.
     """
     console = console or SafeConsole()
     site = record.site(site)

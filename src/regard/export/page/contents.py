@@ -31,16 +31,7 @@ class Contents:
 
 
 def read_contents(predictor: Any, name: str) -> Contents:
-    """Export a model, and collect the data that a page needs to run it.
-
-    Args:
-        predictor: A loaded `Translator`, `LanguageModel` or `Classifier`.
-        name: Name of the model on the page.
-
-    Raises:
-        RequestError: If a page cannot show this kind of model, its tokenizer cannot run in a browser, or the model cannot be
-            exported to ONNX.
-    """
+    """Export a model, and collect the data that a page needs to run it under a name."""
     model, config = predictor.model, predictor.config
     if not isinstance(model, Decoding | TextClassifier):
         raise RequestError(
@@ -102,13 +93,7 @@ def _describe_decoder(predictor: Any) -> dict[str, Any]:
 def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
     """Return a tokenizer as plain data.
 
-    Args:
-        tokenizer: The tokenizer.
-        read: Name of the text that the page splits with this tokenizer, such as `source`, for the error message; empty if the
-            page uses it only to join tokens.
-
-    Raises:
-        RequestError: If the tokenizer splits text by spaCy's rules, which don't run in a browser.
+    `read` names the text that the page splits with it, for errors; it is empty if the page only joins its tokens.
     """
     if read and tokenizer.kind == "spacy":
         raise RequestError(

@@ -51,11 +51,7 @@ def join_modules(name: str = MAIN) -> str:
 
 @cache
 def read_library() -> tuple[str, bytes, dict[str, Any]]:
-    """Return onnxruntime-web: its script, which sets `globalThis.ort`, its gzipped WebAssembly, and the data of `files.json`.
-
-    Raises:
-        RegardError: If a file does not match its hash in `files.json`.
-    """
+    """Return onnxruntime-web: its script, which sets `globalThis.ort`, its gzipped WebAssembly, and the facts about it."""
     facts = json.loads(read_file("onnxruntime/files.json"))
     packed = {name: read_file(f"onnxruntime/{name}.gz") for name in facts["sha256"]}
     for name, content in packed.items():
@@ -73,20 +69,12 @@ def read_library() -> tuple[str, bytes, dict[str, Any]]:
 
 
 def build_document(data: Mapping[str, Any], blobs: Mapping[str, bytes], *, title: str) -> str:
-    """Build the HTML document of a page.
-
-    Args:
-        data: Plain data for the script.
-        blobs: Binary data by name, such as graphs. The document also gets onnxruntime's WebAssembly.
-        title: Title of the document.
-
-    Returns:
-        An HTML document that makes no network requests. Its content security policy allows only its own style and its own
-        two scripts (by their hashes), WebAssembly, and images that the page itself contains or makes.
-    """
+    """Build the HTML document of a page from plain data for its script and from binary data by name, such as graphs."""
     library, binary, facts = read_library()
     style, script = read_file("page.css").decode(), join_modules()
     scripts = [f"\n{library}\n", f"\n{script}\n"]
+    # The page makes no network requests. Allowed are its own style and two scripts, by their hashes, WebAssembly, and images
+    # that the page itself contains or makes.
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))} 'wasm-unsafe-eval'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"

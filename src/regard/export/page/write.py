@@ -7,10 +7,10 @@ from typing import Any
 
 from regard import disk
 from regard.errors import RequestError
-from regard.export.page.contents import Contents, read_contents
+from regard.export.folder import load_predictor
+from regard.export.page.contents import read_contents
 from regard.export.page.examples import choose_examples
 from regard.export.page.join import build_document
-from regard.tasks.loading import load
 from regard.version import __version__
 
 FORMAT_VERSION = 1
@@ -63,10 +63,16 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
     chosen = list(runs) if isinstance(runs, list | tuple) else [runs]
     _check(path, chosen, examples, overwrite=overwrite)
     names = _names(chosen)
-    predictors = [load(run, device="cpu") if isinstance(run, str | Path) else run for run in chosen]
-    _check_tasks(predictors, names)
+    predictors = [load_predictor(run) for run in chosen]
+    for name, predictor in zip(names, predictors, strict=True):
+        if (task := predictor.config.task) != (first := predictors[0].config.task):
+            raise RequestError(
+                f"a page compares models of one task, but {names[0]} is for {first} and {name} for {task}; write two pages"
+            )
     models = [read_contents(predictor, name) for predictor, name in zip(predictors, names, strict=True)]
-    heading = title or _title(models[0], names)
+    languages = [language for language in models[0].settings["languages"] if language]
+    both = f": {' → '.join(languages)}" if len(chosen) == 1 and len(languages) == 2 else ""
+    heading = title or " and ".join(names) + both
     data = {
         "format_version": FORMAT_VERSION,
         "regard": __version__,
@@ -101,20 +107,3 @@ def _names(runs: Sequence[Any]) -> list[str]:
     """Return a name for each model: the name of its folder, or `model N` for a loaded model; equal names get a number."""
     plain = [Path(run).resolve().name if isinstance(run, str | Path) else f"model {n}" for n, run in enumerate(runs, 1)]
     return [name if plain.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(plain, 1)]
-
-
-def _check_tasks(predictors: Sequence[Any], names: Sequence[str]) -> None:
-    """Check that the models do the same task."""
-    tasks = [predictor.bundle.config.task for predictor in predictors]
-    for name, task in zip(names, tasks, strict=True):
-        if task != tasks[0]:
-            raise RequestError(
-                f"a page compares models of one task, but {names[0]} is for {tasks[0]} and {name} for {task}; write two pages"
-            )
-
-
-def _title(first: Contents, names: Sequence[str]) -> str:
-    if len(names) > 1:
-        return " and ".join(names)
-    languages = [language for language in first.settings["languages"] if language]
-    return f"{names[0]}: {' → '.join(languages)}" if len(languages) == 2 else names[0]

@@ -105,6 +105,12 @@ class ClassificationFormat(BundleFormat):
                 "It gives one of its labels to any text, even if no label fits.",
                 f"Attention shows what the model read, but it does not prove causes: {found}.",
             ],
+            inputs=[
+                "not a good film , but never boring",
+                "a gripping , honest film",
+                "the plot is thin and the jokes are not funny",
+                "I expected nothing and was moved to tears.",
+            ],
         )
 
 

@@ -50,4 +50,5 @@ class LanguageFormat(BundleFormat):
                 "Its output is probable, not true; it may repeat its training texts word for word.",
                 "Attention shows what the model read at a word, but it does not prove causes.",
             ],
+            inputs=["The old man", "She said that", "Two dogs", "I know that", "In the garden", "a film that"],
         )

@@ -86,4 +86,15 @@ class TranslationFormat(BundleFormat):
                 "It translates each line by itself and may leave out, repeat or invent words.",
                 "Attention shows what the model read when it wrote a word, but it does not prove causes.",
             ],
+            inputs=[
+                "she kissed him .",
+                "My brother has not closed the old window.",
+                "Although the boys sang in the garden, she slept.",
+                "The old man gives the child a red apple.",
+                "In our old villages there are many black cats.",
+                "I know that he did not want to go home.",
+                "a man in a blue shirt is standing on a ladder .",
+                "two dogs are playing in the snow .",
+                "We have not seen the dog today.",
+            ],
         )
