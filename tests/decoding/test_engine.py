@@ -7,7 +7,7 @@ from benchmarks.conversion import spellings
 from export.models import LIMIT, WORDS, draw_model, draw_sources, pad
 
 from regard.config import DecodingConfig
-from regard.decoding import search
+from regard.decoding import beam_search
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD
 
@@ -28,7 +28,7 @@ def made():
 def test_words_and_scores_are_those_of_the_search(made, beam_size, least, alpha):
     model, engine, ids, mask = made
     decoding = DecodingConfig(beam_size=beam_size, length_penalty=0.0, max_length=LIMIT)
-    expected = search(model, ids, mask, decoding)
+    expected = beam_search(model, ids, mask, decoding)
     found = engine.search(
         ids, mask, DecodingConfig(beam_size=beam_size, length_penalty=alpha, max_length=LIMIT), record=("cross",)
     )

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import DecodingConfig
-from regard.decoding import Guidance, beam_search, greedy, search
+from regard.decoding import Guidance, beam_search, greedy
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START
 
@@ -50,7 +50,7 @@ def test_prefixes_and_constraints_are_always_in_the_output(tiny, sources, guides
     decoding = DecodingConfig(
         beam_size=beam_size, max_length=room + (1 if tight else 6), length_penalty=alpha, length_reward=reward
     )
-    found = search(model, source, mask, decoding, n_best=beam_size, guidance=Guidance(prefixes, phrases))
+    found = beam_search(model, source, mask, decoding, n_best=beam_size, guidance=Guidance(prefixes, phrases))
     for hypotheses, prefix, own in zip(found, prefixes, phrases, strict=True):
         assert hypotheses
         assert len({tuple(h.tokens) for h in hypotheses}) == len(hypotheses)

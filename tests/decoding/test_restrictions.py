@@ -6,27 +6,27 @@ import pytest
 import torch
 
 from regard.config import DecodingConfig
-from regard.decoding import Restrictions, Sampling, beam_search, force, greedy, sample, search
+from regard.decoding import Sampling, beam_search, force, greedy, sample
 from regard.decoding.guidance import Guidance
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START, UNKNOWN
 
 LIMIT = 12
 CASES = [
-    Restrictions(min_length=7),
-    Restrictions(no_repeat_ngrams=1),
-    Restrictions(no_repeat_ngrams=2),
-    Restrictions(no_repeat_ngrams=3),
-    Restrictions(repetition_penalty=1.7),
-    Restrictions(suppressed=(UNKNOWN, 5)),
-    Restrictions(min_length=3, no_repeat_ngrams=2, repetition_penalty=1.3, suppressed=(4,)),
+    DecodingConfig(min_length=7),
+    DecodingConfig(no_repeat_ngrams=1),
+    DecodingConfig(no_repeat_ngrams=2),
+    DecodingConfig(no_repeat_ngrams=3),
+    DecodingConfig(repetition_penalty=1.7),
+    DecodingConfig(suppress_unknown=True),
+    DecodingConfig(min_length=3, no_repeat_ngrams=2, repetition_penalty=1.3, suppress_unknown=True),
 ]
-NAMES = [repr(case) for case in CASES]
+NAMES = [case.describe() for case in CASES]
 
 
 def cost(case, words, word, log_probability):
     """What a next word costs, from the definition; the end symbol may cost nothing where nothing else is left."""
-    if word in (PAD, START, *case.suppressed) or (word == END and len(words) < case.min_length):
+    if word in (PAD, START, *[UNKNOWN] * case.suppress_unknown) or (word == END and len(words) < case.min_length):
         return math.inf
     size, after = case.no_repeat_ngrams, [*words, word]
     if size and len(after) >= size:
@@ -69,7 +69,7 @@ def plain_beam(model, source, mask, case, *, beam_size, limit=LIMIT):
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_the_beam_is_the_plain_one(tiny, sources, case, vocabulary_size, seed):
     model, (source, mask) = tiny(seed=seed, vocabulary_size=vocabulary_size), sources
-    found = beam_search(model, source, mask, beam_size=4, n_best=4, length_penalty=0.0, max_length=LIMIT, restrictions=case)
+    found = beam_search(model, source, mask, case, beam_size=4, n_best=4, length_penalty=0.0, max_length=LIMIT)
     for row, hypotheses in enumerate(found):
         length = int(mask[row].sum())
         expected = plain_beam(model, source[row : row + 1, :length], mask[row : row + 1, :length], case, beam_size=4)
@@ -84,8 +84,8 @@ def test_the_beam_is_the_plain_one(tiny, sources, case, vocabulary_size, seed):
 @pytest.mark.parametrize("diversity", [0.0, 0.7, 50.0])
 def test_diverse_groups_are_the_plain_ones(tiny, sources, groups, diversity):
     model, (source, mask) = tiny(seed=3), sources
-    case = Restrictions(groups=groups, diversity=diversity)
-    found = beam_search(model, source, mask, beam_size=4, n_best=4, length_penalty=0.0, max_length=LIMIT, restrictions=case)
+    case = DecodingConfig(groups=groups, diversity=diversity)
+    found = beam_search(model, source, mask, case, beam_size=4, n_best=4, length_penalty=0.0, max_length=LIMIT)
     for row, hypotheses in enumerate(found):
         length = int(mask[row].sum())
         expected = plain_beam(model, source[row : row + 1, :length], mask[row : row + 1, :length], case, beam_size=4)
@@ -96,11 +96,10 @@ def test_diverse_groups_are_the_plain_ones(tiny, sources, groups, diversity):
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_greedy_is_a_beam_of_one_and_does_not_depend_on_the_batch(tiny, sources, case):
     model, (source, mask) = tiny(seed=4), sources
-    options = {"max_length": LIMIT, "restrictions": case}
-    together = greedy(model, source, mask, **options)
-    beam = beam_search(model, source, mask, beam_size=1, **options)
+    together = greedy(model, source, mask, case, max_length=LIMIT)
+    beam = beam_search(model, source, mask, case, beam_size=1, max_length=LIMIT)
     for row, hypothesis in enumerate(together):
-        alone = greedy(model, source[row : row + 1], mask[row : row + 1], **options)
+        alone = greedy(model, source[row : row + 1], mask[row : row + 1], case, max_length=LIMIT)
         assert hypothesis.tokens == alone[0].tokens == beam[row][0].tokens
         assert hypothesis.score == pytest.approx(beam[row][0].score, abs=1e-5)
 
@@ -108,7 +107,7 @@ def test_greedy_is_a_beam_of_one_and_does_not_depend_on_the_batch(tiny, sources,
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_samples_keep_to_restrictions_and_report_the_models_own_probabilities(tiny, sources, case):
     model, (source, mask) = tiny(seed=5), sources
-    drawn = sample(model, source, mask, Sampling(count=20), max_length=LIMIT, restrictions=case)
+    drawn = sample(model, source, mask, Sampling(count=20), case, max_length=LIMIT)
     for row, hypotheses in enumerate(drawn):
         for hypothesis in hypotheses:
             words = hypothesis.tokens
@@ -127,27 +126,27 @@ def test_samples_keep_to_restrictions_and_report_the_models_own_probabilities(ti
 
 def test_a_prefix_goes_before_restrictions(tiny, sources):
     model, (source, mask) = tiny(seed=6), sources
-    guidance = Guidance([[5, 5, 5]] * len(source), [[]] * len(source))
-    options = {"guidance": guidance, "restrictions": Restrictions(no_repeat_ngrams=1, suppressed=(5,))}
+    guidance = Guidance([[5, 5, UNKNOWN]] * len(source), [[]] * len(source))
+    options = {"guidance": guidance, "no_repeat_ngrams": 1, "suppress_unknown": True}
     for [found] in beam_search(model, source, mask, beam_size=3, **options):
-        assert found.tokens[:3] == [5, 5, 5]
-        assert 5 not in found.tokens[3:]
+        assert found.tokens[:3] == [5, 5, UNKNOWN]
+        assert {5, UNKNOWN}.isdisjoint(found.tokens[3:])
 
 
 def test_a_long_minimum_raises_the_usual_limit(tiny, sources):
     model, (source, mask) = tiny(seed=7), sources
-    for [found] in beam_search(model, source, mask, beam_size=2, restrictions=Restrictions(min_length=70)):
+    for [found] in beam_search(model, source, mask, beam_size=2, min_length=70):
         assert len(found.tokens) >= 70
 
 
-def test_a_configuration_reaches_the_search(tiny, sources):
+def test_settings_replace_those_of_the_configuration(tiny, sources):
     model, (source, mask) = tiny(seed=8), sources
     decoding = DecodingConfig(
         beam_size=4, min_length=5, no_repeat_ngrams=2, repetition_penalty=1.2, suppress_unknown=True, groups=2, diversity=0.9
     )
-    restrictions = Restrictions(5, 2, 1.2, (UNKNOWN,), 2, 0.9)
-    expected = beam_search(model, source, mask, beam_size=4, length_penalty=1.0, restrictions=restrictions)
-    found = search(model, source, mask, decoding)
+    own = {"min_length": 5, "no_repeat_ngrams": 2, "repetition_penalty": 1.2, "suppress_unknown": True, "groups": 2}
+    expected = beam_search(model, source, mask, decoding)
+    found = beam_search(model, source, mask, DecodingConfig(beam_size=3, diversity=0.9), beam_size=4, **own)
     assert [one.tokens for [one] in found] == [one.tokens for [one] in expected]
     assert decoding.describe() == (
         "beam 4 in 2 groups, length penalty 1, at least 5 tokens, no repeated 2-grams, repetition penalty 1.2, "
@@ -162,32 +161,22 @@ def test_a_configuration_reaches_the_search(tiny, sources):
         ({"no_repeat_ngrams": 101}, "no_repeat_ngrams is 101, expected from 0 to 100"),
         ({"repetition_penalty": 0.5}, "repetition_penalty is 0.5, expected from 1"),
         ({"repetition_penalty": math.nan}, "repetition_penalty is nan"),
-        ({"suppressed": (END,)}, "suppressed contains the end symbol"),
         ({"groups": 0}, "groups is 0, expected 1"),
         ({"diversity": -1.0}, "diversity is -1, expected from 0"),
     ],
 )
-def test_values_out_of_range(values, message):
+def test_values_out_of_range(tiny, sources, values, message):
     with pytest.raises(RequestError) as caught:
-        Restrictions(**values)
+        beam_search(tiny(), *sources, **values)
     assert message in str(caught.value)
 
 
 def test_combinations_that_make_no_sense(tiny, sources):
     model, (source, mask) = tiny(), sources
     with pytest.raises(RequestError, match="beam_size is 4, which does not split into 3 groups"):
-        beam_search(model, source, mask, beam_size=4, restrictions=Restrictions(groups=3))
-    with pytest.raises(RequestError, match="sampling has no beam to split"):
-        sample(model, source, mask, restrictions=Restrictions(groups=2))
+        beam_search(model, source, mask, beam_size=4, groups=3)
     with pytest.raises(RequestError, match="min_length is 8 tokens, but max_length is 8 tokens"):
-        greedy(model, source, mask, max_length=8, restrictions=Restrictions(min_length=8))
+        greedy(model, source, mask, max_length=8, min_length=8)
     phrases = Guidance([[]] * len(source), [[[5]]] * len(source))
     with pytest.raises(RequestError, match="leave one of the two out"):
-        beam_search(model, source, mask, guidance=phrases, restrictions=Restrictions(min_length=2))
-
-
-@pytest.mark.parametrize("suppressed", [((5, 4),), [[5, 4]], ("the",), (5, -1), (True, 2.0), 5, "54"])
-def test_only_ids_of_words_can_be_suppressed(suppressed):
-    """A phrase would forbid each of its words everywhere, and a negative id a word counted from the end."""
-    with pytest.raises(RequestError, match=r"^suppressed is .*, expected the ids of words .*; phrases cannot be suppressed$"):
-        Restrictions(suppressed=suppressed)
+        beam_search(model, source, mask, guidance=phrases, min_length=2)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.config import DecodingConfig
-from regard.decoding import beam_search, force, greedy, length_penalty_of, score_of, search
+from regard.decoding import beam_search, force, greedy, length_penalty_of, score_of
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START, UNKNOWN
 
@@ -115,10 +115,10 @@ def test_beam_of_one_is_greedy_is_the_plain_loop(tiny, sources, seed, reward):
 def test_results_do_not_depend_on_the_batch(tiny, sources, seed, beam_size):
     model, (source, mask) = tiny(seed=seed), sources
     decoding = DecodingConfig(beam_size=beam_size, max_length=0)
-    together = search(model, source, mask, decoding, n_best=min(beam_size, 3), record=["cross"])
+    together = beam_search(model, source, mask, decoding, n_best=min(beam_size, 3), record=["cross"])
     for row, found in enumerate(together):
         size = int(mask[row].sum())
-        [alone] = search(
+        [alone] = beam_search(
             model,
             source[row : row + 1, :size],
             mask[row : row + 1, :size],
@@ -139,7 +139,7 @@ def test_scores_and_attention_are_those_of_the_forced_target(tiny, sources, seed
     model, (source, mask) = tiny(seed=seed), sources
     sites = ["cross", "cross.heads"]
     decoding = DecodingConfig(beam_size=beam_size, length_penalty=0.8, max_length=15)
-    found = search(model, source, mask, decoding, n_best=beam_size, record=sites)
+    found = beam_search(model, source, mask, decoding, n_best=beam_size, record=sites)
     for row, hypotheses in enumerate(found):
         assert len({tuple(h.tokens) for h in hypotheses}) == len(hypotheses)
         ends = [h for h in hypotheses if h.finished]
@@ -287,7 +287,7 @@ def test_search_goes_on_while_a_longer_one_may_still_win(table):
 def test_at_the_limit_a_reward_keeps_nothing_from_its_end(table, beam_size):
     model = table(lambda prefix: logs(end=0.6, a=0.4) if prefix else logs(a=1.0))
     for limit in (2, 3):
-        [[h]] = search(
+        [[h]] = beam_search(
             model, *ONE, DecodingConfig(beam_size=beam_size, length_reward=1.0, length_penalty=0.0, max_length=limit)
         )
         assert (h.tokens, h.finished) == ([4] * (limit - 1), True)
@@ -303,7 +303,7 @@ def test_vocabularies_smaller_than_the_beam(table):
 def test_scores_that_are_not_finite_are_an_error(table, value, beam_size):
     model = table(lambda prefix: [0.0, 0.0, 0.0, 0.0, 0.0, value if len(prefix) == 2 else 1.0])
     with pytest.raises(RequestError, match=r"scores for the next word are not finite .*earlier checkpoint"):
-        search(model, *ONE, DecodingConfig(beam_size=beam_size))
+        beam_search(model, *ONE, DecodingConfig(beam_size=beam_size))
 
 
 def test_nothing_that_can_be_produced_is_an_error(table):

@@ -13,11 +13,10 @@ from training.test_synchronisation import Operations, made, meta  # noqa: F401
 
 from regard.decoding import Sampling, beam_search, greedy, sample
 from regard.decoding.guidance import Guidance
-from regard.decoding.restrictions import Restrictions
 from regard.errors import RequestError
 from regard.text.symbols import END
 
-loop = import_module("regard.decoding.search")  # `regard.decoding.search` is the function
+loop = import_module("regard.decoding.search")
 delays = pytest.mark.parametrize("delay", [1, 2, 4, 20])
 
 
@@ -38,7 +37,7 @@ def words_and_scores(found: list) -> list:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "options",
-    [{}, {"length_reward": 0.8, "max_length": 6}, {"restrictions": Restrictions(no_repeat_ngrams=2, repetition_penalty=1.3)}],
+    [{}, {"length_reward": 0.8, "max_length": 6}, {"no_repeat_ngrams": 2, "repetition_penalty": 1.3}],
     ids=["plain", "short", "restricted"],
 )
 def test_late_answers_change_no_result(tiny, sources, seed, options, delay, monkeypatch) -> None:
@@ -106,9 +105,7 @@ def test_a_stream_gets_no_word_after_the_end(tiny, sources, delay, monkeypatch) 
 
 
 @pytest.mark.parametrize("preset", ["transformer-tiny", pytest.param("luong", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "options", [{}, {"restrictions": Restrictions(no_repeat_ngrams=2, suppressed=(1,))}], ids=["plain", "restricted"]
-)
+@pytest.mark.parametrize("options", [{}, {"no_repeat_ngrams": 2, "suppress_unknown": True}], ids=["plain", "restricted"])
 @pytest.mark.parametrize("search", [greedy, beam_search])
 def test_only_every_eighth_step_waits(search, options, preset, meta, monkeypatch) -> None:  # noqa: F811
     """On `meta`, reading a value raises an error."""

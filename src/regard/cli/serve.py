@@ -63,6 +63,10 @@ def _load(folder: Path, *, device: str, engine: str) -> Any:
 
 def main(arguments: Sequence[str]) -> None:
     """Serve models until SIGTERM or Ctrl-C."""
+    _serve(_parser().read(arguments))
+
+
+def _parser() -> Parser:
     parser = Parser(
         "serve",
         "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate, /v1/attention …\n"
@@ -77,7 +81,7 @@ def main(arguments: Sequence[str]) -> None:
     _add_options(parser)
     _add_limits(parser)
     add_machine_options(parser, threads="all cores but one")
-    _serve(parser.read(arguments))
+    return parser
 
 
 def _add_options(parser: Parser) -> None:

@@ -5,6 +5,7 @@ part of the beam, and a penalty for words that earlier groups chose at the same 
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,8 +17,18 @@ from regard.config import DecodingConfig
 from regard.decoding.constraints import Constrained
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions, restrictions_of
-from regard.decoding.search import Chooser, Chosen, Follow, Ranking, Step, check_request, length_limits, run_search
+from regard.decoding.restrictions import restricts_words, word_costs
+from regard.decoding.search import (
+    DEFAULT_DECODING,
+    Chooser,
+    Chosen,
+    Follow,
+    Ranking,
+    Step,
+    check_request,
+    length_limits,
+    run_search,
+)
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
@@ -29,44 +40,20 @@ _FEW = 1 << 16
 """Up to this number of values, comparing all of them is as fast."""
 
 
-def search(
+def greedy(
     model: Seq2Seq,
     source: Int[Tensor, "B S"],
     source_mask: Bool[Tensor, "B S"],
-    decoding: DecodingConfig,
-    *,
-    n_best: int = 1,
-    guidance: Guidance | None = None,
-    record: Collection[str] = (),
-    reweight: ReweightBySite | None = None,
-) -> list[list[Hypothesis]]:
-    """Run the beam search that a configuration defines; see `beam_search`."""
-    return beam_search(
-        model,
-        source,
-        source_mask,
-        beam_size=decoding.beam_size,
-        n_best=n_best,
-        length_penalty=decoding.length_penalty,
-        length_reward=decoding.length_reward,
-        max_length=decoding.max_length,
-        guidance=guidance,
-        restrictions=restrictions_of(decoding),
-        record=record,
-        reweight=reweight,
-    )
-
-
-def greedy(model: Seq2Seq, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], **settings: Any) -> list[Hypothesis]:
-    """Take the most probable word at each step: a `beam_search` with a beam of one, whose other arguments are `settings`.
+    decoding: DecodingConfig = DEFAULT_DECODING,
+    **options: Any,
+) -> list[Hypothesis]:
+    """Take the most probable word at each step: a `beam_search` with a beam of one, which returns one hypothesis per sentence.
 
     Before the limit, the length reward is subtracted from the log probability of the end symbol. The length penalty only
     affects the reported score.
-
-    Returns:
-        A hypothesis for each sentence; it is unfinished if it reached the length limit.
     """
-    return [hypothesis for [hypothesis] in beam_search(model, source, source_mask, beam_size=1, **settings)]
+    found = beam_search(model, source, source_mask, replace(decoding, beam_size=1), **options)
+    return [hypothesis for [hypothesis] in found]
 
 
 @torch.inference_mode()
@@ -74,39 +61,31 @@ def beam_search(
     model: Seq2Seq,
     source: Int[Tensor, "B S"],
     source_mask: Bool[Tensor, "B S"],
+    decoding: DecodingConfig = DEFAULT_DECODING,
     *,
-    beam_size: int = 5,
     n_best: int = 1,
-    length_penalty: float = 1.0,
-    length_reward: float = 0.0,
-    max_length: int = 0,
     guidance: Guidance | None = None,
-    restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
     reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
+    **settings: Any,
 ) -> list[list[Hypothesis]]:
-    """Search for the targets with the best scores.
+    """Search for the targets with the best scores, see `score_of`; a beam of one is a greedy search.
 
     Args:
         model: The model, in evaluation mode.
         source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
-        beam_size: N, number of hypotheses kept at each step, ≥ 1; 1 for greedy search.
-        n_best: Number of hypotheses to return for each sentence, at most `beam_size`.
-        length_penalty: α ≥ 0 of `score_of`; 0 for no penalty. Without penalty and reward, log probabilities decide, which
-            favours short targets.
-        length_reward: r ≥ 0 of `score_of`, in nats per symbol; 0 for no reward.
-        max_length: Maximum number of steps, including the one for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
-            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
-            `restrictions.min_length` + 20.
+        decoding: Settings of the search, such as the size of the beam, the length penalty, and restrictions, which cannot be
+            combined with required phrases. Those of a whole translator (`replace_unknown`, `batch_tokens`, `precision`) have no
+            effect. For `max_length`, see `length_limits`.
+        n_best: Number of hypotheses to return for each sentence, at most the size of the beam.
         guidance: Words that targets must begin with, and phrases that they must contain.
-        restrictions: Restrictions such as a minimum length or words that targets must not contain; they cannot be combined
-            with required phrases.
         record: Attention sites to record.
         reweight: Functions that replace attention weights, by site; see `regard.reweight`. The new weights are recorded.
         follow: Function that is called after each step with the indices of the R sentences in this step, and their new words
             (R, N).
+        settings: Settings that replace those in `decoding`: `beam_size=4`.
 
     Returns:
         For each sentence up to `n_best` hypotheses: finished ones first, then those that were cut at the limit, both by
@@ -120,24 +99,26 @@ def beam_search(
         Wu et al. 2016, "Google's Neural Machine Translation System", section 7 (without the coverage penalty);
         for the reward see `score_of`.
     """
-    check_request(model, beam_size, n_best, length_penalty, length_reward, record, reweight)
+    decoding = replace(decoding, **settings)
+    check_request(model, decoding, n_best, record, reweight)
     if not len(source):
         return []
-    limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
+    limits = length_limits(source_mask, decoding, guidance)
     phrases = guidance if guidance is not None and guidance.constrains else None
-    if phrases is not None and restrictions:
+    if phrases is not None and (restricts_words(decoding) or decoding.groups > 1 < decoding.beam_size):
         raise RequestError(
             "required phrases and restrictions (a minimum length, no repeated n-grams, a repetition penalty, suppressed "
             "words or groups) are both given; leave one of the two out"
         )
-    chooser: Chooser = Best(beam_size, restrictions) if phrases is None else Constrained(beam_size, phrases, limits)
-    ranking = Ranking(limits, n_best, length_penalty, length_reward)
+    chooser: Chooser = Best(decoding) if phrases is None else Constrained(decoding.beam_size, phrases, limits)
+    ranking = Ranking(limits, n_best, decoding.length_penalty, decoding.length_reward)
     trace = run_search(
         model, source, source_mask, chooser, ranking, guidance=guidance, record=record, reweight=reweight, follow=follow
     )
     if phrases is None:
         return trace.best(n_best)
-    return [_different(found)[:n_best] for found in trace.best(beam_size)]  # several hypotheses may have the same words
+    # Several hypotheses may have the same words, because they met the phrases in different ways.
+    return [_different(found)[:n_best] for found in trace.best(decoding.beam_size)]
 
 
 def _different(found: list[Hypothesis]) -> list[Hypothesis]:
@@ -149,41 +130,33 @@ def _different(found: list[Hypothesis]) -> list[Hypothesis]:
 
 
 class Best:
-    """Chooser of the best continuations over all hypotheses of a sentence, or of each group of them.
+    """Chooser of the best continuations over all hypotheses of a sentence, or of each group of them."""
 
-    Args:
-        beam_size: Number of hypotheses in the beam.
-        restrictions: The restrictions.
-
-    Raises:
-        RequestError: If the beam cannot be divided into the groups.
-    """
-
-    def __init__(self, beam_size: int, restrictions: Restrictions = NO_RESTRICTIONS) -> None:
-        if beam_size % restrictions.groups:
+    def __init__(self, decoding: DecodingConfig) -> None:
+        beam_size, groups = decoding.beam_size, decoding.groups if decoding.beam_size > 1 else 1
+        if beam_size % groups:
             raise RequestError(
-                f"beam_size is {beam_size}, which does not split into {restrictions.groups} groups of equal size; set it to a "
-                f"multiple of {restrictions.groups}"
+                f"beam_size is {beam_size}, which does not split into {groups} groups of equal size; set it to a multiple of "
+                f"{groups}"
             )
-        self.width, self.reorders = beam_size, beam_size > 1
+        self.width, self.reorders, self._groups = beam_size, beam_size > 1, groups
         self.handicap: Tensor | None = None
-        self._restrictions = restrictions
+        self._decoding = decoding
         self._words: Tensor | None = None  # the words of each hypothesis so far, if restrictions depend on them
 
     def choose(self, step: Step) -> Chosen:
         """Choose the best continuations."""
-        restrictions, values, worth, costs = self._restrictions, step.log_probabilities, step.total, None
-        if restrictions.restricts_words:
+        values, worth, costs = step.log_probabilities, step.total, None
+        if restricts_words(self._decoding):
             words = worth.new_zeros((*worth.shape, 0), dtype=torch.int64) if self._words is None else self._words
-            costs = restrictions.costs(values, words, step.forced)
+            costs = word_costs(self._decoding, values, words, step.forced)
             worth = worth if self.handicap is None else worth - self.handicap
         compared = values if costs is None else values - costs
         if step.end_cost is not None:
             compared = compared.clone() if costs is None else compared
             compared[..., END] -= step.end_cost[:, None]
-        size, groups = self.width // restrictions.groups, restrictions.groups
-        choice = best_continuations(worth, compared, size) if groups == 1 else self._choose_by_group(worth, compared, size)
-        parent, chosen, rank = choice
+        choose = best_continuations if self._groups == 1 else self._choose_by_group
+        parent, chosen, rank = choose(worth, compared, self.width // self._groups)
         place, possible = parent * values.shape[-1] + chosen, ~rank.isneginf()
         total = (step.total.gather(1, parent) + values.flatten(1).gather(1, place)).masked_fill(~possible, -torch.inf)
         if costs is not None:
@@ -198,10 +171,10 @@ class Best:
         vocabulary_size = compared.shape[-1]
         same = compared.new_zeros(len(compared), vocabulary_size)  # how often earlier groups chose each word at this step
         chosen = []
-        for group in range(self._restrictions.groups):
+        for group in range(self._groups):
             first = group * size if compared.shape[1] > 1 else 0  # all groups begin with the one empty hypothesis
             part = slice(first, first + size)
-            ranks = (worth[:, part, None] + compared[:, part] - self._restrictions.diversity * same[:, None]).flatten(1)
+            ranks = (worth[:, part, None] + compared[:, part] - self._decoding.diversity * same[:, None]).flatten(1)
             # Each group keeps its size, even if a small vocabulary has fewer words.
             rank, place = pad(ranks, (0, max(size - ranks.shape[1], 0)), value=-torch.inf).topk(size, 1)
             parent, word = (place // vocabulary_size + first).clamp(max=compared.shape[1] - 1), place % vocabulary_size
@@ -219,18 +192,11 @@ class Best:
 def best_continuations(worth: Float[Tensor, "B N"], values: Float[Tensor, "B N V"], count: int) -> Chosen:
     """Return the continuations with the highest sums of `worth` and `values` over all hypotheses of a sentence.
 
-    On a CPU, selecting k of N·V ≈ 50,000 sums takes four times as long as reading them. But the k best words are in the k runs
-    (of 64 consecutive words) with the highest maxima. Computing maxima takes no longer than reading, and the selection then
-    compares 64·k words. With 250 hypotheses and 9,700 words, a step of the search takes 2.8 ms, and 6.2 ms without runs.
-
-    Args:
-        worth: Value of each hypothesis; −∞ for those that do not continue.
-        values: Value of each next word.
-        count: Number of continuations to find.
-
-    Returns:
-        For each continuation its hypothesis, its word and its sum, the best first; fewer than `count` if fewer exist.
+    The best continuation is the first; there are fewer than `count` if fewer exist.
     """
+    # On a CPU, selecting k of N·V ≈ 50,000 sums takes four times as long as reading them. But the k best words are in the k
+    # runs (of 64 consecutive words) with the highest maxima. Computing maxima takes no longer than reading, and the selection
+    # then compares 64·k words. With 250 hypotheses and 9,700 words, a step takes 2.8 ms, and 6.2 ms without runs.
     size = values.shape[2]
     covered = size // _RUN * _RUN
     if values.device.type != "cpu" or values.numel() <= _FEW or covered <= 2 * count * _RUN:

@@ -79,7 +79,7 @@ class CTranslate2Engine:
         if n_best > decoding.beam_size:
             raise RequestError(f"n_best is {n_best}, expected 1 to beam_size, which is {decoding.beam_size}; raise beam_size")
         texts = [[self._source[word] for word in row if word not in (PAD, END)] for row in source.tolist()]
-        limit = min(int(length_limits(source_mask, decoding.max_length).amax()), LONGEST) if texts else 1
+        limit = min(int(length_limits(source_mask, decoding).amax()), LONGEST) if texts else 1
         alpha = decoding.length_penalty
         results = self._engine.translate_batch(
             texts,

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.search import check_request
 from regard.decoding.trace import source_sizes
@@ -38,7 +39,8 @@ def force(
     A row of `target_in` is the start symbol, words and padding; a row of `target_out` is words, the end symbol and padding. The
     other arguments are those of `beam_search`.
     """
-    check_request(model, 1, 1, length_penalty, length_reward, record, reweight)
+    decoding = DecodingConfig(length_penalty=length_penalty, length_reward=length_reward)
+    check_request(model, decoding, 1, record, reweight)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()
     if not all(lengths):
         raise RequestError(f"force: target {lengths.index(0) + 1} has no symbols; a target needs at least its end symbol")

@@ -6,8 +6,8 @@ of samples.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from annotated_types import Ge, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.config import DecodingConfig
 from regard.config.language import SamplingSettings
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions, check_ranges
-from regard.decoding.search import Chosen, Follow, Ranking, Step, check_request, length_limits, run_search
+from regard.decoding.restrictions import check_ranges, restricts_words, word_costs
+from regard.decoding.search import DEFAULT_DECODING, Chosen, Follow, Ranking, Step, check_request, length_limits, run_search
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
@@ -34,11 +35,7 @@ temperature, only the most probable word is drawn.
 
 @dataclass(frozen=True)
 class Sampling(SamplingSettings):
-    """Settings of sampling.
-
-    Raises:
-        RequestError: If a setting is out of range.
-    """
+    """Settings of sampling."""
 
     count: Annotated[int, Ge(1), Le(1000)] = 1
     """Number of samples of each sentence."""
@@ -55,16 +52,14 @@ def sample(
     source: Int[Tensor, "B S"],
     source_mask: Bool[Tensor, "B S"],
     sampling: Sampling = Sampling(),
+    decoding: DecodingConfig = DEFAULT_DECODING,
     *,
     numbers: Sequence[int] | None = None,
-    length_penalty: float = 1.0,
-    length_reward: float = 0.0,
-    max_length: int = 0,
     guidance: Guidance | None = None,
-    restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
     reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
+    **settings: Any,
 ) -> list[list[Hypothesis]]:
     """Sample targets.
 
@@ -73,38 +68,32 @@ def sample(
         source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
         sampling: Settings of sampling.
+        decoding: Restrictions, whose costs are subtracted from the log probabilities before a word is drawn, the maximum
+            length, and the length penalty and reward of the reported score. Beam and groups have no effect.
         numbers: Number of each sentence; None for 0, 1, … Together with `sampling.seed` and `sampling.first`, it seeds the
             generator of the sentence.
-        length_penalty: α of the reported score, see `score_of`; it does not affect the samples.
-        length_reward: r of the reported score; it does not affect the samples.
-        max_length: As for `beam_search`.
         guidance: Words that targets must begin with; required phrases need `beam_search`.
-        restrictions: As for `beam_search`, without groups; their costs are subtracted from the log probabilities before a word
-            is drawn.
         record: Attention sites to record.
         reweight: As for `beam_search`.
         follow: As for `beam_search`; a sample's words after its end symbol have no meaning.
+        settings: As for `beam_search`.
 
     Returns:
         For each sentence `sampling.count` hypotheses, in the order of drawing. Their log probabilities are those of the model;
         temperature, `top_k`, `top_p` and restrictions do not change them.
 
-    Raises:
-        RequestError: If an argument is out of range, or the model's scores are not finite.
-
     Reference:
         Fan et al. 2018 (top-k), section 5; Holtzman et al. 2020 (top-p), eq. 2–3.
     """
-    check_request(model, 1, 1, length_penalty, length_reward, record, reweight)
+    decoding = replace(decoding, **settings)
+    check_request(model, decoding, 1, record, reweight)
     if guidance is not None and guidance.constrains:
         raise RequestError("sampling does not support phrases that targets must contain: leave them out, or use a beam search")
     if not len(source):
         return []
-    if restrictions.groups > 1:
-        raise RequestError(f"groups is {restrictions.groups}, but sampling has no beam to split; leave groups out")
-    limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
-    chooser = _Drawn(sampling, _chance(sampling, range(len(source)) if numbers is None else numbers, limits), restrictions)
-    ranking = Ranking(limits, sampling.count, length_penalty, length_reward)
+    limits = length_limits(source_mask, decoding, guidance)
+    chooser = _Drawn(sampling, _chance(sampling, range(len(source)) if numbers is None else numbers, limits), decoding)
+    ranking = Ranking(limits, sampling.count, decoding.length_penalty, decoding.length_reward)
     trace = run_search(
         model, source, source_mask, chooser, ranking, guidance=guidance, record=record, reweight=reweight, follow=follow
     )
@@ -121,19 +110,14 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
 
 
 class _Drawn:
-    """Chooser that continues each hypothesis with a random word.
-
-    Args:
-        sampling: Settings of sampling.
-        chance: A random number in [0, 1) for each sentence, sample and step.
-        restrictions: Restrictions, whose costs are subtracted from the log probabilities before a word is drawn.
-    """
+    """Chooser that continues each hypothesis with a random word, given a random number for each sentence, sample and step."""
 
     reorders = False
     handicap = None
 
-    def __init__(self, sampling: Sampling, chance: Float[Tensor, "B N T"], restrictions: Restrictions) -> None:
-        self.width, self._sampling, self._chance, self._restrictions = sampling.count, sampling, chance, restrictions
+    def __init__(self, sampling: Sampling, chance: Float[Tensor, "B N T"], decoding: DecodingConfig) -> None:
+        self.width, self._sampling, self._chance, self._decoding = sampling.count, sampling, chance, decoding
+        self._restricts = restricts_words(decoding)
         self._places = torch.arange(sampling.count, device=chance.device).expand(len(chance), -1)
         self._words = chance.new_zeros((*chance.shape[:2], 0), dtype=torch.int64)
 
@@ -141,11 +125,11 @@ class _Drawn:
         """Draw a word for each hypothesis; the first step draws the first words of all samples of a sentence."""
         values = step.log_probabilities.expand(-1, self.width, -1)
         offered = values
-        if self._restrictions:
-            offered = values - self._restrictions.costs(values, self._words, step.forced)
+        if self._restricts:
+            offered = values - word_costs(self._decoding, values, self._words, step.forced)
         chance = self._chance[step.rows, :, min(step.number, self._chance.shape[2] - 1)]
         words = _draw(offered, self._sampling, chance)
-        if self._restrictions:
+        if self._restricts:
             self._words = torch.cat([self._words, words[..., None]], -1)
         parent = self._places[: len(words)].clamp(max=step.total.shape[1] - 1)
         return parent, words, step.total + values.gather(-1, words[..., None])[..., 0]

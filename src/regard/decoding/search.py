@@ -43,6 +43,7 @@ from regard.models.seq2seq import DecoderState, Seq2Seq
 from regard.reweight import ReweightBySite
 from regard.text.symbols import END, PAD, START
 
+DEFAULT_DECODING = DecodingConfig()
 MOST_STEPS = 100_000
 """Maximum length that can be requested. Without it, the settings of an untrusted model could request an endless search."""
 _LONGEST = 500
@@ -235,22 +236,14 @@ def may_hold(mask: Tensor) -> bool:
 
 
 def length_limits(
-    source_mask: Bool[Tensor, "B S"], max_length: int, guidance: Guidance | None = None, min_length: int = 0
+    source_mask: Bool[Tensor, "B S"], decoding: DecodingConfig, guidance: Guidance | None = None
 ) -> Int[Tensor, " B"]:
-    """Return the maximum number of steps of each sentence.
+    """Return the maximum number of steps of each sentence, including the one for the end symbol.
 
-    Args:
-        source_mask: True for the source's symbols, False for padding.
-        max_length: Limit for all sentences, including the step for the end symbol. 0 for a limit of min(2·S + 20, 500) for a
-            sentence with S source symbols, plus the number of words that `guidance` requires. This limit is never less than
-            `min_length` + 20.
-        guidance: Words that targets must begin with, and phrases that they must contain.
-        min_length: Minimum number of words of a target, without the end symbol.
-
-    Raises:
-        RequestError: If `max_length` is negative, above 100,000, or too small for the required words or `min_length` words and
-            the end symbol; or if `guidance` is for another number of sentences.
+    Without a `max_length`, it is min(2·S + 20, 500) for a sentence with S source symbols, plus the number of words that
+    `guidance` requires, and at least `min_length` + 20.
     """
+    max_length, min_length = decoding.max_length, decoding.min_length
     if not 0 <= max_length <= MOST_STEPS:
         raise RequestError(f"max_length is {max_length}, expected 0 to {MOST_STEPS:,}; 0 means twice the source length plus 20")
     if min_length >= MOST_STEPS:
@@ -273,20 +266,11 @@ def length_limits(
 
 
 def check_request(
-    model: Seq2Seq,
-    beam_size: int,
-    n_best: int,
-    length_penalty: float,
-    length_reward: float,
-    record: Collection[str],
-    reweight: ReweightBySite | None,
+    model: Seq2Seq, decoding: DecodingConfig, n_best: int, record: Collection[str], reweight: ReweightBySite | None
 ) -> None:
-    """Check the arguments that every search and `force` have.
-
-    Raises:
-        RequestError: If a value is out of its range, or the model does not have a site of `record` or `reweight`.
-    """
-    check_ranges(DecodingConfig, beam_size=beam_size, length_penalty=length_penalty, length_reward=length_reward)
+    """Check the arguments that every search and `force` have."""
+    check_ranges(DecodingConfig, **vars(decoding))
+    beam_size = decoding.beam_size
     if not 1 <= n_best <= beam_size:
         larger = "; raise beam_size or lower n_best" if n_best > beam_size else ""
         raise RequestError(f"n_best is {n_best}, expected 1 to beam_size, which is {beam_size}{larger}")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.config import GenerationConfig
-from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, greedy, sample
+from regard.decoding import Guidance, Hypothesis, Sampling, greedy, sample
 from regard.decoding.search import MOST_STEPS
 from regard.errors import RequestError
 from regard.evaluation.words import LanguageEvaluation, evaluate_language
@@ -114,9 +114,7 @@ class LanguageModel(Predictor):
         found: list[list[Generation]] = [[]] * len(prompts)
         drawing = {name: getattr(generation, name) for name in ("temperature", "top_k", "top_p")}
         common: dict[str, Any] = {"record": sites, "reweight": reweight_by_site(reweight, "decoder")}
-        common["restrictions"] = Restrictions(
-            no_repeat_ngrams=generation.no_repeat_ngrams, repetition_penalty=generation.repetition_penalty
-        )
+        common |= {name: getattr(generation, name) for name in ("no_repeat_ngrams", "repetition_penalty")}
         with counting_bar("generating", len(prompts), shown=progress) as advance:
             for places in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
                 # Continuations are targets that must begin with the prompts. The source is empty.

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.config import DecodingConfig
-from regard.decoding import Hypothesis, Sampling, restrictions_of, sample, search
+from regard.decoding import Hypothesis, Sampling, beam_search, sample
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
 from regard.models.ensemble import Ensemble
@@ -151,11 +151,9 @@ class Translator(Predictor):
             guidance = guide.take(None if later else number for number, later in places)
             common: dict[str, Any] = {"guidance": guidance, "record": recorded, "reweight": changes}
             if sampling is None:
-                return search(model, ids, mask, decoding, n_best=n_best, **common)
+                return beam_search(model, ids, mask, decoding, n_best=n_best, **common)
             numbers = [number + (later << 40) for number, later in places]  # separate random numbers for each part
-            limits = {name: getattr(decoding, name) for name in ("length_penalty", "length_reward", "max_length")}
-            restrictions = restrictions_of(replace(decoding, beam_size=1))  # sampling has no groups
-            return sample(model, ids, mask, sampling, numbers=numbers, restrictions=restrictions, **limits, **common)
+            return sample(model, ids, mask, sampling, decoding, numbers=numbers, **common)
 
         sources = encode_sources(texts, self.tokenizers.source, self.config.data.max_tokens, guide.holds)
         width = max(1, sampling.count if sampling else decoding.beam_size)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention.base import Attention
 from regard.config import RecurrentConfig
-from regard.decoding import search
+from regard.decoding import greedy
 from regard.errors import ConfigError
 from regard.evaluation.words import quality, warn_of_zero
 from regard.machine import Machine, to_device
@@ -88,7 +88,7 @@ class TranslationValidator(Validator):
     def __init__(self, task: "TrainableTranslator", machine: Machine) -> None:
         super().__init__(task, machine)
         corpus, decoding = task.data.dev, task.config.decoding
-        self._decoding = replace(decoding, beam_size=1, length_reward=0.0)
+        self._decoding = replace(decoding, length_reward=0.0)
         count = min(task.config.training.validation_pairs, len(corpus))
         self._chosen = np.arange(count) * len(corpus) // max(count, 1)  # evenly over the corpus
         groups = length_batches(corpus.source_lengths[self._chosen], decoding.batch_tokens)
@@ -126,9 +126,9 @@ class TranslationValidator(Validator):
         for indices in self._translated:
             batch = to_device(self.corpus.batch(indices), self.machine.device)
             with self.machine.autocast():
-                found = search(model, batch.source, batch.source_mask, self._decoding)
-            for index, hypotheses in zip(indices, found, strict=True):
-                texts[int(index)] = self.task.parts.target.decode(hypotheses[0].tokens)
+                found = greedy(model, batch.source, batch.source_mask, self._decoding)
+            for index, hypothesis in zip(indices, found, strict=True):
+                texts[int(index)] = self.task.parts.target.decode(hypothesis.tokens)
             after_batch()
         return [texts[int(index)] for index in self._chosen]
 
