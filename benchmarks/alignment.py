@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 import regard
-from regard.analysis import evaluate_alignment
+from regard import evaluate_alignment
 from regard.demo import DemoCorpus, DemoPair
 from regard.presets import load_preset
 from regard.tasks.translation.config import TranslationConfig

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.analysis import evaluate_alignment
+from regard import evaluate_alignment
 from regard.cli.main import main
 from regard.config import RecurrentConfig, TransformerConfig
 from regard.config.loading import load_config

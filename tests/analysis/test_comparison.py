@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tasks.conftest import make as make_translator
 
-from regard.analysis import compare_classifiers, compare_translators
+from regard import compare_classifiers, compare_translators
 from regard.errors import DataError, RequestError
 from regard.evaluation import Bootstrap, McNemar
 from regard.tasks.classification.comparison import ClassifierComparison

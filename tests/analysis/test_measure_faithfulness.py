@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from regard.analysis import measure_faithfulness
+from regard import measure_faithfulness
 from regard.errors import RequestError
 
 TEXTS = ["good dull fine", "", "bad fine dull", "good", "dull bad"]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tasks.conftest import make
 
-from regard.analysis import measure_translation_faithfulness
+from regard import measure_translation_faithfulness
 from regard.config import LuongDecoderConfig, RecurrentConfig, TransformerConfig
 from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean

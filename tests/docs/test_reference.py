@@ -16,7 +16,6 @@ from docs.site.examples.configs import generated, place_of
 from docs.site.related import links
 
 import regard
-import regard.analysis
 import regard.attention
 import regard.config
 from regard.cli.train import split_settings
@@ -25,7 +24,7 @@ from regard.config.loading import load_config, parse_layer
 from regard.presets import load_preset
 
 ROOT = Path(__file__).parents[2]
-MODULES = (regard, regard.attention, regard.analysis, regard.config)
+MODULES = (regard, regard.attention, regard.config)
 _CURRENT = re.compile(r"currentmodule:: (\S+)\n.*?:nosignatures:\n\n(.*?)```", re.S)
 _CODE = re.compile(r"^```(?:\{code-cell\} ipython3|python)\n(.*?)^```", re.M | re.S)
 _IMPORT = re.compile(r"^ *from (regard[\w.]*) import (?:\((.*?)\)|([^\n]*))", re.M | re.S)

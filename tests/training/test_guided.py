@@ -6,7 +6,7 @@ from random import Random
 import pytest
 import torch
 
-from regard.analysis import evaluate_alignment
+from regard import evaluate_alignment
 from regard.config import TeacherForcingConfig, TokenizersConfig, TransformerConfig, WhitespaceConfig
 from regard.config.loading import load_config
 from regard.errors import ConfigError

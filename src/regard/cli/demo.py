@@ -76,8 +76,8 @@ def main(arguments: Sequence[str]) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     """Train a translator, score it, and show a translation with its attention."""
-    from regard.analysis import evaluate_alignment
     from regard.demo import DemoCorpus
+    from regard.tasks.translation.alignments import evaluate_alignment
 
     out, corpus = options.out, DemoCorpus(seed=options.seed)
     file, held_out = _prepare(corpus, options)
@@ -110,8 +110,8 @@ Next:
 
 def _classify(options: argparse.Namespace) -> None:
     """Train a classifier for each of several presets, score all, and show which words the first attends to."""
-    from regard.analysis import decisive_share
     from regard.demo import ReviewCorpus
+    from regard.tasks.classification.decisive import decisive_share
 
     out: Path = options.out
     models: list[Any] = []

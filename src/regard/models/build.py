@@ -123,11 +123,7 @@ def build_classifier(
 
 
 def check_pooling(name: str, pooling: object) -> None:
-    """Check that the caller's own object is a pooling.
-
-    Raises:
-        ConfigError: If it is not.
-    """
+    """Check that the caller's own object is a pooling."""
     if not isinstance(pooling, Pooling):
         raise ConfigError(f"{name} is {pooling!r:.80}, expected an object of a regard.attention.Pooling class")
 
@@ -169,11 +165,7 @@ def _check_sizes(kind: str, least: int, **sizes: int) -> None:
 
 
 def _model_config(config: Any, task: str) -> Any:
-    """Return the configuration of a model; `config` can also be the configuration of a run or the name of a preset.
-
-    Raises:
-        ConfigError: If the configuration is for another kind of model, or the preset is unknown or for another task.
-    """
+    """Return the configuration of a model; `config` can also be the configuration of a run or the name of a preset."""
     run = load_preset(config) if isinstance(config, str) else config
     if isinstance(run, RunConfig) and run.task != task:
         what = f"the preset '{config}'" if isinstance(config, str) else "the configuration"

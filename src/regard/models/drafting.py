@@ -22,36 +22,22 @@ def draft(
     """Return the words to feed: at each position, the gold word or the model's best word of the previous step.
 
     No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used like
-    any known target. Sentences with only gold words are skipped on a CPU. On other devices all sentences are computed, because
-    the CPU would have to wait for the number of skipped ones; the result is the same.
-
-    Args:
-        model: The model.
-        target_in: The start symbol, then the words of the target.
-        state: Result of `encode`.
-        use_gold: True where the word of `target_in` is fed. Column 0 is ignored, because the start symbol is always fed.
-        reweight: Functions that replace attention weights, by site.
+    any known target. The arguments are those of `Seq2Seq.decode`.
     """
-    fed = target_in.clone()
-    if fed.device.type == "cpu":
+    fed, rows = target_in.clone(), torch.arange(len(target_in), device=target_in.device)
+    if fed.device.type == "cpu":  # sentences with only gold words are skipped; other devices would wait for their number
         rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]
-        if len(rows):
-            fed[rows] = _draft(model, target_in[rows], state.keep(rows), use_gold[rows], reweight)
-        return fed
-    return _draft(model, fed, state, use_gold, reweight)
-
-
-def _draft(
-    model: Seq2Seq, target_in: Int[Tensor, "B T"], state: Any, use_gold: Bool[Tensor, "B T"], reweight: ReweightBySite | None
-) -> Int[Tensor, "B T"]:
-    """Write the model's best words into `target_in` where `use_gold` is False, and return it."""
-    training = model.training
+        if not len(rows):
+            return fed
+        state = state.keep(rows)
+    words, gold, training = fed[rows], use_gold[rows], model.training
     model.eval()
     try:
-        for position in range(1, target_in.shape[1]):
-            logits, _, state = model.step(target_in[:, position - 1, None], state, reweight=reweight)
+        for position in range(1, words.shape[1]):
+            logits, _, state = model.step(words[:, position - 1, None], state, reweight=reweight)
             best = logits[:, 0].argmax(dim=-1)
-            target_in[:, position] = torch.where(use_gold[:, position], target_in[:, position], best)
+            words[:, position] = torch.where(gold[:, position], words[:, position], best)
     finally:
         model.train(training)
-    return target_in
+    fed[rows] = words
+    return fed

@@ -16,12 +16,7 @@ def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
 
 
 def tie_embeddings(kind: str, *, source: nn.Embedding, target: nn.Embedding, output: nn.Linear) -> None:
-    """Let layers share one weight matrix, as the setting `tie_embeddings` says: `none`, `target` or `all`.
-
-    Raises:
-        ConfigError: If the target embedding is also the output layer, and the features that this layer reads have another
-            width; or if all embeddings are shared, and the vocabularies differ in size.
-    """
+    """Let layers share one weight matrix, as the setting `tie_embeddings` says: `none`, `target` or `all`."""
     width, readout = target.embedding_dim, output.in_features
     if kind != "none" and readout != width:
         raise ConfigError(

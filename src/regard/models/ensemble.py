@@ -86,11 +86,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
         return _pooled(member.logits(part) for member, part in zip(self._each(), parts, strict=True))
 
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        """Raise an error, because a mean of softmaxes is not the softmax of a linear map, so there is no output weight.
-
-        Raises:
-            RequestError: Always.
-        """
+        """Raise an error, because a mean of softmaxes is not the softmax of a linear map, so there is no output weight."""
         raise RequestError("an ensemble has no output layer and cannot be trained: train its members separately")
 
     def step(

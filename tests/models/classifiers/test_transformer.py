@@ -98,7 +98,5 @@ def test_refusals():
     parts = {"mapping": model.mapping, "positions": model.positions, "encoder": model.encoder}
     with pytest.raises(ConfigError, match="the pooling reads states of width 5, but the encoder's states have width 20"):
         TransformerClassifier(model.embedding, pooling=AttentionPooling(5), num_labels=2, **parts)
-    with pytest.raises(ConfigError, match=r"TransformerClassifier\(num_labels=0\): num_labels must be 1 or more"):
-        TransformerClassifier(model.embedding, pooling=model.pooling, num_labels=0, **parts)
     with pytest.raises(ConfigError, match=r"MultiHead\(size=20, num_heads=3\): size must be a multiple of num_heads"):
         build(replace(SMALL, num_heads=3))

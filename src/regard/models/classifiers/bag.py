@@ -37,12 +37,6 @@ class BagClassifier(PooledClassifier):
 
     Reference: Joulin et al. 2017 for hashed n-grams; Wang, Manning 2012 for the benefit of pairs of words.
     Differs from the papers: attention instead of the mean, and each n-gram is added to its last word only.
-
-    Args:
-        config: Settings of the model.
-        vocabulary_size: V, number of words.
-        num_labels: C, number of labels.
-        embedding_size: D, width of the word vectors; 0 for the configured width.
     """
 
     def __init__(self, config: BagClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0) -> None:
@@ -120,11 +114,7 @@ def count_texts(
 ) -> None:
     """Add to `counts`, for each row of a table and each label, the number of texts with this label that contain the row.
 
-    Args:
-        counts: The counts, which change in place.
-        rows: The rows of the words or n-grams of each text. A row that occurs several times in a text counts once.
-        real: True where a row counts, False for padding.
-        gold: 1 for each label of a text, else 0.
+    The rows of the words or n-grams of a text count where `real` is True; `gold` is 1 for each label of a text.
     """
     text = torch.arange(len(rows), device=rows.device)[:, None].expand_as(rows)
     once = torch.stack((text[real], rows[real])).unique(dim=1)

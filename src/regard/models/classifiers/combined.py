@@ -21,12 +21,6 @@ class CombinedClassifier(TextClassifier):
 
     Members with different errors are more accurate together. Each has its own loss (`parts`), so that a member that learns fast
     does not keep the others from learning. The attention is the mean of the members' attention, with the same shares.
-
-    Args:
-        config: Settings of the members.
-        vocabulary_size: V, number of words.
-        num_labels: C, number of labels.
-        embedding_size: E, width of the word vectors of recurrent members; 0 for the configured width.
     """
 
     def __init__(

@@ -59,11 +59,6 @@ class CountedClassifier(TextClassifier):
     Reference: Wang, Manning 2012, eqs. 1–3.
     Differs from the paper: the gains shrink towards 1, while the paper interpolates them with their mean; the loss is the
     logistic one; and the sum is divided by √(4F).
-
-    Args:
-        config: Settings of the model.
-        vocabulary_size: V, number of words.
-        num_labels: C, number of labels.
     """
 
     sites = ("pool",)

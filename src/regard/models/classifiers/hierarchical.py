@@ -29,16 +29,6 @@ class HierarchicalClassifier(NeuralClassifier):
 
     Reference: Yang et al. 2016, eqs. 1–11.
     Differs from the paper: sentences are found by tokens, and dropout is added.
-
-    Args:
-        config: Settings of the model.
-        vocabulary_size: V, number of words.
-        num_labels: C, number of labels.
-        sentence_ends: Ids of the tokens that end a sentence. They are saved with the weights.
-        embedding_size: E, width of the word vectors; 0 for the configured width.
-
-    Raises:
-        ConfigError: If an id of `sentence_ends` is not in the vocabulary.
     """
 
     sites = ("pool", "word", "sentence")
@@ -109,10 +99,7 @@ class SentenceLayout:
     def at_tokens(self, mask: Tensor, word_weights: Tensor, sentence_weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return two weights of each token, (B,[H,]S): its weight in its sentence, and the weight of its sentence.
 
-        Args:
-            mask: True at tokens, (B,S).
-            word_weights: Weights of the words of each sentence, (M,[H,]W).
-            sentence_weights: Weights of the sentences of each text, (B,[H,]N).
+        They come from the weights of the words of each sentence, (M,[H,]W), and of the sentences of each text, (B,[H,]N).
         """
         sizes = self.word_mask.sum(dim=1)  # words of each sentence, in the order of the text
         found = [
@@ -124,13 +111,7 @@ class SentenceLayout:
 
 
 def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_sentence: int) -> SentenceLayout:
-    """Split texts into sentences: after each run of tokens that end sentences, and at the latest after `max_sentence` tokens.
-
-    Args:
-        ends: True at tokens that end sentences.
-        mask: True at tokens, padded at the end.
-        max_sentence: Maximum number of tokens in a sentence, ≥ 1.
-    """
+    """Split texts into sentences: after each run of tokens that end sentences, at the latest after `max_sentence` tokens."""
     size = mask.shape[1]
     position = torch.arange(size, device=mask.device).expand_as(mask)
     starts = position == 0
@@ -159,7 +140,7 @@ def _take(rows: Float[Tensor, "M D"], index: Int[Tensor, "B N"]) -> Float[Tensor
 
 
 def _flags(ids: Sequence[int], size: int) -> Tensor:
-    """Return flags (size,) that are True at the ids."""
+    """Return flags (size,) that are True at the ids; they are a buffer, so that they are saved with the weights."""
     wrong = [number for number in ids if not 0 <= number < size]
     if wrong:
         raise ConfigError(

@@ -20,12 +20,6 @@ class RecurrentClassifier(PooledClassifier):
     padding in either direction (see `RecurrentLayer`), so sequences need no packing.
 
     Reference: Zhou et al. 2016; Lin et al. 2017, with several heads.
-
-    Args:
-        config: Settings of the model.
-        vocabulary_size: V, number of words.
-        num_labels: C, number of labels.
-        embedding_size: E, width of the word vectors; 0 for the configured width.
     """
 
     def __init__(

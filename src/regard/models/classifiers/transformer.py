@@ -19,21 +19,6 @@ class TransformerClassifier(PooledClassifier):
     """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, where M is the identity without pretrained word vectors.
 
     Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
-
-    Args:
-        embedding: Embedding of the tokens.
-        mapping: M, the map from the embeddings' width to the encoder's.
-        positions: Module that adds positions; see `regard.layers.positions`.
-        encoder: Encoder of the whole text.
-        pooling: Pooling of the encoder's states.
-        num_labels: C, number of labels, ≥ 1.
-        scale: The factor s.
-        word_dropout: Share of the tokens that training replaces by the unknown symbol.
-        embedding_dropout: Dropout on the input of the encoder.
-        output_dropout: Dropout on the pooled state.
-
-    Raises:
-        ConfigError: If the pooling and the encoder have different widths, or `num_labels` is less than 1.
     """
 
     def __init__(
@@ -56,8 +41,6 @@ class TransformerClassifier(PooledClassifier):
                 f"TransformerClassifier: the pooling reads states of width {pooling.size}, but the encoder's states have width "
                 f"{encoder.size}: make both the same"
             )
-        if num_labels < 1:
-            raise ConfigError(f"TransformerClassifier(num_labels={num_labels}): num_labels must be 1 or more")
         self.embedding, self.mapping, self.positions = embedding, mapping, positions
         self.encoder, self.pooling, self.scale = encoder, pooling, scale
         self.word_dropout = WordDropout(word_dropout)
@@ -75,15 +58,7 @@ def build_transformer_classifier(
 ) -> TransformerClassifier:
     """Build the model, with initial weights from PyTorch's random generator.
 
-    Args:
-        config: Settings of the model.
-        vocabulary_size: V, number of words, ≥ 1.
-        num_labels: C, number of labels, ≥ 1.
-        embedding_size: Width of pretrained word vectors, which a linear map converts to the model's width. If 0, embeddings
-            have the model's width, and there is no map.
-
-    Raises:
-        ConfigError: If sizes do not match.
+    A linear map converts pretrained word vectors of width `embedding_size`, unless it is 0, to the model's width.
     """
     size = config.embedding_size
     mapping: nn.Module = nn.Identity()

@@ -15,17 +15,7 @@ from regard.models.recurrent.translator import RecurrentTranslator
 def build_recurrent(
     config: RecurrentConfig, *, source_size: int, target_size: int, attention: Attention | None = None
 ) -> RecurrentTranslator:
-    """Build the model, with initial weights from PyTorch's random generator.
-
-    Args:
-        config: Settings of the model.
-        source_size: Number of words in the source's vocabulary.
-        target_size: Number of words in the target's vocabulary.
-        attention: The caller's own mechanism, which replaces the configured one.
-
-    Raises:
-        ConfigError: If sizes do not match, or `attention` is not a mechanism.
-    """
+    """Build the model, with initial weights from PyTorch's random generator; see `build_translator` for the arguments."""
     settings, width = config.decoder, config.embedding_size
     encoder = RecurrentEncoder(config.encoder, embedding_size=width)
     hidden_size = settings.hidden_size
@@ -70,11 +60,7 @@ def build_recurrent(
 
 
 def check_attention(attention: Attention, *, query_size: int, key_size: int) -> None:
-    """Check that the caller's own object is a mechanism, and that the widths it declares are those of its queries and keys.
-
-    Raises:
-        ConfigError: If it lacks methods of an `Attention`, or one of its `query_size`, `key_size` and `value_size` differs.
-    """
+    """Check that the caller's own object is a mechanism, and that the widths it declares are those of its queries and keys."""
     name = type(attention).__name__
     if isinstance(attention, type) or not all(hasattr(attention, method) for method in ("prepare", "attend", "context_size")):
         given = f"the class {attention.__name__}" if isinstance(attention, type) else f"of type {name}"

@@ -114,17 +114,10 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> tuple[Float[Tensor, "B N R"], AttentionOutput, RecurrentState]:
-        """Feed one word to each hypothesis; a subclass passes its keyword arguments on to the attention.
+        """Feed one embedded word to each hypothesis, and return features, the attention's output and the next state.
 
-        Args:
-            embedded: Embeddings of the words.
-            state: Initial state, or the state of the previous step.
-            real: False at padding of the target, which the attention's own loss ignores; None if there is no padding.
-            reweight: Function that replaces the attention weights; see `Attention.attend`.
-            need_weights: Whether to return the weights.
-
-        Returns:
-            Features, the attention's output, and the next state.
+        `real` is False at padding of the target, which the attention's own loss ignores. A subclass passes the keyword
+        arguments on to `_attend`.
         """
 
     def decode(
@@ -136,10 +129,7 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        """Read a whole target: all steps at once if `decode_at_once` can, otherwise one after another.
-
-        The arguments are those of `step`; `reweight` may also be a `StepReweight`, which depends on the step.
-        """
+        """Read a whole target, with the arguments of `step`: all steps at once if `decode_at_once` can, else one by one."""
         if state.hidden.shape[2] == 1:
             found = self.decode_at_once(embedded, state, real, reweight, need_weights)
             if found is not None:
@@ -187,17 +177,13 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> tuple[AttentionOutput, RecurrentState]:
-        """Compute the attention of each hypothesis, in one call.
-
-        The hypotheses of a sentence are queries in the same row of the batch. If the attention is stateful, each hypothesis is
-        in a row of its own, because it has a state of its own.
-        """
+        """Compute the attention of each hypothesis, in one call."""
         batch, count, _ = query.shape
         memory, mask = state.memory, self._loss_mask(real, state.memory)
-        if not self.attention.stateful:
+        if not self.attention.stateful:  # the hypotheses of a sentence are queries in the same row of the batch
             out, _ = self.attention.attend(query, memory, attn_mask=mask, reweight=reweight, need_weights=need_weights)
             return out, state
-        if count > 1:
+        if count > 1:  # each hypothesis has a state, and so a row, of its own
             memory = memory.select(torch.arange(batch, device=query.device).repeat_interleave(count))
         out, carried = self.attention.attend(
             query.flatten(0, 1)[:, None],
@@ -211,10 +197,7 @@ class RecurrentDecoder(nn.Module, ABC):
         return AttentionOutput(out.context.view(batch, count, -1), weights, out.loss), replace(state, attention=carried)
 
     def _loss_mask(self, real: Tensor | None, memory: Memory) -> Tensor | None:
-        """Return a mask (B,Q,S) that is False in the rows of the target's padding, so that the attention's loss ignores them.
-
-        The result is None if there is no such loss, or `real` is None.
-        """
+        """Return a mask (B,Q,S) that is False in the rows of the target's padding, which the attention's loss then ignores."""
         if real is None or not self.attention.has_loss:
             return None
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
@@ -222,7 +205,7 @@ class RecurrentDecoder(nn.Module, ABC):
     def _loop(self, state: RecurrentState, reweight: Reweight | None) -> Callable[[Tensor, Tensor], FeedbackInputs] | None:
         """Return a function of embeddings and values that builds the inputs of a loop of `regard.layers.feedback`.
 
-        The result is None if there are several layers, weights are replaced, or `find_loop_score` does not know the score.
+        The loops have one layer, replace no weights, and know only some scores; for others, the result is None.
         """
         scores = None if len(self.layers) > 1 or reweight is not None else find_loop_score(self.attention, state.hidden.device)
         if scores is None:

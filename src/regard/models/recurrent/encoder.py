@@ -75,9 +75,6 @@ class CopyBridge(Bridge):
 
     If the numbers of layers differ, all layers start with the last state of the encoder's top layer. If the decoder is an LSTM
     and the encoder a GRU, the cell state is a copy of the state.
-
-    Raises:
-        ConfigError: If the states of encoder and decoder differ in width.
     """
 
     def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
