@@ -7,7 +7,7 @@ from tasks.conftest import make as make_translator
 
 from regard import compare_classifiers, compare_translators
 from regard.errors import DataError, RequestError
-from regard.evaluation import Bootstrap, McNemar
+from regard.evaluation.comparison import Bootstrap, McNemar
 from regard.tasks.classification.comparison import ClassifierComparison
 from regard.tasks.translation.comparison import TranslationScore, TranslatorComparison
 

@@ -8,7 +8,7 @@ from tasks.conftest import make
 from regard import measure_translation_faithfulness
 from regard.config import LuongDecoderConfig, RecurrentConfig, TransformerConfig
 from regard.errors import RequestError
-from regard.evaluation import bootstrap_mean
+from regard.evaluation.comparison import bootstrap_mean
 from regard.models.build import build_translator
 from regard.reweight import flatten, for_site, for_steps
 from regard.tasks.translation.faithfulness import _Probe

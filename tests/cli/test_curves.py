@@ -30,7 +30,7 @@ def test_mistakes_are_said_before_anything_is_written(tmp_path, capsys):
     run = str(write(tmp_path / "a", "50,1,0.1,6.5,,\n"))
     for arguments, message in (
         ([run, "--to", "c.gif"], "--to names 'c.gif', expected a file that ends in .png, .svg, .pdf"),
-        ([str(tmp_path), "--to", "c.png"], "is not a run, but it contains folders of runs"),
+        ([str(tmp_path), "--to", "c.png"], "metrics.csv is missing; expected the folder of one run"),
         ([run, "--columns", "blue"], "no run has a column 'blue'; did you mean 'bleu'?"),
         ([], "the following arguments are required: DIR"),
     ):

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from regard.errors import ShapeError
-from regard.evaluation import calibration, fit_temperature, negative_log_likelihood, softmax
+from regard.evaluation.calibration import calibration, fit_temperature, softmax
+from regard.evaluation.classification import negative_log_likelihood
 
 
 def test_error_worked_by_hand():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torchmetrics.functional import classification as oracle
 
 from regard.errors import ShapeError
-from regard.evaluation import negative_log_likelihood, score_labels
+from regard.evaluation.classification import negative_log_likelihood, score_labels
 from regard.evaluation.tables import shorten, table
 
 NAMES = ("bad", "good", "odd")

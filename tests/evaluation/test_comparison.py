@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ShapeError
-from regard.evaluation import bootstrap_macro_f1, bootstrap_mean, mcnemar, score_labels
+from regard.evaluation.classification import score_labels
+from regard.evaluation.comparison import bootstrap_macro_f1, bootstrap_mean, mcnemar
 
 
 def rights(only_first: int, only_second: int, both: int = 3) -> tuple[np.ndarray, np.ndarray]:

@@ -39,7 +39,8 @@ def read_metrics(folder: str | Path) -> Columns:
         raise BundleError(f"there is no folder {folder}; expected one that `regard train` made")
     path = folder / "logs" / "metrics.csv"
     if not path.is_file():
-        raise DataError(_no_metrics(folder, path))
+        advice = "expected the folder of one run (of a cross-validation: of one fold), with its logs"
+        raise DataError(f"{folder} has no curves: {path} is missing; {advice}")
     try:
         text = read(folder, "logs/metrics.csv", largest=_LARGEST).decode()
         names, *rows = csv.reader(StringIO(text, newline="")) if text else [[]]
@@ -61,18 +62,6 @@ def read_metrics(folder: str | Path) -> Columns:
                 raise DataError(f"{place}: {name} is '{cell:.40}', expected a number; copy the run's logs again") from error
             columns[name].append(None if math.isnan(value) else value)
     return columns
-
-
-def _no_metrics(folder: Path, path: Path) -> str:
-    inside = sorted(other.parent.parent.name for other in folder.glob("*/logs/metrics.csv"))
-    if inside:
-        return f"{folder} is not a run, but it contains folders of runs; name one or more of them, such as {folder / inside[0]}"
-    if (folder / "model.safetensors").exists():
-        return (
-            f"{folder} holds a model without its logs ({path} is missing), so there are no curves to draw; copy the run's "
-            "logs/ beside it, or run `regard info` to see its scores"
-        )
-    return f"{folder} is not a run: {path} is missing; expected a folder that `regard train` made"
 
 
 def curves(

@@ -8,7 +8,7 @@ import lzma
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -64,6 +64,8 @@ class _Corpus:
 
     name: ClassVar[str]
     """Name of an example in messages: `pair` or `review`. The table is `pairs.tsv.xz` or `reviews.tsv.xz`."""
+    header: ClassVar[str] = ""
+    """First line of a file that `write` writes."""
 
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
@@ -96,6 +98,19 @@ class _Corpus:
 
     def _texts(self, start: int, stop: int | None) -> Iterator[tuple[str, str]]:
         return map(self.text, self._range(start, stop))
+
+    def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None) -> None:
+        """Write the texts of the examples from `start` to `stop` − 1 (None: to the end) as tab-separated lines.
+
+        The file, in UTF-8, is written completely or not at all.
+
+        Raises:
+            DataError: If the file cannot be written.
+            IndexError: If the range is not within the corpus.
+        """
+        with whole_file(Path(path)) as file:
+            file.write(self.header)
+            file.writelines("\t".join(texts) + "\n" for texts in self._texts(start, stop))
 
 
 class DemoCorpus(_Corpus):
@@ -132,25 +147,10 @@ class DemoCorpus(_Corpus):
         *,
         alignments: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Write pairs as `source TAB target` lines, and optionally their sure links as Pharaoh lines.
-
-        The files are written completely or not at all.
-
-        Args:
-            path: File for the pairs, in UTF-8.
-            start: First index.
-            stop: Index after the last one; None for all pairs from `start` on.
-            alignments: Second file, with `0-0 1-2 …` for each pair.
-
-        Raises:
-            DataError: If a file cannot be written.
-            IndexError: If the range is not within the corpus.
-        """
-        with ExitStack() as stack:
-            pairs = stack.enter_context(whole_file(Path(path)))
-            pairs.writelines("\t".join(pair) + "\n" for pair in self.pairs(start, stop))
-            if alignments is not None:
-                links = stack.enter_context(whole_file(Path(alignments)))
+        """Write pairs as `source TAB target` lines, and optionally a second file with `0-0 1-2 …`, the sure links of each."""
+        super().write(path, start, stop)
+        if alignments is not None:
+            with whole_file(Path(alignments)) as links:
                 links.writelines(self[index].pharaoh() + "\n" for index in self._range(start, stop))
 
 
@@ -164,7 +164,7 @@ class ReviewCorpus(_Corpus):
         seed: Chooses which review has index 0; the others follow in the same circular order.
     """
 
-    name = "review"
+    name, header = "review", "text\tlabel\n"
 
     def __getitem__(self, index: int) -> Review:
         """Return the review with this index.
@@ -178,24 +178,6 @@ class ReviewCorpus(_Corpus):
     def texts(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
         """Yield the texts and labels of the reviews from `start` to `stop` − 1."""
         return self._texts(start, stop)
-
-    def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None) -> None:
-        """Write a tab-separated file with the columns `text` and `label` and a header.
-
-        The file is written completely or not at all.
-
-        Args:
-            path: File to write, in UTF-8.
-            start: First index.
-            stop: Index after the last one; None for all reviews from `start` on.
-
-        Raises:
-            DataError: If the file cannot be written.
-            IndexError: If the range is not within the corpus.
-        """
-        with whole_file(Path(path)) as file:
-            file.write("text\tlabel\n")
-            file.writelines("\t".join(review) + "\n" for review in self.texts(start, stop))
 
 
 @lru_cache

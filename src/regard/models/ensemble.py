@@ -1,7 +1,7 @@
 """An ensemble: several models used as one."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,9 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, RequestError
-from regard.models.drafting import draft
 from regard.models.seq2seq import AttentionMaps, DecoderState, Seq2Seq
-from regard.reweight import ReweightBySite
 
 
 @dataclass(frozen=True)
@@ -52,17 +50,9 @@ class Ensemble(Seq2Seq[EnsembleState]):
         if len({member.alignment_step for member in members}) == 1:
             self.alignment_step = members[0].alignment_step
 
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> EnsembleState:
-        self.check_reweight(reweight)
-        states = [member.encode(source, source_mask, record=record, reweight=reweight) for member in self._each()]
-        return EnsembleState(tuple(states))
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], **options: Any) -> EnsembleState:
+        self.check_reweight(options.get("reweight"))  # here too, because members may have sites that the ensemble lacks
+        return EnsembleState(tuple(member.encode(source, source_mask, **options) for member in self._each()))
 
     def decode(
         self,
@@ -70,14 +60,13 @@ class Ensemble(Seq2Seq[EnsembleState]):
         state: EnsembleState,
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
+        **options: Any,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
-        self.check_reweight(reweight)
+        self.check_reweight(options.get("reweight"))
         if use_gold is not None:  # where gold is not used, the best word of the ensemble is fed
-            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
+            target_in = self.draft(target_in, state, use_gold, options.get("reweight"))
         pairs = zip(self._each(), state.members, strict=True)
-        found = [member.decode(target_in, own, record=record, reweight=reweight) for member, own in pairs]
+        found = [member.decode(target_in, own, **options) for member, own in pairs]
         return torch.cat([features for features, _ in found], -1), _mean([maps for _, maps in found])
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
@@ -90,16 +79,10 @@ class Ensemble(Seq2Seq[EnsembleState]):
         raise RequestError("an ensemble has no output layer and cannot be trained: train its members separately")
 
     def step(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: EnsembleState,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
+        self, tokens: Int[Tensor, "B N"], state: EnsembleState, **options: Any
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, EnsembleState]:
-        self.check_reweight(reweight)
-        pairs = zip(self._each(), state.members, strict=True)
-        found = [member.step(tokens, own, record=record, reweight=reweight) for member, own in pairs]
+        self.check_reweight(options.get("reweight"))
+        found = [member.step(tokens, own, **options) for member, own in zip(self._each(), state.members, strict=True)]
         after = EnsembleState(tuple(own for _, _, own in found))
         return _pooled(logits for logits, _, _ in found), _mean([maps for _, maps, _ in found]), after
 

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import Generic, Protocol, Self, TypeVar
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -160,6 +161,33 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
             record: Sites whose attention is returned.
             reweight: As for `encode`.
         """
+
+    @torch.no_grad()
+    def draft(
+        self, target_in: Int[Tensor, "B T"], state: State, use_gold: Bool[Tensor, "B T"], reweight: ReweightBySite | None
+    ) -> Int[Tensor, "B T"]:
+        """Return the words to feed: at each position, the gold word or the model's best word of the previous step.
+
+        No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used
+        like any known target (scheduled sampling). The arguments are those of `decode`.
+        """
+        fed, rows = target_in.clone(), torch.arange(len(target_in), device=target_in.device)
+        if fed.device.type == "cpu":  # sentences with only gold words are skipped; other devices would wait for their number
+            rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]
+            if not len(rows):
+                return fed
+            state = state.keep(rows)
+        words, gold, training = fed[rows], use_gold[rows], self.training
+        self.eval()
+        try:
+            for position in range(1, words.shape[1]):
+                logits, _, state = self.step(words[:, position - 1, None], state, reweight=reweight)
+                best = logits[:, 0].argmax(dim=-1)
+                words[:, position] = torch.where(gold[:, position], words[:, position], best)
+        finally:
+            self.train(training)
+        fed[rows] = words
+        return fed
 
     @property
     def reweightable(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from regard.evaluation import bootstrap_mean
+from regard.evaluation.comparison import bootstrap_mean
 from regard.evaluation.tables import finite, table
 from regard.plurals import counted
 from regard.viz import losses

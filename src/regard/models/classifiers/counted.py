@@ -5,7 +5,7 @@ With few texts, it is more accurate than a `BagClassifier` of the same words and
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +18,10 @@ from regard.attention.masks import zero_masked
 from regard.attention.pooling import Pooling
 from regard.config import CountedClassifierConfig
 from regard.models.classifiers.bag import count_texts, hash_ngrams, log_ratios
-from regard.models.text_classifier import Classified, Example, TextClassifier
-from regard.reweight import Reweight, ReweightBySite
-from regard.shapes import check_shape
+from regard.models.classifiers.pooled import NeuralClassifier
+from regard.models.classifiers.words import WordDropout
+from regard.models.text_classifier import Example
+from regard.reweight import Sites
 from regard.text.symbols import PAD
 
 _SMOOTHING = 1.0  # smoothing of the counts, as in naive Bayes
@@ -39,7 +40,7 @@ class MagnitudePooling(Pooling):
         return magnitude / magnitude.sum(dim=1, keepdim=True).clamp(min=torch.finfo(magnitude.dtype).tiny)
 
 
-class CountedClassifier(TextClassifier):
+class CountedClassifier(NeuralClassifier):
     """logits = 1/√(4F) Σ_s e_s + b, with the evidence e_s = Σ_n T[x_{s−n+1} … x_s] of a text of F words and n-grams.
 
     Only the first occurrence of a word or n-gram has evidence, because presence is more informative than frequency.
@@ -68,7 +69,7 @@ class CountedClassifier(TextClassifier):
 
     def __init__(self, config: CountedClassifierConfig, *, vocabulary_size: int, num_labels: int) -> None:
         super().__init__()
-        self.max_ngram, self.shrinkage = config.max_ngram, config.shrinkage
+        self.max_ngram, self.shrinkage, self.word_dropout = config.max_ngram, config.shrinkage, WordDropout(0.0)
         # Fewer buckets for many labels, so that the table fits into memory.
         self.num_buckets = max(1, min(config.num_buckets, _MOST_NUMBERS // num_labels))
         buckets = self.num_buckets if config.max_ngram > 1 else 0
@@ -82,26 +83,18 @@ class CountedClassifier(TextClassifier):
         rows, real = self._rows(tokens)
         return functional.embedding(rows, self.evidence).where(real.unsqueeze(-1), 0).sum(dim=2)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        *,
-        embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | ReweightBySite | None = None,
-        record: Collection[str] = (),
-    ) -> Classified:
-        """Compute the scores of the labels; see `TextClassifier.forward`."""
-        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
-        if embedded is None:
-            embedded = self.embed(tokens.masked_fill(~mask, PAD))
+    def classify(
+        self, tokens: Int[Tensor, "B S"], embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites
+    ) -> Float[Tensor, "B C"]:
+        """Return the scores of the labels from the evidence; see `NeuralClassifier`."""
         embedded = zero_masked(embedded, mask)
         magnitude = embedded.square().sum(dim=-1).clamp(min=_LEAST**2).sqrt() * mask
         whole = magnitude.sum(dim=1, keepdim=True) * self._scale(mask.sum(dim=1, keepdim=True)).to(embedded.dtype)
         directions = embedded / magnitude.clamp(min=_LEAST).unsqueeze(-1) * whole.unsqueeze(-1)
         states = torch.cat((directions, magnitude.unsqueeze(-1)), dim=-1)
-        context, weights = self.pooling(states, key_mask=mask, reweight=self.by_site(reweight).get("pool"))
-        return Classified(context[:, :-1] + self.bias, {"pool": weights} if "pool" in record else {})
+        context, weights = self.pooling(states, key_mask=mask, reweight=sites.options("pool").get("reweight"))
+        sites.add("pool", weights)
+        return context[:, :-1] + self.bias
 
     def _rows(self, tokens: Int[Tensor, "B S"]) -> tuple[Int[Tensor, "B S N"], Bool[Tensor, "B S N"]]:
         """Return the table rows of each token and of the n-grams that end at it, and a mask of those that have evidence."""

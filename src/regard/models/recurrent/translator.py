@@ -6,7 +6,6 @@ from dataclasses import replace
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
 from regard.models.seq2seq import AttentionMaps, LinearOutputModel, MapsWithLoss
@@ -65,7 +64,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         check_shape("target_in", target_in, "B T", {"B": state.hidden.shape[1]})
         real = target_in != PAD  # computed before the model's own words replace gold words
         if use_gold is not None:
-            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
+            target_in = self.draft(target_in, state, use_gold, reweight)
         embedded = self.embedding_dropout(self.target_embedding(target_in))
         features, weights, loss = self.decoder.decode(
             embedded, state, real=real, reweight=for_site(reweight, "cross"), need_weights="cross" in record

@@ -12,7 +12,6 @@ from torch import Tensor
 from regard.attention.base import Memory
 from regard.layers.cache import DecoderCache
 from regard.layers.transformer import TransformerDecoder
-from regard.models.drafting import draft
 from regard.models.seq2seq import AttentionMaps, LinearOutputModel
 from regard.reweight import ReweightBySite, Sites
 
@@ -63,7 +62,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         self.check_reweight(reweight)
         if use_gold is not None:
-            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
+            target_in = self.draft(target_in, state, use_gold, reweight)
         sites = Sites(self.sources(record), reweight, 0, target_in.shape[1])
         features = self.decoder(self.embed(target_in, 0), state.memories, sites)
         return features, self.maps(sites.maps, state, record)

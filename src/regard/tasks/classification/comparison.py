@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RequestError
-from regard.evaluation import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
-from regard.evaluation.comparison import CERTAIN, describe_p
+from regard.evaluation.comparison import CERTAIN, Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, describe_p, mcnemar
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 from regard.tasks.classification.predict import Classifier
