@@ -195,13 +195,6 @@ def test_a_folder_that_cannot_be_read_does_not_end_the_checks(tmp_path):
     assert len(loads) == 4
 
 
-def test_a_name_that_is_not_utf_8(tmp_path):
-    folder = tmp_path / os.fsdecode(b"bad\xff")
-    with pytest.raises(RequestError, match=r"the name 'bad\\udcff' is not UTF-8; name the model yourself: NAME="):
-        named_folders([str(folder)])
-    assert named_folders([f"good={folder}"]) == {"good": folder}
-
-
 def test_names_of_models(tmp_path):
     for name in ("deu", "a=b"):
         (tmp_path / name).mkdir()

@@ -20,19 +20,10 @@ Columns = dict[str, list[float | None]]
 
 
 def read_metrics(folder: str | Path) -> Columns:
-    """Read the metrics of a run, finished or not.
+    """Return the metrics of a run, finished or not, as columns by name, with None where a row has NaN or no value.
 
-    Args:
-        folder: The run's folder.
-
-    Returns:
-        The columns by name, with None where a row has NaN or no value: `step` (number of updates), `epoch`, `learning_rate`,
-        `seconds` of training without validations, `train_nll` (mean loss in nats since the previous row), and from validations
-        `dev_nll` and the task's scores. `bleu` and `chrf` are scores of greedy translations.
-
-    Raises:
-        BundleError: If there is no such folder, or the file is a link, has more than 256 MB, or cannot be read.
-        DataError: If the folder has no metrics, or they are damaged.
+    The columns are `step` (number of updates), `epoch`, `learning_rate`, `seconds` of training without validations, `train_nll`
+    (mean loss in nats since the previous row), and from validations `dev_nll` and the task's scores.
     """
     folder = Path(folder)
     if not folder.is_dir():

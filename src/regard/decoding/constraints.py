@@ -106,10 +106,7 @@ class _Phrases:
 class Constrained:
     """Chooser of continuations that lead to given phrases.
 
-    Args:
-        beam_size: Number of hypotheses in the beam.
-        guidance: The phrases.
-        limits: Maximum number of steps for each sentence, which must be enough for its prefix, its phrases and the end symbol.
+    The limit of each sentence must be enough for its prefix, its phrases and the end symbol.
 
     Reference:
         Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",

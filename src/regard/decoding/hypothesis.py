@@ -32,13 +32,9 @@ class Hypothesis:
 
 
 def score_of(log_probability: Total, length: Length, length_penalty: float, length_reward: float) -> Total:
-    """Return (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α.
+    """Return (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α, with the length penalty α and the length reward r.
 
-    Args:
-        log_probability: log p(Y | X).
-        length: |Y|, number of predicted symbols, including the end symbol.
-        length_penalty: α ≥ 0; 0 for none.
-        length_reward: r ≥ 0, in nats per symbol; 0 for none.
+    The length |Y| is the number of predicted symbols, including the end symbol.
 
     Reference:
         Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, for the penalty; He et al. 2016, "Improved Neural
@@ -49,13 +45,5 @@ def score_of(log_probability: Total, length: Length, length_penalty: float, leng
 
 
 def length_penalty_of(length: Length, alpha: float) -> Length:
-    """Return ((5 + length) / 6)^α, the number by which `score_of` divides.
-
-    Args:
-        length: Number of predicted symbols, including the end symbol.
-        alpha: ≥ 0; 0 for no penalty.
-
-    Reference:
-        Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14.
-    """
+    """Return ((5 + length) / 6)^α, the number by which `score_of` divides."""
     return ((5.0 + length) / 6.0) ** alpha

@@ -39,13 +39,8 @@ def word_costs(
 ) -> Float[Tensor, "B N V"]:
     """Return the cost that comparisons subtract from the log probability of each next word; ∞ for forbidden words.
 
-    If all words would be forbidden, the end symbol is allowed. A forced word has no cost.
-
-    Args:
-        decoding: Settings of the search.
-        log_probabilities: Log probabilities of the next words.
-        words: The T words of each target so far.
-        forced: As for `regard.decoding.search.Step`.
+    The T `words` of each target so far decide. If all words would be forbidden, the end symbol is allowed. A word that is
+    `forced` (see `regard.decoding.search.Step`) has no cost.
     """
     costs = torch.zeros_like(log_probabilities)
     if decoding.repetition_penalty > 1 and words.shape[-1]:

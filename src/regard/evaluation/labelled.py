@@ -93,15 +93,9 @@ def evaluate_labels(
     temperature: float = 1.0,
     balanced: bool = False,
 ) -> LabelledEvaluation:
-    """Score predicted labels.
+    """Score predicted labels, given true ones: indices (N,), or ones and zeros (N,C) if a text may have several.
 
-    Args:
-        logits: Scores of the labels of each text, before the temperature and the softmax or sigmoid.
-        gold: True labels: indices (N,), or ones and zeros (N,C) if a text may have several.
-        texts: The texts, to quote the mistakes; empty to leave them out.
-        names: The C labels.
-        temperature: Divisor of the logits.
-        balanced: As for `warn_of_one_answer`.
+    The texts, if there are any, are for quotations of mistakes. For `balanced`, see `warn_of_one_answer`.
     """
     scaled = logits.astype(np.float64) / temperature
     if gold.ndim == 2:

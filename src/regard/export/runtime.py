@@ -165,13 +165,7 @@ def _refuse_reweight(reweight: Reweight | ReweightBySite | None) -> None:
 
 
 class OnnxClassifier(TextClassifier):
-    """A classifier in onnxruntime; it has no weights and cannot be trained.
-
-    Args:
-        folder: Folder with `classifier.onnx`.
-        sites: Names of the attention sites, as in `TextClassifier.sites`.
-        threads: Number of threads; 0 for the number of cores.
-    """
+    """A classifier in onnxruntime, from a folder with `classifier.onnx`; it has no weights and cannot be trained."""
 
     def __init__(self, folder: Path, *, sites: Sequence[str], threads: int = 1) -> None:
         super().__init__()

@@ -33,10 +33,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
 
     The scores of words are log p. Attention is the mean over the members, at the sites that all members have; if their numbers
     of heads differ, the heads are averaged first. An ensemble can be used for search and scoring like any model, but it cannot
-    be trained.
-
-    Args:
-        members: One or more models with the same vocabularies on both sides. A model may occur several times.
+    be trained. Its members, one or more, have the same vocabularies on both sides; a model may occur several times.
     """
 
     def __init__(self, members: Sequence[Seq2Seq[Any]]) -> None:

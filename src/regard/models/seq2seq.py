@@ -26,12 +26,7 @@ of hypotheses N replaces the target length: (…,N,S), and (…,N,t) for `decode
 
 
 class MapsWithLoss(dict[str, Tensor]):
-    """Weights by site, together with the loss of an attention that has its own loss; it is added to the training loss.
-
-    Args:
-        weights: The weights, as in `AttentionMaps`.
-        loss: The attention's own loss, averaged over the words of the targets.
-    """
+    """Weights by site, and the attention's own loss, averaged over the words of the targets, which is added in training."""
 
     def __init__(self, weights: AttentionMaps, loss: Float[Tensor, ""]) -> None:
         super().__init__(weights)
@@ -196,11 +191,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         return tuple(dict.fromkeys([*used, *(site.partition(".")[0] for site in used)]))
 
     def check_reweight(self, reweight: ReweightBySite | None) -> None:
-        """Check that all functions are for sites of this model; every `encode`, `decode` and `step` calls this method.
-
-        Raises:
-            RequestError: If `reweight` is not a mapping from names in `reweightable` to functions.
-        """
+        """Check that all functions are for sites of this model; every `encode`, `decode` and `step` calls this method."""
         if reweight is not None:
             check_reweight(reweight, self.reweightable)
 

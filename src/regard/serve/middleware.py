@@ -23,7 +23,6 @@ App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 _OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that need no token, and no accepted host name, because programs that watch a container use many."""
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-f:.]+\]")
 """IP addresses: the name of a web site has a letter in its last part, and no brackets."""
 _CLOSE = {"Connection": "close"}
@@ -88,10 +87,9 @@ class Middleware:
     def _finish(self, scope: Mapping[str, Any], answer: "_Answer", seconds: float, facts: Mapping[str, Any]) -> None:
         """Count and log a request."""
         route = scope["path"] if scope["path"] in self.paths else "other"
-        method = scope["method"] if scope["method"] in _METHODS else "other"
         self._metrics.requests.labels(route, str(answer.status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
-        shown = {"id": answer.id, "method": method, "route": route, "status": answer.status, **facts}
+        shown = {"id": answer.id, "method": scope["method"], "route": route, "status": answer.status, **facts}
         log("request", milliseconds=round(seconds * 1000, 2), **shown)
 
 

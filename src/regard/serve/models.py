@@ -30,10 +30,6 @@ class Served:
     seen: tuple[int, int] | None
     """Value of `version(folder)` at the last check; it changes if files in the folder are replaced. None: try again."""
 
-    def current(self) -> Any:
-        """Return the predictor of the newest loaded model."""
-        return self.predictor
-
     @property
     def task(self) -> str:
         """Name of the model's task."""
@@ -66,8 +62,6 @@ def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Pat
             name = argument.rpartition("/")[2].partition("@")[0]
         else:
             name = folder.resolve().name
-        if name != name.encode(errors="replace").decode():
-            raise RequestError(f"serve: the name '{name}' is not UTF-8; name the model yourself: NAME={folder}")
         if name in found:
             raise RequestError(f"serve: two models are named '{name}'; name them yourself: first={found[name]} second={folder}")
         found[name] = folder
@@ -89,7 +83,7 @@ class Models:
     def start(self, reload_seconds: float) -> None:
         """Start the queues, and checks for newer models at this interval; 0 for no checks."""
         for name, served in self.served.items():
-            self.batchers[name] = Batcher(name, served.current, self._limits, self._metrics)
+            self.batchers[name] = Batcher(name, lambda served=served: served.predictor, self._limits, self._metrics)
             self.batchers[name].start()
         if reload_seconds:
             self._watch = asyncio.create_task(self._reload_forever(reload_seconds))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.errors import RegardError, out_of_memory
-from regard.serve.batching import Batcher
+from regard.serve.batching import Batcher, Item
 from regard.serve.errors import ServiceError
 from regard.task import Text, TextOperation
 
@@ -19,9 +19,7 @@ async def wait(
     batcher: Batcher, operation: TextOperation, texts: Sequence[Text], seconds: float, gone: Callable[[], Awaitable[None]]
 ) -> list[Any]:
     """Submit texts, and return their results within some seconds; `gone` returns when the client closes the connection."""
-    items = batcher.submit(operation, texts)
-    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
-    results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
+    items, results = _submit(batcher, operation, texts)
     left: asyncio.Future[Any] = asyncio.ensure_future(gone())
     try:
         await asyncio.wait((results, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -55,9 +53,7 @@ def submit_stream(
         return follow
 
     followed = [replace(work, follow=follower(place)) for place, work in enumerate(texts)]
-    items = batcher.submit(operation, followed)
-    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
-    results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
+    items, results = _submit(batcher, operation, followed)
     results.add_done_callback(lambda _: events.put_nowait(None))
     # `asyncio.timeout` could interrupt the task while it waits for a slow reader, and the stream would end without an error.
     deadline = loop.call_later(seconds, batcher.withdraw, items)
@@ -90,6 +86,13 @@ def submit_stream(
             batcher.withdraw(items)
 
     return lines()
+
+
+def _submit(batcher: Batcher, operation: TextOperation, texts: Sequence[Text]) -> tuple[list[Item], "asyncio.Future[Any]"]:
+    items = batcher.submit(operation, texts)
+    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
+    results.add_done_callback(asyncio.Future.exception)  # asyncio reports errors that nobody reads
+    return items, results
 
 
 def new_part(before: str, text: str) -> str:

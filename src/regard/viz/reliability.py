@@ -40,13 +40,8 @@ def draw(
 
         expected calibration error = Σ_m counts_m / N · |accuracy_m − confidence_m|
 
-    Args:
-        bins: The bins of a `Calibration`, from confidence 0 to 1.
-        path: As for `drawing.draw`.
-        title: Text before the calibration error.
-        counted: Singular noun for a prediction: "text", or "decision" if there is one for each label of a text.
-        lowest: The lowest possible confidence, such as 0.5 for two labels, at which the axis begins.
-        caption: As for `drawing.draw`.
+    `counted` is the noun for a prediction: "text", or "decision" if there is one for each label of a text. The axis begins at
+    the `lowest` possible confidence. The other arguments are those of `drawing.draw`; the title stands before the error.
     """
     total = sum(one.count for one in bins)
     filled = [one for one in bins if one.count]

@@ -44,13 +44,9 @@ class RecurrentEncoder(nn.Module):
 
 
 class Bridge(nn.Module, ABC):
-    """Base of bridges, which compute the first state (L,B,H) of the decoder's layers, and the first cell state of an LSTM.
+    """Base of bridges, which compute the first state (L,B,H) of the decoder's L layers, and the first cell state of an LSTM.
 
-    Args:
-        size: D, width of the encoder's states.
-        hidden_size: H, width of the decoder's states.
-        num_layers: L, number of the decoder's layers.
-        lstm: Whether the decoder has a cell state.
+    `size` is the width D of the encoder's states, and `hidden_size` the width H of the decoder's.
     """
 
     def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
