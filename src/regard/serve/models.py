@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class Models:
     def start(self, reload_seconds: float) -> None:
         """Start the queues, and checks for newer models at this interval; 0 for no checks."""
         for name, served in self.served.items():
-            self.batchers[name] = Batcher(name, lambda served=served: served.predictor, self._limits, self._metrics)
+            self.batchers[name] = Batcher(name, partial(getattr, served, "predictor"), self._limits, self._metrics)
             self.batchers[name].start()
         if reload_seconds:
             self._watch = asyncio.create_task(self._reload_forever(reload_seconds))
