@@ -13,7 +13,7 @@ from regard.tasks.classification.commands import read_given_texts
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.language.commands import read_plain_texts
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
+from regard.tasks.translation.commands import read_given_pairs
 from regard.tasks.translation.config import TranslationConfig
 from regard.text.labelled.labels import Labels
 
@@ -21,7 +21,7 @@ from regard.text.labelled.labels import Labels
 def _files(path, *arguments):
     parser = Parser("evaluate", "")
     parser.add_argument("files")
-    add_layout_options(parser, {"translation": PAIR_LAYOUT, "classification": ("text", "label")})
+    add_layout_options(parser, ["translation", "classification"])
     return given_files(parser.read([str(path), *arguments]))
 
 

@@ -108,7 +108,7 @@ def _operate_per_line(task: str, kind: type[LineOperation], arguments: Sequence[
         add_ensemble_option(parser)
     add_model_argument(parser)
     parser.add_argument("files", metavar="FILE[,FILE]", help=kind.files)
-    add_layout_options(parser, {task: kind.layout})
+    add_layout_options(parser, [task])
     add_machine_options(parser)
     options = parser.read(arguments)
     operation = create(kind, options)

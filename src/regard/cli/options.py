@@ -2,11 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_origin
 
-from regard.config.fields import FieldFacts, facts_of
+from regard.config.fields import FieldFacts, Role, facts_of
 from regard.errors import RequestError, nearest
 from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
@@ -145,28 +145,32 @@ def add_options(parser: "argparse._ActionsContainer", operation: type[Operation]
             settings["metavar"] = "FILE" if endings else _METAVARS.get(kind, "TEXT")
             default = f" ({' '.join(endings)})" if endings else default
         default = " (default: the run's setting)" if name in run else "" if "default" in facts.help else default
-        words = f"{facts.help[:1].lower()}{facts.help[1:].rstrip('.')}{default}"
         flag = operation.flags.get(name, f"--{name.replace('_', '-')}")
-        parser.add_argument(flag, help=words.replace("%", "%%"), **settings)
+        parser.add_argument(flag, help=_as_help(facts.help, default), **settings)
 
 
-def add_layout_options(parser: argparse.ArgumentParser, layouts: Mapping[str, Sequence[str]]) -> None:
-    """Add options for settings of `data` that describe the layout of a file, such as `--data.columns`, by task."""
+def add_layout_options(parser: argparse.ArgumentParser, tasks: Iterable[str]) -> None:
+    """Add options for the settings of tasks that describe the layout of a file, such as `--data.columns`."""
     group = parser.add_argument_group(
         "layout of the file, if regard does not detect it (by default, the file is read like the training data)"
     )
     helps: dict[str, str] = {}
-    for task, names in layouts.items():
-        facts = facts_of(facts_of(find_task(task).config_class)["data"].type)
-        helps = {name: facts[name].help for name in names} | helps
+    for task in tasks:
+        settings = facts_of(facts_of(find_task(task).config_class)["data"].type)
+        helps = {name: facts.help for name, facts in settings.items() if Role.LAYOUT in facts.roles} | helps
     for name, words in helps.items():
-        group.add_argument(f"--data.{name}", metavar="VALUE", help=words.replace("%", "%%"))
+        group.add_argument(f"--data.{name}", metavar="VALUE", help=_as_help(words))
 
 
 def given_files(options: argparse.Namespace) -> Files:
     """Return the files of a command line, with the layout options that the user gave."""
     given = {name: value for name, value in vars(options).items() if value is not None}
     return Files(options.files, {name[5:]: value for name, value in given.items() if name.startswith("data.")})
+
+
+def _as_help(words: str, default: str = "") -> str:
+    """Return the help text of a field, with its default, as that of an option."""
+    return f"{words[:1].lower()}{words[1:].rstrip('.')}{default}".replace("%", "%%")
 
 
 def parser_of(facts: FieldFacts) -> Callable[[str], Any]:

@@ -36,7 +36,7 @@ class TaskOptions:
 
     def add_layout(self) -> None:
         """Add the options that describe the layout of a file, such as `--data.columns`, for all tasks."""
-        add_layout_options(self._parser, {task: one.layout for task, one in self.operations.items()})
+        add_layout_options(self._parser, self.operations)
 
     @property
     def pictures(self) -> dict[str, Any]:

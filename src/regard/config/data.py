@@ -22,9 +22,9 @@ class FileSettings(DataSettings):
 
     dev_size: Natural = 1000
     """Number of examples to hold out when `dev` is empty, at most a tenth of all; 0 holds out none."""
-    encoding: str = "auto"
+    encoding: Annotated[str, Role.LAYOUT] = "auto"
     """Encoding of the files, such as `cp1252`; `auto` for the encoding that a byte order mark shows, or UTF-8 without one."""
-    allow_skipped: Probability = 0.1
+    allow_skipped: Annotated[Probability, Role.LAYOUT] = 0.1
     """Maximum share of unusable lines in a file, from 0 to 1; with more, the file is refused. Unusable lines cannot be decoded,
     are too long, lack a column, a text or a label, or have too many columns.
     """
@@ -73,15 +73,15 @@ class DataConfig(FileSettings):
     """Language code of the source (`en`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
     target: Annotated[str, Role.READING] = "target"
     """Language code of the target (`de`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
-    columns: tuple[str, ...] = ()
+    columns: Annotated[tuple[str, ...], Role.LAYOUT] = ()
     """Columns of the source and of the target, by name or by number from 0. Empty: chosen by the names and the content of the
     columns.
     """
-    format: Literal["auto", TableFormat, "fast_align", "text"] = "auto"
+    format: Annotated[Literal["auto", TableFormat, "fast_align", "text"], Role.LAYOUT] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `fast_align`:
     lines whose two sides are separated by `|||`; `text`: two parallel text files.
     """
-    header: Literal["auto", "yes", "no"] = "auto"
+    header: Annotated[Literal["auto", "yes", "no"], Role.LAYOUT] = "auto"
     """Whether the first line is a header: names of columns in a tab- or comma-separated file, or of languages in parallel
     files.
     """
@@ -111,11 +111,11 @@ class LabelledDataConfig(FileSettings):
     """
     fold: Count = 1
     """Number of the fold that is held out, from 1."""
-    text: str = ""
+    text: Annotated[str, Role.LAYOUT] = ""
     """Column of the text, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
-    label: str = ""
+    label: Annotated[str, Role.LAYOUT] = ""
     """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
-    label_separator: Annotated[str, Role.READING] = ""
+    label_separator: Annotated[str, Role.READING, Role.LAYOUT] = ""
     """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Empty: every text
     has one label, unless the labels are lists in JSON or Parquet, or all are written as lists (`['film', 'good']`).
     """
@@ -125,11 +125,11 @@ class LabelledDataConfig(FileSettings):
     """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
     vectors_size: Annotated[Natural, Role.READING, Role.DERIVED] = 0
     """Width of the word vectors from which the embedding started; 0 if there were none. regard sets this; do not set it."""
-    format: Literal["auto", TableFormat, "fasttext", "text"] = "auto"
+    format: Annotated[Literal["auto", TableFormat, "fasttext", "text"], Role.LAYOUT] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
     file for each label, with one text per line, or one folder for each label, with one text per file.
     """
-    header: Literal["auto", "yes", "no"] = "auto"
+    header: Annotated[Literal["auto", "yes", "no"], Role.LAYOUT] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
     max_texts: Natural = 0
     """Maximum number of training texts, stratified by label; 0 for all. Each label keeps at least one text, even if there are

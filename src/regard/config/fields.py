@@ -37,6 +37,7 @@ class Role(Enum):
     VOCABULARY = "decides the vocabulary; a run that starts from a trained model must have the same value"
     READING = "decides how texts are read; a run that starts from a trained model takes the value from there by default"
     FILE = "names a file: its content affects the prepared data, and its name does not"
+    LAYOUT = "describes the layout of a file; an option of every command that reads files like the training data"
     DERIVED = "is set by regard, not by the user"
     DEPTH = "number of layers: a model's weights consist of at least as many tensors"
     WIDTH = "size of tensors: a model's weights contain at least as many numbers"

@@ -105,8 +105,6 @@ class Operation(ABC):
     """The settings of the part that are options; None for all."""
     flags: ClassVar[Mapping[str, str]] = {}
     """Command-line options whose name is not that of the field, by field: `{"beam_size": "--beam"}`."""
-    layout: ClassVar[Sequence[str]] = ()
-    """Settings under `data` that describe the layout of a file, such as `columns`, which are options too."""
     ensembles: ClassVar[bool] = False
     """Whether several models can be averaged."""
 
@@ -226,7 +224,7 @@ class TextOperation(Operation):
 
     def within(self, predictor: Any, limits: Mapping[str, int]) -> Self:
         """Return the operation with settings of the run lowered to the limits of a service, whose names are in `caps`."""
-        options = self.run_options()
+        options = self.run_options()  # the schema of requests limits the other options
         lowered = {
             name: min(self.setting(predictor, name), limits[limit]) for name, limit in self.caps.items() if name in options
         }
@@ -238,7 +236,10 @@ class TextOperation(Operation):
 
     def cost(self, predictor: Any, text: Text, limits: Mapping[str, int]) -> int:
         """Estimate the maximum work for a text: hypotheses × steps × (characters + steps); without a search, its size."""
-        return text.size
+        if "beam_size" not in self.run_options():
+            return text.size
+        steps = self.settings.get("max_length") or limits["tokens"]
+        return self.setting(predictor, "beam_size") * steps * (text.size + steps)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -299,18 +299,13 @@ class Training(ABC):
     def prepare(self, config: Any, *, model: Any, attention: Any, start: Any, progress: bool) -> Trainable:
         """Read the data and build the model.
 
-        Args:
-            config: Configuration of the run.
-            model: The same as for `check`.
-            attention: The same as for `check`.
-            start: A trained model (`regard.bundle.StartFiles`), whose vocabulary and weights the new model starts from; None
-                for random weights.
-            progress: Whether to show progress bars.
+        `model` and `attention` are those of `check`. `start` is a trained model (`regard.bundle.StartFiles`), whose vocabulary
+        and weights the new model starts from; None for random weights.
         """
         from regard.machine import seed_step
 
         config, data, parts = self.read(config, start.parts if start else None, progress=progress)
-        seed_step(config.seed, 0)
+        seed_step(config.seed, 0)  # after reading, so that data from the cache give the same weights
         built = self.build(config, parts, model, attention)
         vocabulary = locate_task(config.task).bundle_format.vocabulary(parts)
         if model is not None and getattr(built, "vocabulary", "") not in ("", vocabulary):
@@ -319,7 +314,7 @@ class Training(ABC):
                 "mean other tokens or labels. To train it further, name its folder, whose vocabulary is then used: "
                 "regard.fit({'data.train': …}, start_from='runs/…'), or `regard train … --from runs/…`"
             )
-        built.vocabulary = vocabulary
+        built.vocabulary = vocabulary  # kept with the model: a resumed run, an ensemble and a student compare it
         custom: Custom = "model" if model is not None else "attention" if attention is not None else ""
         task = self.trainable(config, data, built, parts, custom)
         self.begin(task, start, progress=progress)

@@ -113,7 +113,7 @@ class TaughtWords:
         probabilities = torch.zeros(words.shape)
         words[batch.target_mask] = torch.from_numpy(found["word"].astype(np.int64))
         kept = torch.from_numpy(found["probability"].astype(np.float32))
-        probabilities[batch.target_mask] = kept / kept.sum(-1, keepdim=True)
+        probabilities[batch.target_mask] = kept / kept.sum(-1, keepdim=True)  # float16 has rounded them, too
         kind = TaughtGuidedBatch if isinstance(batch, GuidedBatch) else TaughtBatch
         return kind(**vars(batch), words=words, probabilities=probabilities)
 
@@ -188,7 +188,7 @@ def read_with_teachers(
         batches = length_batches(lengths, config.training.batch_tokens)
         with torch.no_grad(), late_bars(shown=progress) as bars:
             bar = bars.add_task("reading the data with the teachers", total=len(batches))
-            for indices in batches:
+            for indices in batches:  # by length; the rows of an example stay together, in the order of the corpus
                 batch = to_device(corpus.batch(indices), machine.device)
                 with machine.autocast():
                     probabilities, words = _most_probable(model, batch, shape[1], size)
@@ -209,6 +209,7 @@ def read_with_teachers(
 
 def _most_probable(model: Ensemble, batch: Batch, count: int, size: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:
     """Return the `count` highest probabilities of `size` words at each token except padding, and their words."""
+    # Padding is removed, and the output layer works in chunks, so that no matrix of all tokens and words is in memory.
     real = batch.target_mask.flatten().nonzero().squeeze(1)
     features, _ = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
     rows = features.flatten(0, 1).index_select(0, real)

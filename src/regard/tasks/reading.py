@@ -1,16 +1,18 @@
-"""Read the files that are given to a command."""
+"""What the commands of several tasks share: reading files, and the operation `faithfulness`. Nothing here imports torch."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from regard.config.fields import Count
 from regard.config.loading import dump_config, load_config, override_layer
 from regard.errors import RequestError
-from regard.task.operation import Files
+from regard.rendering import PICTURES
+from regard.task.operation import FileOperation, Files
 from regard.terminal import show
 from regard.text.opening import ending, fits_utf8
 
@@ -39,6 +41,7 @@ def read_files(
     from regard.text.report import ReadingReport
 
     paths, data, report = files.paths, config.data, ReadingReport()
+    # Only a file of the same kind as the training file is likely to have the same columns.
     same = len(paths) == len(data.train) == 1 and ending(paths[0]) == ending(data.train[0])
     plain = type(data)()
     names = ["format"] * hasattr(data, "format") + ([] if same and like_training else list(columns))
@@ -64,3 +67,28 @@ def read_all(chunks: Iterator[Any], report: ReadingReport, *names: str) -> list[
             column += getattr(chunk, name)
     show(report.render(), file=sys.stderr)
     return columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(FileOperation):
+    """Measure whether the words that a model attends to are those that its predictions depend on."""
+
+    texts: Count = 500
+    """Maximum number of texts or sentences; if there are more, a random sample is measured."""
+    permutations: Count = 100
+    """Number of permutations of the weights of each text or sentence."""
+    picture: str = ""
+    """File for a picture of the decreases in probability, as bars."""
+
+    name: ClassVar[str] = "faithfulness"
+    pictures: ClassVar = {"picture": PICTURES}
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The arguments of a measuring function that all tasks share."""
+        return {"max_texts": self.texts, "permutations": self.permutations, "progress": True}
+
+    def draw(self, predictor: Any, result: Any, *, caption: bool) -> None:
+        """Draw the bars, if a file is named for them."""
+        if self.picture:
+            result.draw(self.picture, caption=caption)

@@ -35,7 +35,7 @@ def override(settings: SettingsT, given: Mapping[str, Any], caller: str) -> Sett
         if name not in facts:
             raise ArgumentError(f"{caller} got an unexpected argument {name!r}{nearest(name, facts)}")
         if value is not None:
-            try:
+            try:  # NumPy's numbers become Python's, which the types of the fields accept
                 changes[name] = facts[name].parse(value.item() if isinstance(value, np.generic) else value)
             except ValueError as error:
                 raise RequestError(f"{name} is {error}") from error
@@ -107,7 +107,7 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
     ids = np.full(mask.shape, PAD, dtype=np.int64)
-    ids[mask] = np.concatenate(rows)
+    ids[mask] = np.concatenate(rows)  # a mask selects row by row, so this needs no loop
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
@@ -136,7 +136,7 @@ def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[i
         task = bars.add_task(words, total=total)
 
         def advance(count: int) -> None:
-            check_wanted()
+            check_wanted()  # a service stops a batch here if nobody waits for it any more
             bars.advance(task, count)
 
         yield advance

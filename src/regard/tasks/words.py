@@ -64,6 +64,7 @@ class WordTraining(Training):
             return config, learned
         first = self._teachers[0]
         names = [name for name, facts in facts_of(type(config)).items() if Role.VOCABULARY in facts.roles]
+        # The student shares the teachers' vocabulary, because their probabilities are those of its words.
         config = replace(config, **{name: getattr(first.config, name) for name in names})
         check_config(config)
         return config, learned or first.parts

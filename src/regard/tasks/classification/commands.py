@@ -12,8 +12,7 @@ from regard.errors import RequestError
 from regard.plurals import counted
 from regard.rendering import PICTURES
 from regard.task.operation import AttentionOperation, FileOperation, Files, Sites, Text, TextOperation
-from regard.tasks.measuring import Measure
-from regard.tasks.reading import read_all, read_files
+from regard.tasks.reading import Measure, read_all, read_files
 
 if TYPE_CHECKING:
     from regard.evaluation.labelled import LabelledEvaluation
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from regard.tasks.classification.faithfulness import Faithfulness
     from regard.tasks.classification.predict import Classifier
     from regard.tasks.classification.results import Classification
-
-TEXT_LAYOUT = ("format", "text", "label", "label_separator", "header", "encoding", "allow_skipped")
-"""Settings under `data` that are options of the commands that read labelled texts."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,6 @@ class EvaluateClassifier(FileOperation):
     """File for a picture of the reliability diagram."""
 
     name: ClassVar = "evaluate"
-    layout: ClassVar = TEXT_LAYOUT
     pictures: ClassVar = {"confusion": PICTURES, "reliability": PICTURES}
 
     def run(self, predictor: Classifier, files: Files) -> LabelledEvaluation:
@@ -173,7 +168,6 @@ class CompareClassifiers(FileOperation):
     """Number of bootstrap samples (default: 10,000; for translators 1,000)."""
 
     name: ClassVar = "compare"
-    layout: ClassVar = TEXT_LAYOUT
 
     def compare(self, models: tuple[Classifier, Classifier], names: tuple[str, str], files: Files) -> ClassifierComparison:
         """Compare the accuracy and macro F1 of two classifiers."""
@@ -189,8 +183,6 @@ class MeasureClassifier(Measure):
 
     seeds: tuple[str, ...] = ()
     """Folder of a model with the same settings but another seed, whose attention is compared; may be given several times."""
-
-    layout: ClassVar = TEXT_LAYOUT
 
     def run(self, predictor: Classifier, files: Files) -> Faithfulness:
         """Measure the faithfulness of the classifier's attention on labelled texts."""

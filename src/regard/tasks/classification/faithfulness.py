@@ -202,6 +202,7 @@ def examine(
     """
     ids = [text.ids for text in texts]
     tokens = np.cumsum([len(text.ids) * (text.num_words + permutations) for text in texts])
+    # The costly measures use the first texts, which are a random sample, because texts come in random order.
     light = min(len(texts), max(_AT_LEAST, int((tokens <= _AFFORDABLE).sum())))
     attention = [text.sum_words(row) for text, row in zip(texts, probe.attention(ids), strict=True)]
     probe.doing = "leaving out single words"

@@ -173,7 +173,7 @@ class Classifier(Predictor):
                 scores[numbers] = logits.float().cpu().numpy()
                 for number, own in zip(numbers.tolist(), _rows(maps, mask.sum(1).tolist()), strict=True):
                     attention[number] = own
-        if not np.isfinite(scores).all():
+        if not np.isfinite(scores).all():  # otherwise an arbitrary label would be returned
             raise RequestError("the classifier's scores are not finite: its weights are damaged, or its training diverged")
         return scores, attention
 

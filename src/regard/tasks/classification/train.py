@@ -131,20 +131,16 @@ class TrainableClassifier(Trainable):
     def label_weight(self) -> Tensor | None:
         """Weight N / (C · n_c) of each label c in the loss; None if labels have equal weights.
 
-        n_c is the number of training texts with label c (at least 1), N is the sum of these numbers, and C is the number of
-        labels. So the mean weight over the labels of all training texts is 1.
+        n_c is the number of training texts with label c (at least 1), N the sum of these numbers, and C the number of labels.
         """
         if self.config.training.class_weights == "none":
             return None
         counts = torch.tensor(self.data.labels.counts, dtype=torch.float32).clamp(min=1)
-        return counts.sum() / (len(counts) * counts)
+        return counts.sum() / (len(counts) * counts)  # the mean weight over the labels of all training texts is 1
 
     def loss(self, batch: LabelledBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Return the loss to differentiate, and the loss to report.
-
-        The first is the sum of the losses of the model's parts, with label smoothing and class weights. The second is the loss
-        of the mean of the parts' scores, without smoothing and weights.
-        """
+        """Return the loss to differentiate, with label smoothing and class weights, and the plain loss to report."""
+        # The parts of a combined model are trained side by side, and their mean predicts.
         parts = [logits.float() for logits in self.model.parts(batch.tokens, batch.mask)]
         with torch.no_grad():
             plain = label_loss(torch.stack(parts).mean(dim=0), batch.label)
@@ -154,22 +150,14 @@ class TrainableClassifier(Trainable):
         return torch.stack(losses).sum(), plain
 
     def scoring_runs(self) -> Sequence[ClassificationConfig]:
-        """Return the runs of a cross-validation with `training.score_folds` folds.
-
-        The result is empty if this setting is 0, if texts are held out, if the run is itself a fold (`data.folds`), or if there
-        are fewer texts than folds.
-        """
+        """Return the runs of a cross-validation with `training.score_folds` folds; none if texts are held out already."""
         folds, data = self.config.training.score_folds, self.config.data
         if not folds or len(self.data.dev) or data.folds or len(self.data.train) < folds:
             return ()
         return _split(replace(self.config, training=replace(self.config.training, score_folds=0)), folds)
 
     def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Combine the scores of all folds, in which each text was held out once.
-
-        Loss and accuracy are means over texts, and macro F1 is the mean over folds. `accuracy_sd` is the standard deviation of
-        the folds' accuracy.
-        """
+        """Combine the scores of all folds: means over texts, for macro F1 over folds, and the deviation of the accuracy."""
         sizes = np.array([fold["texts"] for fold in scores])
         answers: dict[str, float] = {}
         for fold in scores:
@@ -177,9 +165,9 @@ class TrainableClassifier(Trainable):
             answers[fold["predicted_label"]] = answers.get(fold["predicted_label"], 0) + share
         predicted = max(answers, key=answers.__getitem__)
         majority = most_frequent(self.data.train.labels, self.data.labels.names)
+        means = {name: float(np.average([fold[name] for fold in scores], weights=sizes)) for name in ("loss", "accuracy")}
         return {
-            "loss": float(np.average([fold["loss"] for fold in scores], weights=sizes)),
-            "accuracy": float(np.average([fold["accuracy"] for fold in scores], weights=sizes)),
+            **means,
             "accuracy_sd": float(np.std([fold["accuracy"] for fold in scores], ddof=1)),
             "macro_f1": float(np.mean([fold["macro_f1"] for fold in scores])),
             "majority_label": majority.label,

@@ -124,7 +124,6 @@ class EvaluateLanguageModel(FileOperation):
     """Score a language model on texts."""
 
     name: ClassVar = "evaluate"
-    layout: ClassVar = ("encoding", "allow_skipped")
 
     def run(self, predictor: LanguageModel, files: Files) -> LanguageEvaluation:
         """Score how well the model predicts texts."""

@@ -20,8 +20,7 @@ from regard.errors import RequestError
 from regard.plurals import counted
 from regard.rendering import Units
 from regard.task.operation import FileOperation, Files, LineOperation, Lines
-from regard.tasks.measuring import Measure
-from regard.tasks.reading import read_all, read_files
+from regard.tasks.reading import Measure, read_all, read_files
 from regard.tasks.translation.text_commands import LookAtTranslation, SearchOptions, Translate
 
 if TYPE_CHECKING:
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from regard.tasks.translation.results import Translation
     from regard.text.clean import Chunk
     from regard.text.report import ReadingReport
-
-PAIR_LAYOUT = ("format", "columns", "header", "encoding", "allow_skipped")
-"""Settings under `data` that are options of the commands that read pairs."""
 
 
 def read_given_pairs(files: Files, config: Any) -> tuple[Iterator[Chunk], ReadingReport]:
@@ -56,7 +52,6 @@ class EvaluateTranslator(SearchOptions, FileOperation):
 
     name: ClassVar = "evaluate"
     chosen: ClassVar = ("beam_size", "length_penalty", "length_reward", "precision")
-    layout: ClassVar = PAIR_LAYOUT
     ensembles: ClassVar = True
 
     def run(self, predictor: Translator, files: Files) -> Evaluation:
@@ -73,7 +68,6 @@ class CompareTranslators(SearchOptions, FileOperation):
 
     name: ClassVar = "compare"
     chosen: ClassVar = ("beam_size",)
-    layout: ClassVar = PAIR_LAYOUT
 
     def compare(self, models: tuple[Translator, Translator], names: tuple[str, str], files: Files) -> TranslatorComparison:
         """Compare the BLEU and chrF of two translators."""
@@ -86,8 +80,6 @@ class CompareTranslators(SearchOptions, FileOperation):
 @dataclass(frozen=True, kw_only=True)
 class MeasureTranslator(Measure):
     """Measure whether the source tokens that a translator attends to decide its next token."""
-
-    layout: ClassVar = PAIR_LAYOUT
 
     def run(self, predictor: Translator, files: Files) -> TranslationFaithfulness:
         """Measure the faithfulness of the translator's attention on the sources of sentence pairs."""
@@ -114,7 +106,6 @@ class ScoreTranslations(LineOperation):
   regard score runs/mine test.tsv
   regard score runs/mine test.en,test.de --json > scores.jsonl
   regard score runs/mine test.tsv --ensemble runs/other"""
-    layout: ClassVar = PAIR_LAYOUT
     ensembles: ClassVar = True
 
     def run(self, predictor: Translator, files: Files) -> Lines:
@@ -171,7 +162,6 @@ class AlignTranslations(LineOperation):
   regard align runs/mine pairs.tsv > pairs.align
   regard align runs/mine test.en,test.de
   regard align runs/mine pairs.tsv --site norm.1 --step consume"""
-    layout: ClassVar = PAIR_LAYOUT
 
     def run(self, predictor: Translator, files: Files) -> Lines:
         """Align the pairs of files."""

@@ -109,6 +109,7 @@ def compare_translators(
     found = [
         [one.text for one in each.translate(sources, record=(), progress=progress, **settings)] for each in (first, second)
     ]
+    # Case is ignored if either output is in lower case, so the metrics are built for such a tokenizer.
     tokenizers = [each.tokenizers.target for each in (first, second)]
     bleu, chrf = suitable_metrics(tokenizers[tokenizers[1].lowercase and not tokenizers[0].lowercase], targets)
     test = PairedTest(

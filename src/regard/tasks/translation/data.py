@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
@@ -20,16 +19,6 @@ class Tokenizers:
     source: Tokenizer
     target: Tokenizer
     """The same object as `source` if the vocabulary is joint."""
-
-    def check_same(self, other: "Tokenizers", number: int) -> None:
-        """Raise a `RequestError` if model `number` of an ensemble has other vocabularies than the first model."""
-        for side in ("source", "target"):
-            expected, got = getattr(self, side), getattr(other, side)
-            if (expected.kind, expected.lowercase, expected.symbols) != (got.kind, got.lowercase, got.symbols):
-                raise RequestError(
-                    f"ensemble: the {side} vocabulary of model {number} ({got}) differs from that of model 1 ({expected}): "
-                    "members must share their vocabularies, so train them on the same data with the same tokenizers"
-                )
 
 
 class TranslationFormat(BundleFormat):

@@ -154,6 +154,7 @@ class _Probe:
         """Return the measures of this sentence."""
         with torch.inference_mode():
             unchanged = self.probabilities(self.source)
+            # Row b of a batch lacks token b. All rows have the same length, so they need no padding.
             shorter = torch.stack([torch.cat([self.source[0, :at], self.source[0, at + 1 :]]) for at in range(self.words)])
             deleted = self.probabilities(shorter)
             erased = self.probabilities(self.source.expand(self.words, -1), _erase_one_each)

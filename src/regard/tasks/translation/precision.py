@@ -45,6 +45,6 @@ class SearchModel:
         if lowered:
             model = self._lowered = deepcopy(model).to(torch.bfloat16) if self._lowered is None else self._lowered
         with torch.autocast(device.type, torch.bfloat16, enabled=lowered):
-            with torch.inference_mode():
+            with torch.inference_mode():  # packing copies weights, which need no gradients
                 packed = pack(model, sentences, int8=precision == "int8")
             yield packed

@@ -382,11 +382,16 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
         translators: One or more translators with the same vocabularies. Their models are moved to the device of the first.
 
     Raises:
-        RequestError: If no translator is given, or vocabularies differ.
+        RequestError: If vocabularies differ.
     """
-    if not translators:
-        raise RequestError("ensemble: got no translators, expected one or more")
-    for number, other in enumerate(translators[1:], 2):
-        translators[0].tokenizers.check_same(other.tokenizers, number)
+    first, *others = translators
+    for number, other in enumerate(others, 2):
+        for side in ("source", "target"):
+            expected, got = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
+            if (expected.kind, expected.lowercase, expected.symbols) != (got.kind, got.lowercase, got.symbols):
+                raise RequestError(
+                    f"ensemble: the {side} vocabulary of model {number} ({got}) differs from that of model 1 ({expected}): "
+                    "members must share their vocabularies, so train them on the same data with the same tokenizers"
+                )
     members = Ensemble([translator.model for translator in translators])
-    return Translator(replace(translators[0].bundle, model=members.to(translators[0].device)))
+    return Translator(replace(first.bundle, model=members.to(first.device)))

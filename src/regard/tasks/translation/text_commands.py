@@ -131,11 +131,6 @@ For each sentence, one line is printed, in order."""
         own = super().setting(predictor, name)
         return max(own, self.n_best) if name == "beam_size" and name not in self.settings else own
 
-    def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
-        """Estimate the work of the search."""
-        steps = self.settings.get("max_length") or limits["tokens"]
-        return self.setting(predictor, "beam_size") * steps * (text.size + steps)
-
     @property
     def _lists(self) -> bool:
         return not self.minimum_risk and max(self.n_best, self.sample) > 1
@@ -184,6 +179,4 @@ class LookAtTranslation(SearchOptions, AttentionOperation):
 
     def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
         """Estimate the work of the search; without one, the size of the texts."""
-        if "target" in text.values:
-            return text.size
-        return self.setting(predictor, "beam_size") * limits["tokens"] * (text.size + limits["tokens"])
+        return text.size if "target" in text.values else super().cost(predictor, text, limits)
