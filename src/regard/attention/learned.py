@@ -16,15 +16,7 @@ def build_number(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> float | nn.Parameter:
-    """Return a fixed number, or a parameter that training changes and that has this number as its initial value.
-
-    Args:
-        value: The number.
-        learned: If True, return a parameter; if False, the number itself.
-        num_heads: H, for a parameter (H,1,1) with one number for each head; None for a scalar parameter.
-        device: Device of the parameter.
-        dtype: Type of the parameter.
-    """
+    """Return the number itself, or, if it is learned, a scalar parameter, or one (H,1,1) with a number for each head."""
     if not learned:
         return float(value)
     shape = () if num_heads is None else (num_heads, 1, 1)

@@ -38,9 +38,9 @@ def implied_weights(
     gates: Float[Tensor, "*#any K 2"],
     last: Float[Tensor, "Q K"],
 ) -> Float[Tensor, "*any Q K"]:
-    """Return A = M (I + L)⁻¹ diag(β), where the docstring of the module defines M and L.
+    """Return A = M (I + L)⁻¹ diag(β), with log α and β in `gates`; see the module for M and L.
 
-    `last` has a row for each query, with a 1 at the last key that the query reads, and 0 elsewhere. `gates` holds log α and β.
+    `last` has a row for each query, with a 1 at the last key that the query reads, and 0 elsewhere.
     """
     faded, rate = gates[..., 0].cumsum(-1), gates[..., 1]  # log (α_1 … α_t), β
     until = (faded[..., None, :] * last).sum(-1)  # log (α_1 … α_t) at each query's last key t

@@ -21,8 +21,14 @@ class RelativePositions(nn.Module):
     Your own module overrides `rotate`, `bias` or both.
     """
 
+    num_heads: int | None = None
+    """Number of heads that the module is for; None for any number."""
+
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise a `ConfigError` if the heads do not fit this module. The attention calls this once, at construction."""
+        if self.num_heads not in (None, num_heads):
+            name = f"{type(self).__name__}(num_heads={self.num_heads})"
+            raise ConfigError(f"{name} in an attention with num_heads={num_heads}: give both the same number")
 
     @property
     def rotates(self) -> bool:
@@ -83,10 +89,6 @@ class ALiBi(RelativePositions):
         power = 1 << num_heads.bit_length() - 1
         self.slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
         self.slopes += [2 ** (-4 * h / power) for h in range(1, 2 * (num_heads - power), 2)]
-
-    def check(self, num_heads: int, head_size: int) -> None:
-        """Raise an error if the attention has another number of heads."""
-        check_equal("ALiBi", self.num_heads, num_heads)
 
     def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return −m_h · |p_i − p_j|."""
@@ -151,10 +153,6 @@ class RelativeBias(RelativePositions):
         self.weight = nn.Parameter(torch.empty(num_buckets, num_heads, device=device, dtype=dtype))
         nn.init.normal_(self.weight, std=0.02)
 
-    def check(self, num_heads: int, head_size: int) -> None:
-        """Raise an error if the attention has another number of heads."""
-        check_equal("RelativeBias", self.num_heads, num_heads)
-
     def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return b[bucket(p_j − p_i), h]."""
         return self.weight[self.bucket(distances(query, key))].movedim(-1, -3).to(like.dtype)
@@ -175,11 +173,3 @@ class RelativeBias(RelativePositions):
 def distances(query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"]) -> Int[Tensor, "*B Q K"]:
     """Return p_j − p_i, the key's position minus the query's."""
     return key[..., None, :] - query[..., :, None]
-
-
-def check_equal(called: str, num_heads: int, expected: int) -> None:
-    """Raise a `ConfigError` if positions have another number of heads than the attention."""
-    if num_heads != expected:
-        raise ConfigError(
-            f"{called}(num_heads={num_heads}) in an attention with num_heads={expected}: give both the same number"
-        )

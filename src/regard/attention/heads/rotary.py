@@ -2,8 +2,8 @@
 
     (x_a, x_b) ↦ (x_a cos pθ_n − x_b sin pθ_n, x_a sin pθ_n + x_b cos pθ_n),    θ_n = base^(−2n/E)
 
-where p is the position and E is the width of a head. In code: `turned_pairs`. The layout defines which features a, b of a head
-form the pair n. A scaling changes θ so that a model can read texts that are longer than its training texts.
+where p is the position and E is the width of a head. In code: `turned_pairs`. A scaling changes θ, for texts that are longer
+than the training texts.
 """
 
 import math

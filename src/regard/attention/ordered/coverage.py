@@ -4,8 +4,7 @@
     c_t = Σ_{t' < t} α_t'                                     `Coverage`
     c_t = (1/Φ) Σ_{t' < t} α_t',    Φ = N · sigmoid(U_f·k)    `FertilityCoverage`
 
-α_t are the weights of query t, and N is the largest possible fertility Φ. In code: `coverage_features`, `coverage_loss` and
-`fertilities`.
+α_t are the weights of query t. In code: `coverage_features`, `coverage_loss` and `fertilities`.
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from regard.shapes import check_shape
 
 
 def coverage_features(coverage: Float[Tensor, "B K"], coverage_weight: Float[Tensor, " Da"]) -> Float[Tensor, "B K Da"]:
-    """Return w_c c_j, which is added to each projected key inside the tanh."""
+    """Return w_c c_j for each key j."""
     return coverage[..., None] * coverage_weight
 
 
@@ -79,8 +78,7 @@ class Coverage(HistoryAttention):
     steps, or calls `coverage_loss` at the end on all weights, with a mask of the target's padding. Add the loss to the training
     loss, multiplied by λ (1 in the paper).
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q
-    sequential steps of B·K·2Da multiply-adds; memory B·K·Da, with gradients B·Q·K·Da.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query.
 
     Reference: See, Liu, Manning 2017, eqs. 10–13 (W_h k, W_s q, b_attn there).
     Differs from the paper: the loss is a mean over all queries of the batch; the paper first takes the mean over each target.
@@ -123,10 +121,10 @@ class Coverage(HistoryAttention):
 @register
 @dataclass(frozen=True)
 class FertilityMemory(Memory):
-    """Projected keys, the values, and the number of queries that each key can serve."""
+    """Projected keys, the values, and the fertilities."""
 
     fertility: Tensor | None = None
-    """Φ (B,K), between 0 and `max_fertility`; `FertilityCoverage.prepare` always sets it."""
+    """Φ (B,K), between 0 and `max_fertility`, the number of queries that each key can serve; never None."""
 
 
 class FertilityCoverage(Coverage):
@@ -135,8 +133,7 @@ class FertilityCoverage(Coverage):
     The fertility Φ_k = N·sigmoid(U_f·k) is the number of queries (target words) that a key (source word) can serve: a key with
     fertility 2 has coverage ½ after it received a weight of 1. This is the "linguistic" coverage of the paper.
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), U_f (1,Dk), w_c and v (Da). The state holds Σ α (B,K), zero before the first query; Φ is
-    computed once, in `prepare`. The cost is that of `Coverage`.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), U_f (1,Dk), w_c and v (Da). The state holds Σ α (B,K), zero before the first query.
 
     Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a, C, N and Φ there), with a coverage of one number for each key.
     Differs from the paper: a fertility below 2⁻¹⁰ is raised to 2⁻¹⁰, so that no division overflows.

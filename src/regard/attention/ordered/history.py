@@ -5,6 +5,7 @@ score_t(q, k) = v · tanh(W_q q + W_k k + extra(history_t) + b),    history_{t+1
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -24,7 +25,7 @@ class HistoryState(Rows):
     """Summary of the weights of earlier queries: one number for each key."""
 
     history: Float[Tensor, "B K"]
-    """The summary in float32, or in float64 for keys in float64; sums in half precision would lose small weights."""
+    """The summary, in float32 or float64; sums in half precision would lose small weights."""
 
 
 class HistoryAttention(Additive):
@@ -56,14 +57,7 @@ class HistoryAttention(Additive):
         """Return the loss for the weights of a call, from the history before its first query; None by default."""
         return None
 
-    def weigh(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        state: HistoryState | None,
-        masks: Masks,
-        reweight: Reweight | None,
-    ) -> Weighed:
+    def weigh(self, query: Tensor, memory: Memory, state: Any, masks: Masks, reweight: Reweight | None) -> Weighed:
         """Return the weights of one query after another, and the history after the last one."""
         batch, keys = memory.value.shape[:2]
         before = self.begin(memory) if state is None else state.history

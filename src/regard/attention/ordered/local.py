@@ -3,9 +3,9 @@
     weights_s = align_s                             for |s − p| ≤ D, else 0         `LocalMonotonic`
     weights_s = align_s · exp(−(s − p)² / (2σ²))    for |s − p| ≤ D, else 0         `LocalPredictive`
 
-where s is the position of a key, D is the number of positions on each side of p, and align = normalizer of the scores within
-the window. For query t, `LocalMonotonic` has p = min(t, S − 1); `LocalPredictive` has p = S · sigmoid(v_p·tanh(W_p q)) and
-σ = D/2. In code: `predicted_positions` and `gaussian_weights`.
+where s is the position of a key and align = normalizer of the scores within the window. For query t, `LocalMonotonic` has p =
+min(t, S − 1); `LocalPredictive` has p = S · sigmoid(v_p·tanh(W_p q)) and σ = D/2. In code: `predicted_positions` and
+`gaussian_weights`.
 
 Positions count the existing keys: the first True of `key_mask` has position 0, the next one 1, and so on. S is the number
 of existing keys. With padding at the end, the position is the index; masked keys elsewhere are skipped. `attn_mask` removes
@@ -56,16 +56,10 @@ def gaussian_weights(
 @register
 @dataclass(frozen=True)
 class LocalState(Rows):
-    """State of `LocalMonotonic`: the number of queries so far, which determines the next window."""
+    """State of `LocalMonotonic`."""
 
     position: Int[Tensor, " B"]
     """Number t of queries so far. The centre of the next window is t, or the last of the S existing keys if t ≥ S."""
-
-
-class LocalOptions(ScorerOptions, total=False):
-    """Arguments of `LocalAttention` that subclasses pass on to it, documented there."""
-
-    window: int
 
 
 class LocalAttention(ScorerAttention):
@@ -100,8 +94,6 @@ class LocalMonotonic(LocalAttention):
     It suits queries and keys that advance at the same rate. The window is truncated at the first and the last key. The
     state holds t (B), which counts the queries of all calls from 0.
 
-    Cost: the same as the scorer with a mask.
-
     Reference: Luong, Pham, Manning 2015, section 3.2 (with eq. 7: no Gaussian in local-m).
     Differs from the paper: the paper does not define what happens if there are more queries than keys. Here the window stays at
     the last key, p_t = min(t, S − 1), so that each query has a key to attend to.
@@ -114,14 +106,7 @@ class LocalMonotonic(LocalAttention):
 
     stateful: bool = True
 
-    def weigh(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        state: LocalState | None,
-        masks: Masks,
-        reweight: Reweight | None,
-    ) -> Weighed:
+    def weigh(self, query: Tensor, memory: Memory, state: Any, masks: Masks, reweight: Reweight | None) -> Weighed:
         """Return the scorer's weights within the window of each query, and the number of queries so far."""
         batch, queries = query.shape[:2]
         start = torch.zeros(batch, dtype=torch.long, device=query.device) if state is None else state.position
@@ -139,7 +124,7 @@ class LocalPredictive(LocalAttention):
     window, and σ = D/2. p gets its gradient through the Gaussian. **The weights of a row do not sum to one**: the paper does
     not normalise them again, and neither does this class.
 
-    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: the same as the scorer if it computes weights.
+    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer.
 
     Reference: Luong, Pham, Manning 2015, section 3.2, eqs. 9–10.
     Differs from the paper: positions count from 0, so that p = S lies just after the last key.
@@ -147,7 +132,8 @@ class LocalPredictive(LocalAttention):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
-        options: Further arguments of `LocalAttention`: key_size, window (1 or more; 10 in the paper), scorer, device and dtype.
+        window: D, number of positions on each side of the centre, ≥ 1.
+        options: Further arguments of `ScorerAttention`: key_size, scorer, device and dtype.
 
     Example:
         >>> context, weights = LocalPredictive(256, window=3)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
@@ -155,8 +141,10 @@ class LocalPredictive(LocalAttention):
 
     smallest_window = 1  # σ is half of it
 
-    def __init__(self, query_size: int, *, position_size: int | None = None, **options: Unpack[LocalOptions]) -> None:
-        super().__init__(query_size, **options)
+    def __init__(
+        self, query_size: int, *, position_size: int | None = None, window: int = 10, **options: Unpack[ScorerOptions]
+    ) -> None:
+        super().__init__(query_size, window=window, **options)
         self.normalized = False
         size = check_size("LocalPredictive", "position_size", query_size if position_size is None else position_size)
         self.position_projection = nn.Linear(query_size, size, bias=False, **factory(options))
@@ -166,9 +154,7 @@ class LocalPredictive(LocalAttention):
         """Return p = S·sigmoid(v_p·tanh(W_p q)), between 0 and the number S of existing keys (`count`)."""
         return predicted_positions(self.position_projection(query).tanh(), self.position_weight, count)
 
-    def weigh(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
-    ) -> Weighed:
+    def weigh(self, query: Tensor, memory: Memory, state: Any, masks: Masks, reweight: Reweight | None) -> Weighed:
         """Return the scorer's weights within the window of each query, multiplied by the Gaussian."""
         position, count = _positions(memory)
         middle = self.predict(query, count)

@@ -36,8 +36,6 @@ class LocationSensitive(HistoryAttention):
     implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on the query and the
     keys alone. For the filters, a masked key keeps its position and has weight zero, like padding.
 
-    Cost: Q sequential steps of B·K·(R·C + C·Da + Da) multiply-adds; memory B·K·Da.
-
     Reference: Chorowski et al. 2015, eqs. 8–9 (with w for v, W for W_q and V for W_k).
     Differs from the paper: the smoothing and sharpening of its section 2.3 are normalizers here (`Sigmoid`, `Temperature`), and
     its window is an `attn_mask`.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
@@ -73,7 +73,7 @@ class ChunkMemory(Memory):
     """Prepared keys for both scorers. The fields inherited from `Memory` equal those of `monotonic`."""
 
     monotonic: Memory
-    """Memory of the scorer that decides where a query stops; it holds the values."""
+    """Memory of the scorer that decides where a query stops."""
     chunk: Memory
     """Memory of the scorer for the keys within the window; its values have width 0."""
 
@@ -110,21 +110,13 @@ class ChunkedAttention(MonotonicAttention):
         given = check_scorer(called, "chunk_scorer", query_size, key_size, chunk_scorer, uses_weights=False)
         self.chunk_scorer = given or self.default_scorer(query_size, key_size=key_size, **factory(options))
 
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> ChunkMemory:
+    def prepare(self, key: Tensor, value: Tensor | None = None, *, key_mask: Tensor | None = None) -> ChunkMemory:
         """Project the keys once for each of the two scorers."""
         memory = super().prepare(key, value, key_mask=key_mask)
         chunk = self.chunk_scorer.prepare(key, key[..., :0], key_mask=key_mask)
         return ChunkMemory(key=memory.key, value=memory.value, key_mask=key_mask, monotonic=memory, chunk=chunk)
 
-    def weigh(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
-    ) -> Weighed:
+    def weigh(self, query: Tensor, memory: Memory, state: Any, masks: Masks, reweight: Reweight | None) -> Weighed:
         """Return the weights of each query, in order; the bias is added to e and to u."""
         assert isinstance(memory, ChunkMemory)
         allowed = masks.allowed
@@ -140,9 +132,8 @@ class MoChA(ChunkedAttention, SoftMonotonic):
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), with α as in `SoftMonotonic` and u = chunk_scorer(q, k).
 
-    Cost: as `SoftMonotonic`, plus a second score and B·Q·K·w for the windows (see `expected_chunks`). A window has w
-    positions; masked keys in it get no weight, and earlier keys do not replace them. A row of weights sums to 1 minus the
-    probability that the query did not stop at any key.
+    A window has w positions; masked keys in it get no weight, and earlier keys do not replace them. A row of weights sums to 1
+    minus the probability that the query did not stop at any key.
 
     `hard()` returns the form for decoding, `HardMoChA`, whose parameters have the same names.
 

@@ -44,7 +44,7 @@ def stopping_energies(scores: Float[Tensor, "B Q K"], offset: Float[Tensor, ""])
 def plain_alignments(
     stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return α from p (`stop`), 1 − p (`go_on`) and α_0 (`previous`), one query and one key at a time, as in the recurrence."""
+    """Return α from p (`stop`), 1 − p (`go_on`) and α_0 (`previous`), as in the recurrence."""
     rows = []
     for p, not_p in zip(stop.unbind(1), go_on.unbind(1), strict=True):
         reached = [previous[:, 0]]  # q, the probability that the query reaches each key
@@ -65,8 +65,7 @@ def expected_alignments(
 
     α_ij = p_ij q_ij,  q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j = Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p = σ(e).
 
-    `fast.monotonic` computes the recurrence over keys in log₂ K steps. Cost: B·Q·K·log₂ K multiply-adds in Q·log₂ K steps;
-    with gradients, it stores B·Q·K·log₂ K numbers.
+    Cost: B·Q·K·log₂ K multiply-adds in Q·log₂ K steps; with gradients, it stores B·Q·K·log₂ K numbers (`fast.monotonic`).
 
     Args:
         energies: e, before the sigmoid. Half types are computed in float32.
@@ -130,7 +129,7 @@ def stopping_points(
 @register
 @dataclass(frozen=True)
 class SoftMonotonicState(Rows):
-    """State of a soft monotonic mechanism: the probability that the last query stopped at each key."""
+    """State of a soft monotonic mechanism."""
 
     alignment: Float[Tensor, "B K"]
     """α of the last query, in float32 or float64."""
@@ -139,7 +138,7 @@ class SoftMonotonicState(Rows):
 @register
 @dataclass(frozen=True)
 class HardMonotonicState(Rows):
-    """State of a hard monotonic mechanism: where the last query stopped."""
+    """State of a hard monotonic mechanism."""
 
     position: Int[Tensor, " B"]
     """The key t at which the last query stopped; K if this query or an earlier one did not stop."""
@@ -183,9 +182,7 @@ class MonotonicAttention(ScorerAttention):
     ) -> tuple[Float[Tensor, "B Q K"], Any]:
         """Return the probability that each query stops at each key, in order, and the state after the last query."""
 
-    def weigh(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
-    ) -> Weighed:
+    def weigh(self, query: Tensor, memory: Memory, state: Any, masks: Masks, reweight: Reweight | None) -> Weighed:
         """Return the probability that each query stops at each key, in order."""
         weights, state = self.alignments(self.energies(query, memory, masks), state, masks.allowed)
         return Weighed(finish_weights(weights.to(memory.value.dtype), masks, reweight), state)
@@ -284,13 +281,7 @@ class SoftToHard(Attention):
         """Return the soft form in training mode, else the hard form."""
         return self.soft if self.training else self.soft.hard()
 
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> Memory:
+    def prepare(self, key: Tensor, value: Tensor | None = None, *, key_mask: Tensor | None = None) -> Memory:
         """Project the keys once, for both forms."""
         return self.soft.prepare(key, value, key_mask=key_mask)
 

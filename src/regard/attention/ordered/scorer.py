@@ -3,7 +3,6 @@
 from typing import ClassVar, TypedDict
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.arguments import check_instance, check_size
@@ -52,13 +51,7 @@ class ScorerAttention(WeightedAttention):
         self.scorer = given or self.default_scorer(query_size, key_size=key_size, device=device, dtype=dtype)
         self.query_size, self.key_size = query_size, self.scorer.key_size
 
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> Memory:
+    def prepare(self, key: Tensor, value: Tensor | None = None, *, key_mask: Tensor | None = None) -> Memory:
         """Project the keys once, with the scorer."""
         return self.scorer.prepare(key, value, key_mask=key_mask)
 

@@ -2,10 +2,8 @@
 
     score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
-In code: `plain_additive_scores`, which takes projected queries W_q q and projected keys W_k k. The layer is `Additive`. Its
-variants have other W_q and W_k (`concat`) or another v (`WeightNormAdditive`, with `scaled_direction`). Many models use such a
-score to compare each row of one set with each row of another: in translation, pointer networks (Vinyals et al. 2015), speech
-recognition (Chorowski et al. 2015) and, with a LeakyReLU in place of the tanh, graph attention (Brody et al. 2022).
+In code: `plain_additive_scores`, which takes projected queries W_q q and projected keys W_k k. The layer is `Additive`; its
+variants have other W_q and W_k (`concat`) or another v (`WeightNormAdditive`, with `scaled_direction`).
 """
 
 from abc import abstractmethod
@@ -30,10 +28,7 @@ from regard.shapes import check_shape
 def plain_additive_scores(
     query: Float[Tensor, "B Q H"], key: Float[Tensor, "B K H"], score_weight: Float[Tensor, " H"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) for projected queries q and keys k, computed directly.
-
-    v is `score_weight`. All B·Q·K·H elements of the sum are in memory at the same time.
-    """
+    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) for projected queries q, keys k and v (`score_weight`)."""
     hidden = (query[:, :, None] + key[:, None]).tanh()
     return hidden @ (score_weight if score_weight.dtype == hidden.dtype else score_weight.to(hidden.dtype))
 
@@ -130,7 +125,7 @@ class AdditiveMemory(Memory):
     """Projected keys, the values, and exponentials of the keys for decoders that attend with one query at a time."""
 
     key_exponential: Tensor | None = None
-    """e^{2·key} (B,K,Da), without gradient; None if it would not save time."""
+    """e^{2·key} (B,K,Da), without gradient; None where it saves no time."""
 
 
 class AdditiveOptions(ScoreOptions, total=False):
@@ -192,8 +187,8 @@ class AdditiveBase(ScoredAttention):
 class Additive(AdditiveBase):
     """Additive attention: score(q, k) = v·tanh(W_q q + W_k k).
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions; memory B·Q·K for large inputs
-    on a CPU and in the Triton kernels, otherwise B·Q·K·Da.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Memory: B·Q·K for large inputs on a CPU and in the Triton kernels, otherwise
+    B·Q·K·Da.
 
     Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
 

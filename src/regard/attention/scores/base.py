@@ -130,8 +130,8 @@ class ScoredAttention(WeightedAttention):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         normalizer: Module that computes weights from scores, or its name, such as "sparsemax"; None for a softmax.
-        scale: Factor of the scores, > 0; None for the class's default, which is 1 unless a class says otherwise. It is only
-            stored here; your method `scores` multiplies by `self.scale`.
+        scale: Factor of the scores, > 0; None for the class's default, which is 1 unless a class says otherwise. Your method
+            `scores` multiplies by `self.scale`.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters that `build_parameters` makes, as in `torch.nn`.
         dtype: Type of these parameters, as in `torch.nn`.
@@ -227,9 +227,7 @@ class ScoredAttention(WeightedAttention):
         """Return the projected keys and values; masked ones are already zero."""
         return Memory(self.project_key(key), self.project_value(value), key_mask)
 
-    def weigh(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any, masks: Masks, reweight: Reweight | None
-    ) -> Weighed:
+    def weigh(self, query: Tensor, memory: Memory, state: Any, masks: Masks, reweight: Reweight | None) -> Weighed:
         """Return normalizer(scores + bias)."""
         scores = self.scores(query, memory)
         if scores.shape[1:] != (query.shape[1], memory.value.shape[1]):

@@ -3,8 +3,7 @@
     score(q, k) = v · tanh(W [q; k])        `Concat`, as in the paper: W (Da, Dq + Dk) = [W_q, W_k]
     score(q, k) = v · tanh(W (q + k))       `SumConcat`, as in a tutorial: one W (Da, D) projects both, W_q = W_k = W
 
-Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is `additive.plain_additive_scores` of
-`query_part(q, W)` and `key_part(k, W)`.
+In code: `additive.plain_additive_scores` of `query_part(q, W)` and `key_part(k, W)`.
 """
 
 import torch
@@ -76,9 +75,7 @@ class Concat(AdditiveBase):
 
 
 class SumConcat(Concat):
-    """Luong's concat as a well-known tutorial writes it.
-
-    score(q, k) = v·tanh(W (q + k)), for queries and keys of the same width.
+    """Luong's concat as a well-known tutorial writes it: score(q, k) = v·tanh(W (q + k)), query and key of the same width.
 
     Differs from the paper: the paper's W has separate columns for query and key (`Concat`).
 
