@@ -90,10 +90,10 @@ class Pooling(nn.Module, ABC):
 
         Args:
             values: The values h, (B,K,D), or (K,D) for a single sequence; then no argument and no result has an axis B.
-            further: Must be empty: masks are given by name.
+            further: Must be empty, and so must `others`: they raise an error that shows the correct call.
             key_mask: True where a value exists, False for padding; None if all exist. A row without values gives zeros.
             reweight: Function of the weights and a boolean mask that returns the weights to use instead.
-            others: Must be empty: other names raise an error that shows the correct call.
+            others: See `further`.
 
         Returns:
             Context and weights: `context, weights = pool(values)`.

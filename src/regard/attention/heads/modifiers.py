@@ -88,16 +88,11 @@ class QKNorm(HeadModifier):
     Therefore, training cannot enlarge the scores by making queries or keys longer, only through the gains. Queries and keys
     each have their own gain, g and g', which all heads share.
 
-    Reference: Henry et al. 2020, "Query-key normalization for Transformers"; Qwen team 2025, "Qwen3 technical
-    report", section 2.
-    Differs from the first paper in the same way as Qwen3 and Gemma 3: the root mean square replaces the length of a vector, and
-    a learned gain for each feature replaces the single learned scale of the scores.
+    Reference: Henry et al. 2020, "Query-key normalization for Transformers"; Qwen team 2025, "Qwen3 technical report",
+    section 2, whose root mean square and gains replace the first paper's length of a vector and learned scale of the scores.
 
     Args:
         epsilon: ε, finite, ≥ 0.
-
-    Raises:
-        ConfigError: If ε is out of its range.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[QKNorm()])(torch.randn(2, 9, 256))
@@ -133,9 +128,6 @@ class TalkingHeads(HeadModifier):
     Args:
         before: Whether P mixes the scores.
         after: Whether P' mixes the weights. If False, the weights are those of the normalizer.
-
-    Raises:
-        ConfigError: If neither scores nor weights are mixed.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[TalkingHeads()])(torch.randn(2, 9, 256))
@@ -178,9 +170,6 @@ class OutputGate(HeadModifier):
 
     Args:
         bias: Whether W_g has a bias.
-
-    Raises:
-        ConfigError: If `bias` is not a bool.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[OutputGate()])(torch.randn(2, 9, 256))

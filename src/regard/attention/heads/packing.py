@@ -12,14 +12,11 @@ from regard.shapes import check_shape
 
 
 def document_ids(lengths: Sequence[Sequence[int]], size: int | None = None) -> Int[Tensor, "B T"]:
-    """Number the documents that are packed into each row.
+    """Return the number of the document to which each position of a row belongs, from 0 on; −1 for padding.
 
     Args:
         lengths: Lengths of the documents of each row, in order.
         size: T, number of positions in each row; None for the length of the longest row.
-
-    Returns:
-        The number of the document to which each position belongs, from 0 in each row; −1 for padding.
 
     Raises:
         ShapeError: If a length is negative, or a row is longer than `size`.
@@ -38,14 +35,11 @@ def document_ids(lengths: Sequence[Sequence[int]], size: int | None = None) -> I
 
 
 def document_mask(documents: Int[Tensor, "B T"], *, causal: bool = True) -> Bool[Tensor, "B T T"]:
-    """Build the mask for rows with several packed documents: a position may attend to its own document only.
+    """Build the `attn_mask` for rows with several packed documents: a position may attend to its own document only.
 
     Args:
         documents: Number of the document to which each position belongs; negative for padding, which attends to nothing.
         causal: Whether a position may attend only to itself and to earlier positions.
-
-    Returns:
-        The mask, True where a query may attend to a key; give it as `attn_mask`.
 
     Raises:
         ShapeError: If `documents` is not (B,T).

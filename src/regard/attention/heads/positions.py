@@ -75,9 +75,6 @@ class ALiBi(RelativePositions):
     Args:
         num_heads: H, ≥ 1.
 
-    Raises:
-        ConfigError: If the number of heads is not a whole number of 1 or more.
-
     Example:
         >>> context, weights = MultiHead(256, 4, positions=ALiBi(4))(torch.randn(2, 9, 256))
     """
@@ -116,9 +113,6 @@ class RelativeBias(RelativePositions):
         bidirectional: Whether later keys have buckets of their own; False for a causal decoder.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a number is out of its range, or `bidirectional` is not a bool.
 
     Example:
         >>> context, weights = MultiHead(256, 4, positions=RelativeBias(4))(torch.randn(2, 9, 256))

@@ -184,9 +184,6 @@ class Rotary(RelativePositions):
         scaling: Change of θ for inputs longer than the training inputs: `LinearScaling`, `NTKScaling`, `YaRNScaling` or
             `Llama3Scaling`; None for no change.
 
-    Raises:
-        ConfigError: If the base is not a finite number above 1, the layout is unknown, or `scaling` is not a `RotaryScaling`.
-
     Example:
         >>> llama = Rotary(500_000.0, layout="half", scaling=Llama3Scaling())
         >>> context, weights = MultiHead(256, 4, positions=llama)(torch.randn(2, 9, 256))

@@ -157,9 +157,7 @@ class FertilityCoverage(Coverage):
         self.max_fertility = check_number("FertilityCoverage", "max_fertility", max_fertility, above=0)
         self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, **factory(options))
 
-    def build_memory(
-        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"], key_mask: Bool[Tensor, "B K"] | None
-    ) -> FertilityMemory:
+    def build_memory(self, key: Tensor, value: Tensor, key_mask: Tensor | None) -> FertilityMemory:
         """Return the projected keys, the values, and the fertilities of the keys."""
         fertility = fertilities(self.fertility_projection(key).squeeze(-1), self.max_fertility)
         return FertilityMemory(self.project_key(key), value, key_mask, fertility)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_size
@@ -161,9 +161,7 @@ class AdditiveBase(ScoredAttention):
         """Return scale · v; if the scale is 1, return the parameter v itself."""
         return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
-    def build_memory(
-        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"], key_mask: Bool[Tensor, "B K"] | None
-    ) -> Memory:
+    def build_memory(self, key: Tensor, value: Tensor, key_mask: Tensor | None) -> Memory:
         """Return the projected keys, the values, and exponentials of the keys where they save time."""
         memory = super().build_memory(key, value, key_mask)
         # Where earlier weights change the keys at each query, exponentials of the keys are of no use.

@@ -195,10 +195,6 @@ class ScoredAttention(WeightedAttention):
         """Return the part of the score that depends on the keys only; the keys themselves by default."""
         return key
 
-    def project_value(self, value: Float[Tensor, "B K Dv"]) -> Float[Tensor, "B K _"]:
-        """Return the vectors of which the context is the weighted sum; the values themselves by default."""
-        return value
-
     @abstractmethod
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return the scores before mask and normalizer."""
@@ -224,8 +220,8 @@ class ScoredAttention(WeightedAttention):
     def build_memory(
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"], key_mask: Bool[Tensor, "B K"] | None
     ) -> Memory:
-        """Return the projected keys and values; masked ones are already zero."""
-        return Memory(self.project_key(key), self.project_value(value), key_mask)
+        """Return the projected keys, and the values; masked ones are already zero."""
+        return Memory(self.project_key(key), value, key_mask)
 
     def weigh(self, query: Tensor, memory: Memory, state: Any, masks: Masks, reweight: Reweight | None) -> Weighed:
         """Return normalizer(scores + bias)."""

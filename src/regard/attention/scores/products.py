@@ -61,17 +61,7 @@ class ProductBase(ScoredAttention):
         return context[:, 0], None
 
 
-class _PlainDot(ProductBase):
-    """Base class of `Dot` and `ScaledDot`: score = scale · q·k."""
-
-    equal_widths = True
-
-    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
-        """Return the query itself."""
-        return query
-
-
-class Dot(_PlainDot):
+class Dot(ProductBase):
     """score(q, k) = q·k, for queries and keys of the same width; no parameters.
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
@@ -83,9 +73,14 @@ class Dot(_PlainDot):
     """
 
     supports_fused = True
+    equal_widths = True
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
+        """Return the query itself."""
+        return query
 
 
-class ScaledDot(_PlainDot):
+class ScaledDot(Dot):
     """score(q, k) = q·k / √D, for queries and keys of the same width D; no parameters.
 
     The scale keeps the variance of the scores independent of D, so the softmax does not saturate.

@@ -55,11 +55,7 @@ class SelfAttention(ScaledDot):
         """Return W_q x + b_q."""
         return self.query_projection(query)
 
-    def project_key(self, key: Float[Tensor, "B K D"]) -> Float[Tensor, "B K D"]:
-        """Return W_k x + b_k."""
-        return self.key_projection(key)
-
-    def project_value(self, value: Float[Tensor, "B K D"]) -> Float[Tensor, "B K D"]:
-        """Return W_v x + b_v; a masked value becomes b_v, and its weight is zero."""
+    def build_memory(self, key: Tensor, value: Tensor, key_mask: Tensor | None) -> Memory:
+        """Return W_k x + b_k and W_v x + b_v; a masked value becomes b_v, and its weight is zero."""
         check_shape("value", value, f"B K {self.key_size}")
-        return self.value_projection(value)
+        return Memory(self.key_projection(key), self.value_projection(value), key_mask)
