@@ -14,7 +14,7 @@ all its weights become zero.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -211,22 +211,19 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
     return None if reweight is None else _at(reweight, torch.arange(first, first + count))
 
 
+@dataclass
 class Sites:
     """Attention weights that one call of a model returns (of the sites in `record`) and replaces, by site.
 
     A call that computes a target computes `num_steps` steps, from `first_step` on; 0 if it computes no target.
     """
 
-    def __init__(
-        self,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-        first_step: int = 0,
-        num_steps: int = 0,
-    ) -> None:
-        self.record, self.reweight, self.first_step, self.num_steps = record, reweight, first_step, num_steps
-        self.maps: dict[str, Tensor] = {}
-        """The weights returned so far."""
+    record: Collection[str] = ()
+    reweight: ReweightBySite | None = None
+    first_step: int = 0
+    num_steps: int = 0
+    maps: dict[str, Tensor] = field(default_factory=dict)
+    """The weights returned so far."""
 
     def options(self, site: str) -> dict[str, Any]:
         """Return the arguments `reweight` and `need_weights` of the attention at a site."""

@@ -3,145 +3,94 @@
 Each mechanism can be used in your own PyTorch model, without the models and tasks of `regard`.
 """
 
-from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.capabilities import Observation
-from regard.attention.heads.contextual import ContextualPositionAttention
-from regard.attention.heads.differential import DifferentialAttention
-from regard.attention.heads.forgetting import ForgettingAttention
-from regard.attention.heads.gated_delta import GatedDeltaNet
-from regard.attention.heads.latent import LatentAttention
-from regard.attention.heads.linear import LinearAttention
-from regard.attention.heads.memory import HeadMemory
-from regard.attention.heads.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
-from regard.attention.heads.multihead import MultiHead
-from regard.attention.heads.packing import document_ids, document_mask, document_positions
-from regard.attention.heads.positions import ALiBi, RelativeBias, RelativePositions
-from regard.attention.heads.recurrent import RecurrentHeads, SummaryState
-from regard.attention.heads.rotary import (
-    LinearScaling,
-    Llama3Scaling,
-    NTKScaling,
-    Rotary,
-    RotaryScaling,
-    YaRNScaling,
-)
-from regard.attention.masks import causal_mask, padding_mask, window_mask, zero_masked
-from regard.attention.normalizers.base import Normalizer
-from regard.attention.normalizers.sink import SoftmaxSink, Softpick, StickBreaking
-from regard.attention.normalizers.softmax import Sigmoid, SoftCap, Softmax, Temperature, masked_softmax
-from regard.attention.normalizers.sparse import Entmax, Entmax15, Sparsemax
-from regard.attention.ordered.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
-from regard.attention.ordered.history import HistoryAttention, HistoryState
-from regard.attention.ordered.local import LocalMonotonic, LocalPredictive, LocalState
-from regard.attention.ordered.location import LocationSensitive
-from regard.attention.ordered.mocha import ChunkMemory, HardMoChA, MoChA, expected_chunks
-from regard.attention.ordered.monotonic import (
-    HardMonotonic,
-    HardMonotonicState,
-    MonotonicAttention,
-    SoftMonotonic,
-    SoftMonotonicState,
-    expected_alignments,
-    stopping_points,
-)
-from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling, Pooled, Pooling
-from regard.attention.scores.additive import Additive, AdditiveMemory, WeightNormAdditive, additive_attention, additive_scores
-from regard.attention.scores.base import ScoredAttention
-from regard.attention.scores.concat import Concat, SumConcat
-from regard.attention.scores.cosine import Cosine
-from regard.attention.scores.linear import LinearConcat
-from regard.attention.scores.products import Dot, General, ScaledDot
-from regard.attention.scores.self_attention import SelfAttention
-from regard.attention.scores.trilinear import Trilinear
+from regard.attention.base import Attention as Attention
+from regard.attention.base import AttentionOutput as AttentionOutput
+from regard.attention.base import Memory as Memory
+from regard.attention.capabilities import Observation as Observation
+from regard.attention.heads.contextual import ContextualPositionAttention as ContextualPositionAttention
+from regard.attention.heads.differential import DifferentialAttention as DifferentialAttention
+from regard.attention.heads.forgetting import ForgettingAttention as ForgettingAttention
+from regard.attention.heads.gated_delta import GatedDeltaNet as GatedDeltaNet
+from regard.attention.heads.latent import LatentAttention as LatentAttention
+from regard.attention.heads.linear import LinearAttention as LinearAttention
+from regard.attention.heads.memory import HeadMemory as HeadMemory
+from regard.attention.heads.modifiers import AddedKeys as AddedKeys
+from regard.attention.heads.modifiers import HeadModifier as HeadModifier
+from regard.attention.heads.modifiers import OutputGate as OutputGate
+from regard.attention.heads.modifiers import QKNorm as QKNorm
+from regard.attention.heads.modifiers import TalkingHeads as TalkingHeads
+from regard.attention.heads.multihead import MultiHead as MultiHead
+from regard.attention.heads.packing import document_ids as document_ids
+from regard.attention.heads.packing import document_mask as document_mask
+from regard.attention.heads.packing import document_positions as document_positions
+from regard.attention.heads.positions import ALiBi as ALiBi
+from regard.attention.heads.positions import RelativeBias as RelativeBias
+from regard.attention.heads.positions import RelativePositions as RelativePositions
+from regard.attention.heads.recurrent import RecurrentHeads as RecurrentHeads
+from regard.attention.heads.recurrent import SummaryState as SummaryState
+from regard.attention.heads.rotary import LinearScaling as LinearScaling
+from regard.attention.heads.rotary import Llama3Scaling as Llama3Scaling
+from regard.attention.heads.rotary import NTKScaling as NTKScaling
+from regard.attention.heads.rotary import Rotary as Rotary
+from regard.attention.heads.rotary import RotaryScaling as RotaryScaling
+from regard.attention.heads.rotary import YaRNScaling as YaRNScaling
+from regard.attention.masks import causal_mask as causal_mask
+from regard.attention.masks import padding_mask as padding_mask
+from regard.attention.masks import window_mask as window_mask
+from regard.attention.masks import zero_masked as zero_masked
+from regard.attention.normalizers.base import Normalizer as Normalizer
+from regard.attention.normalizers.sink import SoftmaxSink as SoftmaxSink
+from regard.attention.normalizers.sink import Softpick as Softpick
+from regard.attention.normalizers.sink import StickBreaking as StickBreaking
+from regard.attention.normalizers.softmax import Sigmoid as Sigmoid
+from regard.attention.normalizers.softmax import SoftCap as SoftCap
+from regard.attention.normalizers.softmax import Softmax as Softmax
+from regard.attention.normalizers.softmax import Temperature as Temperature
+from regard.attention.normalizers.softmax import masked_softmax as masked_softmax
+from regard.attention.normalizers.sparse import Entmax as Entmax
+from regard.attention.normalizers.sparse import Entmax15 as Entmax15
+from regard.attention.normalizers.sparse import Sparsemax as Sparsemax
+from regard.attention.ordered.coverage import Coverage as Coverage
+from regard.attention.ordered.coverage import FertilityCoverage as FertilityCoverage
+from regard.attention.ordered.coverage import FertilityMemory as FertilityMemory
+from regard.attention.ordered.coverage import coverage_loss as coverage_loss
+from regard.attention.ordered.history import HistoryAttention as HistoryAttention
+from regard.attention.ordered.history import HistoryState as HistoryState
+from regard.attention.ordered.local import LocalMonotonic as LocalMonotonic
+from regard.attention.ordered.local import LocalPredictive as LocalPredictive
+from regard.attention.ordered.local import LocalState as LocalState
+from regard.attention.ordered.location import LocationSensitive as LocationSensitive
+from regard.attention.ordered.mocha import ChunkMemory as ChunkMemory
+from regard.attention.ordered.mocha import HardMoChA as HardMoChA
+from regard.attention.ordered.mocha import MoChA as MoChA
+from regard.attention.ordered.mocha import expected_chunks as expected_chunks
+from regard.attention.ordered.monotonic import HardMonotonic as HardMonotonic
+from regard.attention.ordered.monotonic import HardMonotonicState as HardMonotonicState
+from regard.attention.ordered.monotonic import MonotonicAttention as MonotonicAttention
+from regard.attention.ordered.monotonic import SoftMonotonic as SoftMonotonic
+from regard.attention.ordered.monotonic import SoftMonotonicState as SoftMonotonicState
+from regard.attention.ordered.monotonic import expected_alignments as expected_alignments
+from regard.attention.ordered.monotonic import stopping_points as stopping_points
+from regard.attention.pooling import AdditivePooling as AdditivePooling
+from regard.attention.pooling import AttentionPooling as AttentionPooling
+from regard.attention.pooling import MeanPooling as MeanPooling
+from regard.attention.pooling import MultiHeadPooling as MultiHeadPooling
+from regard.attention.pooling import Pooled as Pooled
+from regard.attention.pooling import Pooling as Pooling
+from regard.attention.scores.additive import Additive as Additive
+from regard.attention.scores.additive import AdditiveMemory as AdditiveMemory
+from regard.attention.scores.additive import WeightNormAdditive as WeightNormAdditive
+from regard.attention.scores.additive import additive_attention as additive_attention
+from regard.attention.scores.additive import additive_scores as additive_scores
+from regard.attention.scores.base import ScoredAttention as ScoredAttention
+from regard.attention.scores.concat import Concat as Concat
+from regard.attention.scores.concat import SumConcat as SumConcat
+from regard.attention.scores.cosine import Cosine as Cosine
+from regard.attention.scores.linear import LinearConcat as LinearConcat
+from regard.attention.scores.products import Dot as Dot
+from regard.attention.scores.products import General as General
+from regard.attention.scores.products import ScaledDot as ScaledDot
+from regard.attention.scores.self_attention import SelfAttention as SelfAttention
+from regard.attention.scores.trilinear import Trilinear as Trilinear
 
-__all__ = [
-    "ALiBi",
-    "AddedKeys",
-    "Additive",
-    "AdditiveMemory",
-    "AdditivePooling",
-    "Attention",
-    "AttentionOutput",
-    "AttentionPooling",
-    "ChunkMemory",
-    "Concat",
-    "ContextualPositionAttention",
-    "Cosine",
-    "Coverage",
-    "DifferentialAttention",
-    "Dot",
-    "Entmax",
-    "Entmax15",
-    "FertilityCoverage",
-    "FertilityMemory",
-    "ForgettingAttention",
-    "GatedDeltaNet",
-    "General",
-    "HardMoChA",
-    "HardMonotonic",
-    "HardMonotonicState",
-    "HeadMemory",
-    "HeadModifier",
-    "HistoryAttention",
-    "HistoryState",
-    "LatentAttention",
-    "LinearAttention",
-    "LinearConcat",
-    "LinearScaling",
-    "Llama3Scaling",
-    "LocalMonotonic",
-    "LocalPredictive",
-    "LocalState",
-    "LocationSensitive",
-    "MeanPooling",
-    "Memory",
-    "MoChA",
-    "MonotonicAttention",
-    "MultiHead",
-    "MultiHeadPooling",
-    "NTKScaling",
-    "Normalizer",
-    "Observation",
-    "OutputGate",
-    "Pooled",
-    "Pooling",
-    "QKNorm",
-    "RecurrentHeads",
-    "RelativeBias",
-    "RelativePositions",
-    "Rotary",
-    "RotaryScaling",
-    "ScaledDot",
-    "ScoredAttention",
-    "SelfAttention",
-    "Sigmoid",
-    "SoftCap",
-    "SoftMonotonic",
-    "SoftMonotonicState",
-    "Softmax",
-    "SoftmaxSink",
-    "Softpick",
-    "Sparsemax",
-    "StickBreaking",
-    "SumConcat",
-    "SummaryState",
-    "TalkingHeads",
-    "Temperature",
-    "Trilinear",
-    "WeightNormAdditive",
-    "YaRNScaling",
-    "additive_attention",
-    "additive_scores",
-    "causal_mask",
-    "coverage_loss",
-    "document_ids",
-    "document_mask",
-    "document_positions",
-    "expected_alignments",
-    "expected_chunks",
-    "masked_softmax",
-    "padding_mask",
-    "stopping_points",
-    "window_mask",
-    "zero_masked",
-]
+__all__ = sorted(name for name, value in globals().items() if getattr(value, "__module__", "").startswith("regard.attention."))

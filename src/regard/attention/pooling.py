@@ -162,7 +162,6 @@ class ScoredPooling(Pooling):
         """Return the scores of each head; H is 1 for a pooling without an axis for heads."""
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return normalizer(scores)."""
         masks = resolve_masks(key_mask, None, batch=values.shape[0], queries=1, keys=values.shape[1])
         scores = hide(self.scores(values).to(values.dtype), masks.mask)
         weights = zero_rows(self.normalizer(scores), masks.empty)
@@ -191,7 +190,6 @@ class AttentionPooling(ScoredPooling):
         self.projection = nn.Linear(size, 1, bias=bias, **factory(options))
 
     def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
-        """Return w·h + b."""
         return linear_scores(values, self.projection)
 
 
@@ -215,7 +213,6 @@ class _TanhPooling(ScoredPooling):
         self.score_weight = nn.Parameter(torch.empty(shape, **factory(options)).uniform_(-(width**-0.5), width**-0.5))
 
     def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
-        """Return v·tanh(W h + b)."""
         return tanh_scores(self.projection(values), self.score_weight.view(-1, self.attention_size))
 
 
@@ -289,5 +286,4 @@ class MeanPooling(ScoredPooling):
         super().__init__(size)
 
     def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
-        """Return equal scores."""
         return values.new_zeros(values.shape[0], 1, values.shape[1])

@@ -131,11 +131,9 @@ class GatedDeltaNet(RecurrentHeads):
         return self.output_projection(join_heads(normed(heads, self.norm)) * nn.functional.silu(self.gate_projection(query)))
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-        """Return Sᵀ q."""
         return head_product(query, summary)
 
     def summarize(self, memory: HeadMemory) -> Float[Tensor, "B H E Ev"]:
-        """Return S after the keys of `memory`."""
         return self.scan(torch.zeros_like(memory.key), memory, None)[1]
 
     def scan(

@@ -90,7 +90,6 @@ class LinearAttention(RecurrentHeads):
         return linear_weights(query, memory.key, mask).to(memory.value.dtype)
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-        """Return numerator / denominator, where [numerator; denominator] = Sᵀ φ(q)."""
         return read_heads(query, summary)
 
     def summarize(self, memory: HeadMemory) -> Float[Tensor, "B H E Es"]:

@@ -103,16 +103,13 @@ class QKNorm(HeadModifier):
         self.epsilon = check_number("QKNorm", "epsilon", epsilon, least=0)
 
     def build(self, attention: Any, **factory: Any) -> None:
-        """Build g and g'."""
         self.query_norm = nn.RMSNorm(attention.head_size, eps=self.epsilon, **factory)
         self.key_norm = nn.RMSNorm(attention.head_size, eps=self.epsilon, **factory)
 
     def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
-        """Return g ∘ q / rms(q)."""
         return normed(heads, self.query_norm)
 
     def key(self, heads: Float[Tensor, "B G K E"]) -> Float[Tensor, "B G K E"]:
-        """Return g' ∘ k / rms(k)."""
         return normed(heads, self.key_norm)
 
 
@@ -146,17 +143,14 @@ class TalkingHeads(HeadModifier):
         self.normalized = not after
 
     def build(self, attention: Any, **factory: Any) -> None:
-        """Build P and P', as far as they are used."""
         for name, is_used in (("score_weight", self.before), ("weight_weight", self.after)):
             start = torch.eye(attention.num_heads, **factory)
             self.register_parameter(name, nn.Parameter(start) if is_used else None)
 
     def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-        """Return P scores."""
         return mix_heads(scores, self.score_weight) if self.before else scores
 
     def weights(self, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-        """Return P' weights."""
         return mix_heads(weights, self.weight_weight) if self.after else weights
 
 
@@ -180,12 +174,10 @@ class OutputGate(HeadModifier):
         self.bias = check_flag("OutputGate", "bias", bias)
 
     def build(self, attention: Any, **factory: Any) -> None:
-        """Build W_g."""
         heads_size = attention.num_heads * attention.head_size
         self.gate_projection = nn.Linear(attention.query_size, heads_size, bias=self.bias, **factory)
 
     def output(self, heads: Float[Tensor, "B Q HE"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q HE"]:
-        """Return heads ∘ σ(W_g query)."""
         return heads * self.gate_projection(query).sigmoid()
 
 

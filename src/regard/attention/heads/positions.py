@@ -148,7 +148,6 @@ class RelativeBias(RelativePositions):
         nn.init.normal_(self.weight, std=0.02)
 
     def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
-        """Return b[bucket(p_j − p_i), h]."""
         return self.weight[self.bucket(distances(query, key))].movedim(-1, -3).to(like.dtype)
 
     def bucket(self, distance: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:

@@ -71,7 +71,6 @@ class LinearScaling(_Divided):
     """
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
-        """Return θ_n / s."""
         return theta / self.factor
 
 

@@ -78,7 +78,6 @@ class SoftmaxSink(Normalizer):
         self.sink = build_number(initial, learned=learned, num_heads=num_heads, device=device, dtype=dtype)
 
     def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-        """Return exp(s) / (exp(b) + Σ exp(s))."""
         return sink_weights(scores, self.sink)
 
 
@@ -123,5 +122,4 @@ class StickBreaking(Normalizer):
     permutation_equivariant = False
 
     def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-        """Return β_k Π_{j > k} (1 − β_j)."""
         return stick_breaking_weights(scores)

@@ -57,7 +57,6 @@ class Softmax(Normalizer):
     name = "softmax"
 
     def forward(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-        """Return weights of the scores' shape and type."""
         return softmax(scores)
 
     weights = forward
@@ -78,7 +77,6 @@ class Sigmoid(Normalizer):
     normalized = False
 
     def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-        """Return 1 / (1 + exp(−s_k))."""
         return scores.sigmoid()
 
 

@@ -82,7 +82,6 @@ class Sparsemax(Normalizer):
     name = "sparsemax"
 
     def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-        """Return max(s − τ, 0)."""
         z = _below_the_highest(scores).clamp(min=-2)
         with torch.no_grad():
             support = _above(z, sparsemax_threshold(z))
@@ -106,7 +105,6 @@ class Entmax15(Normalizer):
     name = "entmax15"
 
     def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-        """Return max(s/2 − τ, 0)²."""
         z = (_below_the_highest(scores) / 2).clamp(min=-2)
         with torch.no_grad():
             support = _above(z, entmax15_threshold(z))
@@ -170,7 +168,6 @@ class Entmax(Normalizer):
         return SMALLEST + (2 - SMALLEST) * self.raw_alpha.sigmoid()
 
     def weights(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
-        """Return max((α − 1) s − τ, 0)^(1/(α−1))."""
         scale = self.alpha - 1
         if isinstance(scale, Tensor):
             scale = scale.to(scores.dtype)

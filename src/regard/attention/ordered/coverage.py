@@ -101,7 +101,6 @@ class Coverage(HistoryAttention):
         nn.init.uniform_(self.coverage_weight, -1, 1)  # the initialisation of nn.Linear(1, Da)
 
     def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
-        """Return w_c c_t."""
         return coverage_features(self.coverage(history, memory), self.coverage_weight)
 
     def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:

@@ -168,7 +168,6 @@ class AdditiveBase(ScoredAttention):
         return AdditiveMemory(memory.key, memory.value, key_mask, None if self.stateful else ready_exponential(memory.key))
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return scale · v·tanh(a(q) + b(k))."""
         ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
         return fastest_scores(self.project_query(query), memory.key, self.score_vector(), ready)
 
@@ -185,8 +184,8 @@ class AdditiveBase(ScoredAttention):
 class Additive(AdditiveBase):
     """Additive attention: score(q, k) = v·tanh(W_q q + W_k k).
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Memory: B·Q·K for large inputs on a CPU and in the Triton kernels, otherwise
-    B·Q·K·Da.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions; memory B·Q·K for large inputs
+    on a CPU and in the Triton kernels, otherwise B·Q·K·Da.
 
     Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
 
@@ -211,11 +210,9 @@ class Additive(AdditiveBase):
         self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, **factory(options))
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return W_q q."""
         return self.query_projection(query)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """Return W_k k (+ bias)."""
         return self.key_projection(key)
 
 
@@ -242,5 +239,4 @@ class WeightNormAdditive(Additive):
         self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5, **factory(options)))
 
     def score_vector(self) -> Float[Tensor, " Da"]:
-        """Return scale · g v/‖v‖."""
         return scaled_direction(self.score_weight, self.gain if self.scale == 1 else self.scale * self.gain)

@@ -45,12 +45,10 @@ class Concat(AdditiveBase):
     supports_fused = True
 
     def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build W."""
         both = self.query_size + self.key_size
         self.projection = nn.Linear(both, self.attention_size, bias=False, device=device, dtype=dtype)
 
     def pairs(self, query: Float[Tensor, "B Q Dq"], key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B Q K D"]:
-        """Return the vector that W multiplies for each query and key: [q_i; k_j]."""
         return concatenated_pairs(query, key)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
@@ -60,7 +58,6 @@ class Concat(AdditiveBase):
         return self.projection(self.pairs(query, memory.key)).tanh() @ self.score_vector()
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return W_q q."""
         return query_part(query, self.projection.weight)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
@@ -89,9 +86,7 @@ class SumConcat(Concat):
     equal_widths = True
 
     def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build W."""
         self.projection = nn.Linear(self.query_size, self.attention_size, bias=False, device=device, dtype=dtype)
 
     def pairs(self, query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> Float[Tensor, "B Q K D"]:
-        """Return q_i + k_j for each query and key."""
         return query[:, :, None] + key[:, None]

@@ -54,9 +54,7 @@ class Cosine(ProductBase):
         self.gain = build_number(scale, learned=learned, **factory(options))
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
-        """Return g q / ‖q‖."""
         return self.gain * unit_vectors(query)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Dk"]:
-        """Return k / ‖k‖."""
         return unit_vectors(key)

@@ -42,7 +42,6 @@ class LinearConcat(ScoredAttention):
     """
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build the map [w_q, w_k] with the bias b."""
         self.projection = nn.Linear(self.query_size + self.key_size, 1, device=device, dtype=dtype)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K _"]:
@@ -52,7 +51,6 @@ class LinearConcat(ScoredAttention):
         return nn.functional.linear(key, self.projection.weight[:, self.query_size :], self.projection.bias)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return w_q·q + (w_k·k + b)."""
         if is_plain(self.projection):
             scores = linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)
         else:

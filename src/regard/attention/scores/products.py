@@ -38,7 +38,6 @@ class ProductBase(ScoredAttention):
         """Return a(q), by which the prepared keys b(k) are multiplied."""
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return scale · a(q)·b(k)."""
         return product_scores(self.project_query(query), memory.key, self.scale)
 
     def fused(
@@ -76,7 +75,6 @@ class Dot(ProductBase):
     equal_widths = True
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
-        """Return the query itself."""
         return query
 
 
@@ -96,7 +94,6 @@ class ScaledDot(Dot):
     supports_fused = True
 
     def default_scale(self) -> float:
-        """Return 1/√D."""
         return 1 / math.sqrt(self.query_size)
 
 
@@ -114,7 +111,6 @@ class General(ProductBase):
     supports_fused = True
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build W."""
         self.projection = nn.Linear(self.query_size, self.key_size, bias=False, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dk"]:

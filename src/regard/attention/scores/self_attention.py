@@ -37,14 +37,12 @@ class SelfAttention(ScaledDot):
     supports_fused = True
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build the three maps."""
         size = self.query_size
         self.query_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.key_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.value_projection = nn.Linear(size, size, device=device, dtype=dtype)
 
     def scores(self, query: Float[Tensor, "B Q D"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return q kᵀ / √D."""
         return scaled_scores(self.project_query(query), memory.key, self.scale)
 
     def context_size(self, value_size: int) -> int:
@@ -52,7 +50,6 @@ class SelfAttention(ScaledDot):
         return self.query_size
 
     def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-        """Return W_q x + b_q."""
         return self.query_projection(query)
 
     def build_memory(self, key: Tensor, value: Tensor, key_mask: Tensor | None) -> Memory:

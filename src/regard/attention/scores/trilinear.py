@@ -42,14 +42,11 @@ class Trilinear(ProductBase):
     equal_widths = True
 
     def build_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build w."""
         size = self.query_size
         self.weight = nn.Parameter(torch.empty(3, size, device=device, dtype=dtype).uniform_(-(size**-0.5), size**-0.5))
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q D2"]:
-        """Return [w_p∘q; 1; w_q·q]."""
         return query_columns(query, self.weight)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K D2"]:
-        """Return [k; w_k·k; 1]."""
         return key_columns(key, self.weight)
