@@ -6,11 +6,10 @@ Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), E = e^{2q} and F = e^{2k} a
 
     t_ijh = 1 − 2 / (1 + E_ih F_jh)
 
-takes one multiply-add and one division for each element, and the processor computes many elements at a time. The work is done
-in place, in blocks that fit into the cache, so memory grows with B·Q·K only, in the backward pass too. If |q| or |k| is so
-large that E·F could overflow, E or F is NaN on purpose, and a block that contains a NaN uses tanh itself. So saturated inputs,
-and large inputs of opposite signs that cancel, give the same results as tanh. The operations are opaque to `torch.compile`, so
-compiled callers use the same blocks.
+takes one multiply-add and one division for each element. The work is done in place, in blocks that fit into the cache, so
+memory grows with B·Q·K only, in the backward pass too. If |q| or |k| is so large that E·F could overflow, E or F is NaN on
+purpose, and a block that contains a NaN uses tanh itself. The operations are opaque to `torch.compile`, so compiled callers use
+the same blocks.
 
 Speed-up over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 7 to 13 and 2.6 to 5 in float32, 3.2 to
 3.9 and 1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10 in float32, 10 and 6 in bfloat16 (`benchmarks/log.md`).

@@ -45,8 +45,8 @@ class DifferentialAttention(MultiHead):
 
     Reference: Ye et al. 2024, "Differential Transformer", eqs. 1–3. As in the paper, use half as many heads as in a `MultiHead`
     of the same size, so that the queries of each softmax have the usual width.
-    Differs from the paper: the maps have biases, unless `bias` is False; λ₀ is 0.8 in every layer by default, which the
-    paper also tests; the paper's main setting is 0.8 − 0.6 exp(−0.3 (l − 1)) for layer l = 1, 2, …
+    Differs from the paper: the maps have biases, unless `bias` is False; λ₀ is the same in all layers, which the paper also
+    tests; its main setting is 0.8 − 0.6 exp(−0.3 (l − 1)) for layer l = 1, 2, …
 
     Args:
         initial_lambda: λ₀, in (0, 1).

@@ -43,12 +43,9 @@ class LatentAttention(MultiHead):
 
     c_j = norm(W_c key_j + b_c) has R features, and norm is an RMS norm. With `positions`, r_j = rotated(W_r key_j + b_r) has
     E_r features, which all heads share. The memory holds c and r: R + E_r numbers for each key, instead of 2 D in `MultiHead`.
-    W_q query + b_q gives E features q_h and E_r features p_h for each head. The matrix U_h is applied to the queries and V_h to
-    the weighted sums of c; the keys U_h c_j and values V_h c_j are never computed. context = W_o [head_1; …; head_H] + b_o
-    (B,Q,D), weights (B,H,Q,K).
-
-    With `positions`, query i of Q has the position i + K − Q, as in `MultiHead`; K includes the keys of the state. If a call
-    gives values that are not the keys, the values V_h c_j use c_j = norm(W_c value_j + b_c), which the memory holds too.
+    W_q query + b_q gives E features q_h and E_r features p_h for each head. The keys U_h c_j and values V_h c_j are never
+    computed. context = W_o [head_1; …; head_H] + b_o (B,Q,D), weights (B,H,Q,K). If a call gives values that are not the keys,
+    the values V_h c_j use c_j = norm(W_c value_j + b_c), which the memory holds too.
 
     Reference: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1, eqs. 9–19, and section 3.1.2 for the norms.
     Differs from the paper: W_c, W_r, W_q and W_o have biases, unless `bias` is False; the rotary part can be left out.

@@ -67,8 +67,7 @@ class ALiBi(RelativePositions):
     """Attention with linear biases: score_h(q_i, k_j) − m_h · |p_i − j|, where p_i is the query's position. No parameters.
 
     The slopes of 2^n heads are m_h = 2^(−8h/H), h = 1 … H. Other numbers of heads use the slopes of the next lower power of
-    two, and then the first, third, … slope of the next higher power. Under a causal mask, this is the paper's bias
-    m_h·(j − p_i); without a mask, earlier and later keys at the same distance have the same bias.
+    two, and then the first, third, … slope of the next higher power. Under a causal mask, this is the paper's m_h·(j − p_i).
 
     Reference: Press, Smith, Lewis 2022, section 3. The slopes for other numbers of heads are from the authors' code.
 
@@ -108,8 +107,7 @@ class RelativeBias(RelativePositions):
     Args:
         num_heads: Number of heads H, ≥ 1.
         num_buckets: Number of buckets, ≥ 2; even and ≥ 4 if bidirectional.
-        max_distance: This distance and all larger ones share the last bucket. It must exceed the number of distances with
-            their own bucket in each direction.
+        max_distance: Distance, above that of all buckets with one distance, from which on all share the last bucket.
         bidirectional: Whether later keys have buckets of their own; False for a causal decoder.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.

@@ -119,8 +119,7 @@ class Entmax15(Normalizer):
 class Entmax(Normalizer):
     """α-entmax: w_k = max((α − 1) s_k − τ, 0)^(1/(α−1)), with the τ that makes the weights sum to one.
 
-    The larger α, the more weights are exactly zero: a softmax for α → 1, `Entmax15` for 1.5, `Sparsemax` for 2. With
-    `num_heads` and a learned α, each head learns how sparse its weights are.
+    The larger α, the more weights are exactly zero: a softmax for α → 1, `Entmax15` for 1.5, `Sparsemax` for 2.
 
     Cost: about 20 passes over each row, 35 in float64 (the exact `Entmax15` and `Sparsemax` sort each row once).
 

@@ -33,8 +33,7 @@ class LocationSensitive(HistoryAttention):
     which the previous query attended. This suits alignments that never go back, as in speech recognition and synthesis.
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as in open
-    implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on the query and the
-    keys alone. For the filters, a masked key keeps its position and has weight zero, like padding.
+    implementations of Tacotron 2 (the paper does not define it). For the filters, a masked key has weight zero, like padding.
 
     Reference: Chorowski et al. 2015, eqs. 8–9 (with w for v, W for W_q and V for W_k).
     Differs from the paper: the smoothing and sharpening of its section 2.3 are normalizers here (`Sigmoid`, `Temperature`), and
@@ -42,9 +41,8 @@ class LocationSensitive(HistoryAttention):
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        num_filters: C, number of filters, ≥ 1. The default is that of Tacotron 2; the paper uses 10.
-        kernel_size: R, width of the filters, odd, ≥ 1. The default is that of Tacotron 2; the paper uses 201, for speech
-            frames.
+        num_filters: C, number of filters, ≥ 1. The defaults are those of Tacotron 2; the paper uses 10.
+        kernel_size: R, width of the filters, odd, ≥ 1; the paper uses 201, for speech frames.
         options: Further arguments of `Additive`, whose bias is always there: key_size, attention_size, normalizer, scale,
             dropout, device and dtype.
 

@@ -90,14 +90,11 @@ def additive_attention(
     Args:
         query: Projected queries.
         key: Projected keys.
-        value: The values; the context is their weighted mean.
+        value: The values; the context (B,Q,Dv) is their weighted mean.
         score_weight: v.
         key_mask: Boolean (B,K); True where there is a key.
         attn_mask: Boolean (Q,K) or (B,Q,K); True where a query may attend to a key.
         need_weights: Whether to return the weights (B,Q,K).
-
-    Returns:
-        Context (B,Q,Dv), and weights (None if `need_weights` is False).
 
     Raises:
         ShapeError: If the sizes of an axis do not match, or a mask is not boolean.
