@@ -161,6 +161,8 @@ FAILS = [
     ("MultiHead(8, heads=2)", r"'heads': give num_heads, the second argument of MultiHead\(512, 8\)"),
     ("MultiHead(8, 2, batch_first=True)", r"'batch_first': leave it out: tensors are always batch first"),
     ("MultiHead(8, num_heads=2, key_dim=4)", r"'key_dim': give head_size, the width of a head"),
+    ("QKNorm(4)", r"QKNorm takes no argument by position, but got 1 positional argument; give the others by name: epsilon=…"),
+    ("Entmax(alfa=1.5)", r"Entmax\(…\) has no argument 'alfa'; did you mean 'alpha'"),
     ("MultiHead(8, 2, qk_norm=True)", r"'qk_norm': give modifiers=\[QKNorm\(\)\]"),
     ("MultiHead(8, 2, kdim=6)", r"'kdim': give key_size"),
     ("MultiHead(8, 2, add_zero_attn=True)", r"give modifiers=\[AddedKeys\(learned=True, zero=True\)\]"),

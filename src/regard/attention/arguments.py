@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Unpack, get_args, get_origin
+from typing import Any, ClassVar, Self, Unpack, get_args, get_origin
 
 import torch
 from torch import Tensor, nn
@@ -83,8 +83,8 @@ def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str,
     if len(given) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         names = ", ".join(f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY)
         raise ArgumentError(
-            f"{made.__name__} takes {_listed(places)} by position, but got {len(given)} positional arguments; give the others "
-            f"by name: {names}"
+            f"{made.__name__} takes {_listed(places)} by position, but got {len(given)} positional argument"
+            f"{'s' * (len(given) > 1)}; give the others by name: {names}"
         )
     known = [p.name for p in parameters]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
@@ -120,6 +120,21 @@ class ConstructorSignature:
         return inspect.Signature(constructor_parameters(made))
 
 
+class CheckedModule(nn.Module):
+    """Base class of modules that check the names and the number of their constructor's arguments, and show the arguments."""
+
+    __signature__: ClassVar[Any] = ConstructorSignature()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Check the arguments before the constructor runs."""
+        check_constructor(cls, args, kwargs)
+        return super().__new__(cls)
+
+    def extra_repr(self) -> str:
+        """Return sizes and options, for `print`."""
+        return describe_arguments(self)
+
+
 def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
     """Raise an error for arguments that a mechanism or a pooling does not accept when it is called."""
     if given:
@@ -135,7 +150,7 @@ def _refuse_names(called: str, unknown: Iterable[str], known: Sequence[str], adv
 
 
 def _listed(names: Sequence[str]) -> str:
-    *most, last = names
+    *most, last = names or ("no argument",)
     return f"{', '.join(most)} and {last}" if most else last
 
 

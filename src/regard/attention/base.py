@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import ConstructorSignature, check_constructor, check_tensor, describe_arguments, refuse_call
+from regard.attention.arguments import CheckedModule, check_tensor, refuse_call
 from regard.attention.capabilities import Observable, Reweight
 from regard.attention.heads.positions import RelativePositions
 from regard.errors import ArgumentError, ShapeError
@@ -120,7 +120,7 @@ _BY_POSITION = (
 )
 
 
-class Attention(Observable, nn.Module, ABC):
+class Attention(Observable, CheckedModule, ABC):
     """Base class of every mechanism that has a query: weights = f(query, key), context = Σ_k weight_k value_k.
 
     Your own mechanism overrides `prepare` and `attend`. If it computes a score for each query and key, use the base class
@@ -152,8 +152,6 @@ class Attention(Observable, nn.Module, ABC):
     key_size: int
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
 
-    __signature__: ClassVar[Any] = ConstructorSignature()
-
     known_arguments: ClassVar[frozenset[str]] = frozenset()
     """Names of the arguments of `prepare` and `attend`."""
 
@@ -161,11 +159,6 @@ class Attention(Observable, nn.Module, ABC):
         """Record the names of the arguments of `prepare` and `attend`."""
         super().__init_subclass__(**kwargs)
         cls.known_arguments = frozenset(n for f in (cls.prepare, cls.attend) for n in inspect.signature(f).parameters)
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Check the names and the number of the arguments before the constructor runs."""
-        check_constructor(cls, args, kwargs)
-        return super().__new__(cls)
 
     def context_size(self, value_size: int) -> int:
         """Return the width of the context for values of a given width; both are equal unless the mechanism projects values."""
@@ -288,10 +281,6 @@ class Attention(Observable, nn.Module, ABC):
     def head_maps(self) -> HeadMaps | None:
         """Return the linear maps if `prepare` and `attend` compute exactly the formula of `HeadMaps`; otherwise, None."""
         return None
-
-    def extra_repr(self) -> str:
-        """Return sizes and options, for `print`."""
-        return describe_arguments(self)
 
     def _options(self, **arguments: Tensor | None) -> dict[str, Any]:
         """Return the arguments that are not None.

@@ -10,13 +10,13 @@ cost little, so they are computed in at least float32, also under autocast.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Never, Self, TypedDict, Unpack
+from typing import NamedTuple, Never, TypedDict, Unpack
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_constructor, check_flag, check_size, check_tensor, describe_arguments, refuse_call
+from regard.attention.arguments import CheckedModule, check_flag, check_size, check_tensor, refuse_call
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.learned import factory
 from regard.attention.masks import hide, resolve_masks, zero_masked, zero_rows
@@ -49,7 +49,7 @@ _BY_POSITION = (
 )
 
 
-class Pooling(nn.Module, ABC):
+class Pooling(CheckedModule, ABC):
     """Base class of every pooling: weights from the values alone, context = Σ_k weight_k value_k.
 
     Args:
@@ -59,11 +59,6 @@ class Pooling(nn.Module, ABC):
     Raises:
         ConfigError: If a size is not a whole number of 1 or more, or an option has a wrong type.
     """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Check the names of the arguments before the constructor runs."""
-        check_constructor(cls, args, kwargs)
-        return super().__new__(cls)
 
     def __init__(self, size: int, *, num_heads: int | None = None) -> None:
         super().__init__()
@@ -120,10 +115,6 @@ class Pooling(nn.Module, ABC):
         rows = (weights if weights.ndim == 3 else weights[:, None]).to(values.dtype)
         with torch.autocast(values.device.type, enabled=False):  # because autocast would compute the average in a half type
             return Pooled((rows @ values).flatten(1), weights)
-
-    def extra_repr(self) -> str:
-        """Return sizes and options, for `print`."""
-        return describe_arguments(self)
 
 
 class PoolingOptions(TypedDict, total=False):

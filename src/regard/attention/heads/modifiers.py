@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_flag, check_number, describe_arguments
+from regard.attention.arguments import CheckedModule, check_flag, check_number
 from regard.attention.learned import normed
 from regard.errors import ConfigError
 
@@ -24,7 +24,7 @@ def mix_heads(x: Float[Tensor, "B H Q K"], weight: Float[Tensor, "H H"]) -> Floa
     return torch.einsum("hg,bgqk->bhqk", weight.to(x.dtype), x)
 
 
-class HeadModifier(nn.Module):
+class HeadModifier(CheckedModule):
     """Base class of the modifiers of multi-head attention; by default, a modifier changes nothing.
 
     Your own modifier overrides the methods for the tensors that it changes, and `build` if it has parameters.
@@ -76,10 +76,6 @@ class HeadModifier(nn.Module):
     def output(self, heads: Float[Tensor, "B Q HE"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q HE"]:
         """Return the changed contexts of all heads; the output map is applied afterwards."""
         return heads
-
-    def extra_repr(self) -> str:
-        """Return sizes and options, for `print`."""
-        return describe_arguments(self)
 
 
 class QKNorm(HeadModifier):

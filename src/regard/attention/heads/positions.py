@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_flag, check_size, describe_arguments
+from regard.attention.arguments import CheckedModule, check_flag, check_size
 from regard.errors import ConfigError
 
 
-class RelativePositions(nn.Module):
+class RelativePositions(CheckedModule):
     """Base class of positions in multi-head attention, which rotate queries and keys, add a bias to their scores, or both.
 
     Your own module overrides `rotate`, `bias` or both.
@@ -57,10 +57,6 @@ class RelativePositions(nn.Module):
     def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return a bias to add to the scores of queries and keys at these positions, of the type and device of `like`."""
         raise NotImplementedError
-
-    def extra_repr(self) -> str:
-        """Return sizes and options, for `print`."""
-        return describe_arguments(self)
 
 
 class ALiBi(RelativePositions):

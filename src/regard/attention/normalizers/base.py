@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_instance, describe_arguments
+from regard.attention.arguments import CheckedModule, check_instance
 from regard.attention.learned import at_least_float32
 from regard.errors import ConfigError, nearest
 
 
-class Normalizer(nn.Module, ABC):
+class Normalizer(CheckedModule, ABC):
     """A function from scores (…,K) to weights of the same shape and type. Any module that is called with scores can be one.
 
     A mechanism sets masked scores to −∞, and gives no row in which all scores are −∞. The weight of a score of −∞ must be zero,
@@ -41,10 +41,6 @@ class Normalizer(nn.Module, ABC):
     def forward(self, scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; half types are computed in float32."""
         return self.weights(at_least_float32(scores)).to(scores.dtype) if scores.shape[-1] else scores
-
-    def extra_repr(self) -> str:
-        """Return the options, for `print`."""
-        return describe_arguments(self)
 
 
 def keeps_order(normalizer: nn.Module) -> bool:
