@@ -34,7 +34,10 @@ def is_exactly(module: nn.Module, cls: type[nn.Module]) -> bool:
 
     A fast path that computes the formula of a class itself asks this, so that a subclass runs the plain form.
     """
-    return type(module) is cls and not _has_hooks(module) and _REPLACEABLE.isdisjoint(vars(module))
+    if type(module) is not cls or not _REPLACEABLE.isdisjoint(vars(module)):
+        return False
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    return not hooks
 
 
 def is_plain(linear: nn.Module) -> bool:
@@ -45,11 +48,6 @@ def is_plain(linear: nn.Module) -> bool:
     """
     # Tensor subclasses have their own products.
     return is_exactly(linear, nn.Linear) and not hasattr(linear.weight, "__tensor_flatten__")
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    backward = module._backward_hooks or module._backward_pre_hooks
-    return bool(module._forward_hooks or module._forward_pre_hooks or backward)
 
 
 def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) -> Tensor:

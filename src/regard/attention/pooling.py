@@ -184,16 +184,34 @@ class AttentionPooling(ScoredPooling):
         return linear_scores(values, self.projection)
 
 
-class _TanhPooling(ScoredPooling):
-    """Base class of `AdditivePooling` and `MultiHeadPooling`, whose scores come from a tanh layer."""
+class AdditivePooling(ScoredPooling):
+    """e_k = v·tanh(W h_k + b), weights = softmax_k(e), context = Σ_k weight_k h_k.
+
+    Shapes: W (Da,D), b (Da), v (Da).
+
+    Reference: Yang et al. 2016, eqs. 5–7 (v is their context vector u_w); Lin et al. 2017, eq. 5 (without b).
+
+    Args:
+        size: D, width of the pooled values, ≥ 1.
+        num_heads: H, ≥ 1, for the heads of `MultiHeadPooling`; None for one head, whose weights have no head axis.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for D.
+        bias: Whether there is a bias b.
+        options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
+
+    Example:
+        >>> pool = AdditivePooling(256)
+        >>> context, weights = pool(torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 256]), torch.Size([2, 9]))
+    """
 
     def __init__(
         self,
         size: int,
         *,
-        num_heads: int | None,
-        attention_size: int | None,
-        bias: bool,
+        num_heads: int | None = None,
+        attention_size: int | None = None,
+        bias: bool = True,
         **options: Unpack[PoolingOptions],
     ) -> None:
         super().__init__(size, num_heads=num_heads, **options)
@@ -207,33 +225,7 @@ class _TanhPooling(ScoredPooling):
         return tanh_scores(self.projection(values), self.score_weight.view(-1, self.attention_size))
 
 
-class AdditivePooling(_TanhPooling):
-    """e_k = v·tanh(W h_k + b), weights = softmax_k(e), context = Σ_k weight_k h_k.
-
-    Shapes: W (Da,D), b (Da), v (Da).
-
-    Reference: Yang et al. 2016, eqs. 5–7 (v is their context vector u_w); Lin et al. 2017, eq. 5 (without b).
-
-    Args:
-        size: D, width of the pooled values, ≥ 1.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for D.
-        bias: Whether there is a bias b.
-        options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
-
-    Example:
-        >>> pool = AdditivePooling(256)
-        >>> context, weights = pool(torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 256]), torch.Size([2, 9]))
-    """
-
-    def __init__(
-        self, size: int, *, attention_size: int | None = None, bias: bool = True, **options: Unpack[PoolingOptions]
-    ) -> None:
-        super().__init__(size, num_heads=None, attention_size=attention_size, bias=bias, **options)
-
-
-class MultiHeadPooling(_TanhPooling):
+class MultiHeadPooling(AdditivePooling):
     """e_ik = v_i·tanh(W h_k) for each head i, weights = softmax_k(e), context = [Σ_k weight_1k h_k; …; Σ_k weight_Hk h_k].
 
     The heads (called hops in the paper) share W, and each pools all D features, so the context has width H·D.

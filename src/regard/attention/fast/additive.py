@@ -71,7 +71,7 @@ def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -
 
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
     """Return e^{2x} without a gradient, in float32 for half types; NaN where a product of two exponentials could overflow."""
-    x, dtype = x.detach(), _compute_type(x.dtype)
+    x, dtype = x.detach(), torch.float64 if x.dtype == torch.float64 else torch.float32
     limit = math.log(torch.finfo(dtype).max) / 4 - 0.5
     result = torch.mul(x, 2, out=x.new_empty(x.shape, dtype=dtype)).exp_()
     if x.numel() and not -limit < x.min().item() <= x.max().item() < limit:
@@ -93,10 +93,6 @@ def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | N
 
 def _small(query: Tensor, key: Tensor) -> int:
     return SMALL_WITH_GRADIENT if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad) else SMALL
-
-
-def _compute_type(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index]]:

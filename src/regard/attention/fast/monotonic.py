@@ -24,7 +24,12 @@ def scanned_alignments(
     stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B Q K"]:
     """Return α (B,Q,K) from the probabilities p of stopping and 1 − p of continuing, and from α of the previous query."""
-    products = _products(go_on)
+    keys = go_on.shape[2]
+    limit, reach, product = keys if isinstance(keys, int) else EXPORTED_KEYS, 1, _shift(go_on, 1)
+    products = []  # for s = 1, 2, 4, … < K, the product of the s factors before each key; zero for keys with fewer before them
+    while reach < limit:  # with a dynamic K, surplus steps add zeros
+        products.append((reach, product))
+        product, reach = product * _shift(product, reach), 2 * reach
     alignments = []
     for i in range(stop.shape[1]):
         reached = previous
@@ -33,21 +38,6 @@ def scanned_alignments(
         previous = stop[:, i] * reached
         alignments.append(previous)
     return torch.stack(alignments, 1) if alignments else stop
-
-
-def _products(go_on: Float[Tensor, "B Q K"]) -> list[tuple[int, Tensor]]:
-    """Return pairs of s and the product of the s factors before each key, for s = 1, 2, 4, … < K.
-
-    The product is zero for keys with fewer factors before them. If `torch.export` runs with a dynamic K, s stays below
-    `EXPORTED_KEYS` instead of K; surplus steps add zeros.
-    """
-    keys = go_on.shape[2]
-    limit, reach, product = keys if isinstance(keys, int) else EXPORTED_KEYS, 1, _shift(go_on, 1)
-    products = []
-    while reach < limit:
-        products.append((reach, product))
-        product, reach = product * _shift(product, reach), 2 * reach
-    return products
 
 
 def _shift(x: Float[Tensor, "*any K"], reach: int) -> Float[Tensor, "*any K"]:
