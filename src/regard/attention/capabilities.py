@@ -30,10 +30,7 @@ _REPLACEABLE = frozenset(("forward", "prepare", "attend", "step", "states", "bef
 
 
 def is_exactly(module: nn.Module, cls: type[nn.Module]) -> bool:
-    """Return whether a module is of this class, not of a subclass, and has neither hooks nor replaced methods.
-
-    A fast path that computes the formula of a class itself asks this, so that a subclass runs the plain form.
-    """
+    """Return whether a module is of this class, not of a subclass, and has neither hooks nor replaced methods."""
     if type(module) is not cls or not _REPLACEABLE.isdisjoint(vars(module)):
         return False
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
@@ -41,21 +38,14 @@ def is_exactly(module: nn.Module, cls: type[nn.Module]) -> bool:
 
 
 def is_plain(linear: nn.Module) -> bool:
-    """Return whether a call of the module computes x Wᵀ + b from its `weight` and `bias`, and nothing more.
-
-    If not, because of an adapter, hooks, or quantised weights, only a call of the module gives its result. Forward passes call
-    this function, so `torch.compile` must be able to trace it.
-    """
-    # Tensor subclasses have their own products.
+    """Return whether a call of the module computes x Wᵀ + b from its `weight` and `bias`, and nothing more."""
+    # Tensor subclasses, such as quantised weights, have their own products. Forward passes call this function, so
+    # `torch.compile` must be able to trace it.
     return is_exactly(linear, nn.Linear) and not hasattr(linear.weight, "__tensor_flatten__")
 
 
 def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) -> Tensor:
-    """Return the result of `reweight` for these weights; if `reweight` is None, return the weights unchanged.
-
-    Raises:
-        ShapeError: If the function returns weights of another shape.
-    """
+    """Return the result of `reweight` for these weights, of the same shape; None leaves the weights unchanged."""
     if reweight is None:
         return weights
     found = reweight(weights, torch.ones_like(weights, dtype=torch.bool) if mask is None else mask)

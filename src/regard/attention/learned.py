@@ -54,8 +54,6 @@ def normed(features: Float[Tensor, "... E"], norm: nn.RMSNorm) -> Float[Tensor, 
 
 
 def softplus(x: Tensor) -> Tensor:
-    """Return log(1 + exp(x)).
-
-    PyTorch's softplus is not used, because its gradient fails in graphs compiled ahead of time (PyTorch 2.13).
-    """
+    """Return log(1 + exp(x))."""
+    # The gradient of PyTorch's softplus fails in graphs compiled ahead of time (PyTorch 2.13).
     return torch.logaddexp(x, torch.zeros_like(x))

@@ -50,10 +50,7 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return the scores of the plain form, computed in blocks, in float32 for half types; they have first derivatives only.
-
-    `key_exponential` is `exponential(key)`; give it if many queries use the same keys one after another.
-    """
+    """Return the scores of the plain form, computed in blocks, in float32 for half types; they have first derivatives only."""
     scores: Tensor = torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
     device = query.device.type
     if torch.is_autocast_enabled(device) and scores.dtype != torch.float64:  # the type of the plain form's product
@@ -80,12 +77,9 @@ def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
 
 
 def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | None:
-    """Return `exponential(key)` for keys that are used by one query after another; None if it would not save time.
-
-    Speed-up over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with
-    gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 in float32, 1.5 to 1.9 in bfloat16; with gradients, the
-    steps use the plain form.
-    """
+    """Return `exponential(key)` for keys that are used by one query after another; None if it would not save time."""
+    # Speed-up over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with
+    # gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 in float32, 1.5 to 1.9 in bfloat16; the plain form with gradients.
     if torch.compiler.is_compiling() or torch.compiler.is_exporting() or is_transformed():
         return None
     return exponential(key) if key.numel() >= _small(key, key) and key.device.type == "cpu" else None
@@ -96,12 +90,10 @@ def _small(query: Tensor, key: Tensor) -> int:
 
 
 def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index]]:
-    """Yield the indices of query, key and scores, block by block.
-
-    A block is either one sentence with many queries and keys, or one query and all keys of many sentences. The shapes of query,
-    key and scores in a block are (n,H), (1,k,H), (n,k) in the first form and (n,H), (n,K,H), (n,K) in the second. The second
-    form is faster for single steps of a decoder and for many short sentences.
-    """
+    """Yield the indices of query, key and scores, block by block."""
+    # A block is either one query and all keys of many sentences, which is faster for single steps of a decoder and for many
+    # short sentences, or one sentence with many queries and keys. The shapes of query, key and scores in a block are (n,H),
+    # (n,K,H), (n,K) in the first form, and (n,H), (1,k,H), (n,k) in the second. The form with fewer blocks is used.
     (batch, queries, width), keys = query.shape, key.shape[1]
     if not batch * queries * keys * width:
         return

@@ -41,11 +41,9 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Return whether the kernels support this device, these types and these sizes, work here, and are not turned off.
-
-    They support NVIDIA GPUs from compute capability 8.0 on, for which they were only compiled; they ran on an H100. The
-    environment variable REGARD_TRITON=0 turns them off. Transforms of `torch.func` use the plain form.
-    """
+    """Return whether the kernels support this device, these types and these sizes, work here, and are not turned off."""
+    # They support NVIDIA GPUs from compute capability 8.0 on, for which they were only compiled; they ran on an H100.
+    # Transforms of `torch.func` need the plain form.
     if query.device.type != "cuda" or not _INSTALLED or os.environ.get("REGARD_TRITON") == "0" or is_transformed():
         return False
     (batch, queries, width), keys = query.shape, key.shape[1]

@@ -19,11 +19,8 @@ _RENAMED |= {f"output_projection.{kind}": f"out_proj.{kind}" for kind in ("weigh
 
 
 def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
-    """Give the parameters of an `nn.MultiheadAttention` the names of `MultiHead`, before a state dict is loaded.
-
-    A matrix or bias that holds the parts of query, key and value is split into three.
-    """
-    for kind in ("weight", "bias"):
+    """Give the parameters of an `nn.MultiheadAttention` the names of `MultiHead`, before a state dict is loaded."""
+    for kind in ("weight", "bias"):  # which hold the parts of query, key and value together
         packed = state.pop(f"{prefix}in_proj_{kind}", None)
         if packed is not None:
             for part, tensor in zip(_PARTS, packed.chunk(3), strict=True):

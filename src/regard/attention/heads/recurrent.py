@@ -62,11 +62,8 @@ class RecurrentHeads(MultiHead):
     def weights(
         self, query: Float[Tensor, "B H Q E"], memory: HeadMemory, mask: Bool[Tensor, "..."] | None, *, masked: bool
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights that the recurrence implies, for the results of `project_query` and `project`.
-
-        `masked`: whether the caller gave an `attn_mask`, which may hide any key from any query. Otherwise, `mask` hides only
-        keys that do not exist and, if `causal`, later keys.
-        """
+        """Return the weights that the recurrence implies; if not `masked`, the mask does not follow from an `attn_mask`."""
+        # Without an `attn_mask`, the mask hides only keys that do not exist and, if `causal`, later keys.
 
     @abstractmethod
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
