@@ -3,6 +3,7 @@
 report     measures claims about speed ratios with the benchmarks below, and writes the documentation page that lists them
 additive   additive scores without tanh against the eager formula
 fast_paths each fast path of attention against the path that would run without it: ten minutes
+operations the number of operations of an update and of a search step, on the device `meta`: seconds
 overhead   processor time of small calls and of a decoder's step against plain lines: a minute
 mechanisms mechanisms, poolings and normalizers compared with an earlier commit: some minutes
 multihead  multi-head attention against PyTorch's: with weights, without weights, and decoding with cached keys
@@ -33,6 +34,7 @@ NAMES = (
     "report",
     "additive",
     "fast_paths",
+    "operations",
     "overhead",
     "mechanisms",
     "multihead",

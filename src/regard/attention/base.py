@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard.attention.arguments import CheckedModule, check_tensor, refuse_call
 from regard.attention.capabilities import Observable, Reweight
 from regard.attention.heads.positions import RelativePositions
+from regard.attention.masks import KeyMask
 from regard.errors import ArgumentError, ShapeError
 
 T = TypeVar("T")
@@ -264,19 +265,30 @@ class Attention(Observable, CheckedModule, ABC):
         if key is None:
             self._check_self_attention(query, value)
             key, key_positions = query, query_positions if key_positions is None else key_positions
-        for tensor in (query, key) if value is None else (query, key, value):
-            if not isinstance(tensor, Tensor):
-                check_tensor(type(self).__name__, "query" if tensor is query else "key" if tensor is key else "value", tensor)
+        if not (isinstance(query, Tensor) and isinstance(key, Tensor) and (value is None or isinstance(value, Tensor))):
+            for name, tensor in (("query", query), ("key", key), ("value", value)):
+                check_tensor(type(self).__name__, name, tensor)
         if query.ndim == 2:
             masks = {"key_mask": key_mask, "attn_mask": attn_mask, "score_bias": score_bias}
             positions = {"query_positions": query_positions, "key_positions": key_positions}
             return self._of_one_sequence(query, key, value, masks, reweight=reweight, need_weights=need_weights, **positions)
-        placed = {} if key_positions is None else self._options(key_positions=key_positions)
-        memory = self.prepare(key, value, key_mask=key_mask, **placed)
+        if key is query and value is None and query_positions is None and key_positions is None:
+            memory = self.prepare_self(query, key_mask=key_mask)
+        else:
+            placed = {} if key_positions is None else self._options(key_positions=key_positions)
+            memory = self.prepare(key, value, key_mask=key_mask, **placed)
         options: dict[str, Any] = {"attn_mask": attn_mask, "reweight": reweight, "need_weights": need_weights}
         if score_bias is not None or query_positions is not None:
             options |= self._options(score_bias=score_bias, query_positions=query_positions)
         return self.attend(query, memory, **options)[0]
+
+    def prepare_self(self, x: Float[Tensor, "B T D"], *, key_mask: Bool[Tensor, "B T"] | KeyMask | None = None) -> Memory:
+        """Prepare for one call of `attend` in which the queries are `x` too; `MultiHead` may compute all maps at once.
+
+        A `KeyMask` is given to a `MultiHead` only.
+        """
+        assert not isinstance(key_mask, KeyMask)
+        return self.prepare(x, key_mask=key_mask)
 
     def head_maps(self) -> HeadMaps | None:
         """Return the linear maps if `prepare` and `attend` compute exactly the formula of `HeadMaps`; otherwise, None."""

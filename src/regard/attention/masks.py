@@ -5,6 +5,8 @@ float16, and with the most negative finite number, a query without allowed keys 
 
     masks = resolve_masks(key_mask, attn_mask, score_bias, …)      once in each call: one mask without empty rows, and one bias
     weights = zero_rows(normalizer(hide(scores + masks.bias, masks.mask)), masks.empty)
+
+Attention with heads resolves a key mask alone when it prepares the keys, for all calls that read them (`KeyMask`).
 """
 
 from typing import NamedTuple
@@ -25,8 +27,10 @@ class Masks(NamedTuple):
     it, so that `zero_rows` can set its weights and its context to zero. No normalizer and no kernel meets an empty row.
     """
 
-    mask: Bool[Tensor, "..."] | None = None
-    """True where a query may attend to a key, and everywhere in empty rows. It broadcasts to the scores; None for no mask."""
+    mask: Bool[Tensor, "..."] | Float[Tensor, "..."] | None = None
+    """True where a query may attend to a key, and everywhere in empty rows; or numbers, 0 there and −∞ elsewhere. It broadcasts
+    to the scores; None for no mask.
+    """
     bias: Float[Tensor, "..."] | None = None
     """Finite numbers to add to the scores, in at least float32, so that a large bias does not overflow; None for no bias."""
     empty: Bool[Tensor, "..."] | None = None
@@ -35,7 +39,8 @@ class Masks(NamedTuple):
     @property
     def allowed(self) -> Bool[Tensor, "..."] | None:
         """The mask with False everywhere in empty rows."""
-        return self.mask if self.mask is None or self.empty is None else self.mask & ~self.empty
+        mask = self.mask == 0 if self.mask is not None and self.mask.is_floating_point() else self.mask
+        return mask if mask is None or self.empty is None else mask & ~self.empty
 
     def within(self, mask: Bool[Tensor, "..."]) -> "Masks":
         """Return the masks of queries that may attend only where `mask` is True, too."""
@@ -49,6 +54,26 @@ class Masks(NamedTuple):
 
 
 NO_MASKS = Masks()
+
+
+class KeyMask(NamedTuple):
+    """A key mask resolved for attention with heads; the layers of a stack share one, and so do the steps of a decoder.
+
+    The layers of a stack need not know rows without keys, which are sentences without tokens: a query of such a row attends to
+    all of its places, and nothing reads the result.
+    """
+
+    exists: Bool[Tensor, "B K"]
+    """True where a key exists."""
+    hidden: Float[Tensor, "B 1 1 K"]
+    """The number to add to the scores of a key: 0 where it exists, and in rows without keys; −∞ elsewhere."""
+
+
+def resolve_key_mask(key_mask: Bool[Tensor, "B K"], dtype: torch.dtype) -> KeyMask:
+    """Resolve a key mask, with numbers of a type."""
+    mask = key_mask[:, None, None]
+    # As numbers, because every fused kernel would convert a boolean mask first.
+    return KeyMask(key_mask, torch.where(mask | ~mask.any(-1, keepdim=True), 0.0, -torch.inf).to(dtype))
 
 
 def resolve_masks(
@@ -85,7 +110,7 @@ def resolve_masks(
     mask = bias = None
     if key_mask is not None:
         _check_key_mask(key_mask, batch, keys)
-        mask = key_mask[:, None] if heads is None else key_mask[:, None, None]
+        mask = key_mask.unsqueeze(1) if heads is None else key_mask.view(batch, 1, 1, keys)
     if attn_mask is not None:
         attn_mask = _with_axes_of_scores("attn_mask", attn_mask, batch, queries, keys, heads)
         mask = attn_mask if mask is None else mask & attn_mask
@@ -106,7 +131,7 @@ def resolve_masks(
 def _open_empty_rows(mask: Bool[Tensor, "..."], bias: Tensor | None) -> Masks:
     some = mask.any(-1, keepdim=True)
     # On a CPU, outside the compiler and transforms of `torch.func`, Python may read whether there is an empty row.
-    readable = mask.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
+    readable = mask.is_cpu and not torch.compiler.is_compiling() and not is_transformed()
     if readable and bool(some.all()):
         return Masks(mask, bias)
     return Masks(mask | ~some, bias, ~some)
@@ -124,9 +149,13 @@ def zero_rows(tensor: Tensor, empty: Bool[Tensor, "..."] | None) -> Tensor:
     return tensor.masked_fill(empty, 0)
 
 
-def hide(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "*batch K"]:
-    """Return the scores with −∞ where the mask is False."""
-    return scores if mask is None else scores.where(mask, -torch.inf)
+def hide(
+    scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | Float[Tensor, "..."] | None
+) -> Float[Tensor, "*batch K"]:
+    """Return the scores with −∞ where the mask is False, or plus the numbers of a mask of numbers."""
+    if mask is None:
+        return scores
+    return scores + mask if mask.is_floating_point() else scores.where(mask, -torch.inf)
 
 
 def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -135,9 +164,11 @@ def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> 
     The bias is converted to `dtype`. Numbers too low for this type become its lowest finite number.
     """
     if bias is None:
-        return mask
+        return mask if mask is None or mask.dtype == torch.bool else mask.to(dtype)
     bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(min=torch.finfo(dtype).min).to(dtype)
-    return bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+    if mask is None:
+        return bias
+    return bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -torch.inf)
 
 
 def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K D"]:
@@ -239,7 +270,7 @@ def window_mask(
 
 
 def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
-    if mask.dtype != torch.bool or tuple(mask.shape) != (batch, keys):
+    if mask.dtype != torch.bool or mask.shape != (batch, keys):
         expected = f"(B, K) = ({batch}, {keys})"
         check_boolean("key_mask", mask, f"of shape {expected}")
         hint = "; a mask of more axes that broadcasts to (B, H, Q, K) is an attn_mask" if mask.ndim > 2 else ""

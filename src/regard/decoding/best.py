@@ -153,10 +153,12 @@ class Best:
             worth = worth if self.handicap is None else worth - self.handicap
         compared = values if costs is None else values - costs
         if step.end_cost is not None:
-            compared = compared.clone() if costs is None else compared
+            ending = values[..., END].clone()  # copying all values would take longer than the selection
             compared[..., END] -= step.end_cost[:, None]
         choose = best_continuations if self._groups == 1 else self._choose_by_group
         parent, chosen, rank = choose(worth, compared, self.width // self._groups)
+        if step.end_cost is not None:
+            values[..., END] = ending
         place, possible = parent * values.shape[-1] + chosen, ~rank.isneginf()
         total = (step.total.gather(1, parent) + values.flatten(1).gather(1, place)).masked_fill(~possible, -torch.inf)
         if costs is not None:

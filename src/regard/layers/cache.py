@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.capabilities import Reweight, is_exactly, reweighted
@@ -80,8 +80,8 @@ class PooledCache(DecoderCache):
     """K, number of places that this cache uses."""
     used: list[int]
     """Number of places in use, in a list of length 1 that all caches of this pool share."""
-    mask: Bool[Tensor, "B 1 N K"] | None = None
-    """True at the words of the hypothesis itself; None if each sentence has always had one hypothesis."""
+    mask: Float[Tensor, "B 1 N K"] | None = None
+    """0 at the words of the hypothesis itself, −∞ elsewhere; None if each sentence has always had one hypothesis."""
     views: Sequence[tuple[Tensor, Tensor, Tensor]] = ()
     """For each layer, the places of the new words (2,B,G,N,E), all keys and all values, both (B,G,K,E)."""
 
@@ -114,8 +114,8 @@ class PooledCache(DecoderCache):
         new = torch.arange(self.size, size, device=pool.device)[:, None].expand(len(self.places), -1, -1)
         places, mask = torch.cat((self.places, new), 2), None
         if size > places.shape[2]:
-            nothing = torch.zeros(len(places), count, size, dtype=torch.bool, device=pool.device)
-            mask = nothing.scatter_(2, places, True)[:, None]
+            # As numbers, because the kernel of each layer would convert a boolean mask first.
+            mask = pool.new_full((len(places), count, size), -torch.inf).scatter_(2, places, 0.0)[:, None]
         # Views of all layers at once: with one sentence, the time of a step is proportional to its number of operations.
         parts = pool[..., self.size : size, :], pool[:, 0, ..., :size, :], pool[:, 1, ..., :size, :]
         return PooledCache(pool, places, size, used, mask, list(zip(*(part.unbind(0) for part in parts), strict=True)))

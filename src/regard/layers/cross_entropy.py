@@ -149,13 +149,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx.save_for_backward(*gradients)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(chunked.nll)
+        ctx.set_materialize_grads(False)
         return chunked.loss, chunked.nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        scaled = [None if g is None else g.to(dtype) * grads[0].to(dtype) for g, dtype in saved]
+        scaled = [None if g is None or grads[0] is None else g.to(dtype) * grads[0].to(dtype) for g, dtype in saved]
         return (*scaled, None, None, None, None, None)
 
 
@@ -232,15 +233,17 @@ class _ChunkedPass:
         target = self.target[part]
         counts = target != ignore_index
         logits = functional.linear(self.features[part], self.weight, self.bias)
-        logits[:, self.words :] = -torch.inf
+        if len(self.weight) > self.words:
+            logits[:, self.words :] = -torch.inf
         fits = place is not None and place.dtype == self.exact
         softmax = torch.softmax(logits, -1, self.exact, out=place) if fits else logits.softmax(-1, self.exact)
-        gold, probability = (x.gather(1, target[:, None])[:, 0].to(self.exact) for x in (logits, softmax))
-        nll = -probability.log()
-        exact = probability >= SMALLEST  # False if it is NaN or too small for full precision
-        if not self.on_cpu:  # without waiting for the device
-            nll = torch.where(exact, nll, logits.to(self.exact).logsumexp(-1) - gold)
-        elif not bool(exact.all()):
+        gold = logits.gather(1, target[:, None])[:, 0].to(self.exact)
+        probability = softmax.gather(1, target[:, None])[:, 0] if self.on_cpu else None
+        # On a CPU, one logarithm for each row takes less time than a sum over all words. It needs a probability that is neither
+        # NaN nor too small for full precision, which a GPU would have to be asked for.
+        if probability is not None and bool((probability >= SMALLEST).all()):
+            nll = -probability.log()
+        else:
             nll = logits.to(self.exact).logsumexp(-1) - gold
         self.nll += (nll * counts).sum()
         loss = nll
@@ -261,7 +264,7 @@ class _ChunkedPass:
         target = self.target[part]
         gold_share = 1.0 if self.soft is None else 1 - self.soft.weight
         if label_smoothing:
-            softmax[:, : self.words] -= gold_share * label_smoothing / self.words
+            softmax[:, : self.words].sub_(gold_share * label_smoothing / self.words)
         softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), gold_share * (label_smoothing - 1)))
         if self.soft is not None:
             softmax.scatter_add_(1, self.soft.words[part], -self.soft.weight * self.soft.probabilities[part])

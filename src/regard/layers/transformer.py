@@ -7,17 +7,21 @@ Letters: B batch, S source, T target, N hypotheses of a sentence, t words so far
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
-from regard.attention.capabilities import Reweight
+from regard.attention.capabilities import Reweight, is_exactly
+from regard.attention.heads.attend import is_joint, join_maps, split_heads
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
+from regard.attention.masks import KeyMask, resolve_key_mask, zero_masked
 from regard.errors import ConfigError
 from regard.layers.cache import DecoderCache, begin_cache
+from regard.layers.recurrent import compute_dtype
 from regard.layers.residual import Residual
 from regard.reweight import Sites
 
@@ -44,7 +48,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "B S"] | None = None,
+        mask: Bool[Tensor, "B S"] | KeyMask | None = None,
         *,
         reweight: Reweight | None = None,
         need_weights: bool = False,
@@ -53,12 +57,16 @@ class EncoderLayer(nn.Module):
 
         Args:
             x: Input features of the layer.
-            mask: True at tokens, False at padding; None if there is no padding.
+            mask: True at tokens, False at padding; None if there is no padding. A `KeyMask` if it was resolved for all layers.
             reweight: Function that replaces the attention weights.
             need_weights: Whether to return the weights, (B,H,S,S) or, without heads, (B,S,S). If False, None replaces them.
         """
         read = self.attention_residual.before(x)
-        out = self.attention(read, read, key_mask=mask, reweight=reweight, need_weights=need_weights)
+        if isinstance(mask, KeyMask):
+            memory = self.attention.prepare_self(read, key_mask=mask)
+            out, _ = self.attention.attend(read, memory, reweight=reweight, need_weights=need_weights)
+        else:
+            out = self.attention(read, read, key_mask=mask, reweight=reweight, need_weights=need_weights)
         x = self.attention_residual.after(x, out.context)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), out.weights
 
@@ -163,9 +171,12 @@ class TransformerEncoder(nn.Module):
             sites: Weights to return, (B,H,S,S) or (B,S,S) without heads, or to replace; None for neither.
         """
         sites = sites or Sites()
+        shared: Tensor | KeyMask | None = mask
+        if mask is not None and all(is_exactly(layer.attention, MultiHead) for layer in self.layers):
+            x, shared = zero_masked(x, mask), resolve_key_mask(mask, compute_dtype(x))
         for number, layer in enumerate(self.layers):
             site = f"encoder.{number}"
-            x, weights = layer(x, mask, **sites.options(site))
+            x, weights = layer(x, shared, **sites.options(site))
             sites.add(site, weights)
         return x if self.norm is None else self.norm(x)
 
@@ -191,7 +202,12 @@ class TransformerDecoder(nn.Module):
         searching = torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
         if searching and mask is not None and mask.device.type == "cpu" and bool(mask.all()):
             mask = None  # a mask that hides nothing would cost time in each step of a search
-        memories = (layer.cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
+        attentions = [layer.cross_attention for layer in self.layers]
+        if mask is not None and all(is_exactly(attention, MultiHead) for attention in attentions):
+            shared = resolve_key_mask(mask, compute_dtype(states))
+            memories = _prepare_together(cast(list[MultiHead], attentions), zero_masked(states, mask), shared)
+        else:
+            memories = [attention.prepare(states, key_mask=mask) for attention in attentions]
         # Each step of a search reads keys and values, which products would copy first if the heads were interleaved.
         return tuple(memory.contiguous() if searching and type(memory) is HeadMemory else memory for memory in memories)
 
@@ -261,6 +277,15 @@ def _finish(layer: DecoderLayer, number: int, x: Tensor, memories: Sequence[Memo
         sites.add(site, out.weights)
         x = layer.cross_residual.after(x, out.context)
     return layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
+
+
+def _prepare_together(attentions: Sequence[MultiHead], states: Float[Tensor, "B S D"], mask: KeyMask) -> list[Memory]:
+    """Return the memories of several attentions to the same keys, whose maps form one product where that is faster."""
+    linears = [linear for one in attentions for linear in (one.key_projection, one.value_projection)]
+    if not is_joint(states, linears):
+        return [attention.prepare(states, key_mask=mask) for attention in attentions]
+    parts = iter(join_maps(states, linears).split([linear.out_features for linear in linears], -1))
+    return [one.remember(*(split_heads(next(parts), one.num_kv_heads) for _ in range(2)), key_mask=mask) for one in attentions]
 
 
 def check_causal(name: str, attention: MultiHead) -> None:

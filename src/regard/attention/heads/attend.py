@@ -7,12 +7,13 @@ It chooses how to compute them once: the plain form if weights are needed or cha
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.capabilities import is_plain
 from regard.attention.fast.softmax import softmax
 from regard.attention.masks import causal_mask, fused_mask, hide
 
@@ -26,6 +27,26 @@ def split_heads(x: Float[Tensor, "B T HE"], num_heads: int) -> Float[Tensor, "B 
 def join_heads(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
     """Return [head_1; …; head_H], the features of all heads on one axis: (B,H,T,E) becomes (B,T,H·E)."""
     return heads.transpose(1, 2).flatten(2)
+
+
+_JOINT_ROWS = 256
+"""Minimum number of rows of an input for which concatenating the weights of several maps costs less than it saves."""
+
+
+def is_joint(x: Float[Tensor, "B T D"], linears: Sequence[nn.Linear]) -> bool:
+    """Return whether linear maps of one input are computed as one: where nothing but their call would be left out.
+
+    A GPU then starts a third of the operations of an update; on a CPU, an update takes 1 to 3% less time.
+    """
+    if x.numel() < _JOINT_ROWS * x.shape[-1] or torch.compiler.is_compiling() or not all(map(is_plain, linears)):
+        return False
+    return {(linear.in_features, linear.bias is None) for linear in linears} == {(x.shape[-1], linears[0].bias is None)}
+
+
+def join_maps(x: Float[Tensor, "B T D"], linears: Sequence[nn.Linear]) -> Float[Tensor, "B T C"]:
+    """Return the outputs of several linear maps on one axis, computed as one product."""
+    bias = None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
+    return nn.functional.linear(x, torch.cat([linear.weight for linear in linears]), bias)
 
 
 def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y"]) -> Float[Tensor, "B H Q Y"]:
@@ -54,7 +75,7 @@ def attend(
     query: Float[Tensor, "B H Q E"],
     key: Float[Tensor, "B G K E"],
     value: Float[Tensor, "B Gv K Ev"],
-    mask: Bool[Tensor, "..."] | None = None,
+    mask: Bool[Tensor, "..."] | Float[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
     *,
     scale: float | None = None,
@@ -71,7 +92,8 @@ def attend(
         query: The queries of H heads.
         key: The keys of G heads; H/G neighbouring heads of the queries share one.
         value: The values of G heads.
-        mask: True where a query may attend to a key; no row is empty. It broadcasts to the weights; None for all keys.
+        mask: True where a query may attend to a key, or the numbers 0 there and −∞ elsewhere; no row is empty. It broadcasts to
+            the weights; None for all keys.
         bias: Finite numbers to add to the scores; they broadcast to the weights. None for none.
         scale: Factor of the products; None for 1/√E.
         dropout: Probability to drop a weight; the weights returned are those before dropout.
@@ -83,7 +105,7 @@ def attend(
     """
     plain = need_weights or normalizer is not None or change_scores is not None or change_weights is not None
     # On a CPU, keys and values of different widths have no fused kernel; the fallback copies shared keys for each head.
-    fused = query.device.type != "cpu" or key.shape[-1] == value.shape[-1]
+    fused = not query.is_cpu or key.shape[-1] == value.shape[-1]
     if not plain and fused and not is_products_fast(query, key.shape[2]):
         context = nn.functional.scaled_dot_product_attention(
             query,
@@ -104,8 +126,7 @@ def attend(
         scores = change_scores(scores)
     if bias is not None:
         scores = scores + bias
-    if mask is not None:
-        scores = hide(scores, mask)
+    scores = hide(scores, mask)
     # Without weights, a softmax of half types in float32 is faster and more accurate.
     wide = torch.promote_types(scores.dtype, torch.float32)
     weights = softmax(scores, None if plain else wide) if normalizer is None else normalizer(scores)
@@ -135,7 +156,7 @@ def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
 
     An exported graph must not depend on sizes, so it has the fused kernel.
     """
-    if query.device.type != "cpu" or torch.compiler.is_exporting():
+    if not query.is_cpu or torch.compiler.is_exporting():
         return False
     if query.dtype.itemsize == 2:
         return query.shape[:-1].numel() * keys <= LARGE

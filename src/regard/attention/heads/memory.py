@@ -27,6 +27,10 @@ class HeadMemory(Memory):
     """Gates: X numbers for each head and key; None for a mechanism without gates."""
     summary: Float[Tensor, "B H E Es"] | None = None
     """All keys and values in one matrix for each head, for mechanisms that read such a matrix; else None."""
+    hidden: Float[Tensor, "B 1 1 K"] | None = None
+    """The key mask as numbers to add to the scores, if it was resolved beforehand (see `KeyMask`); else None."""
+    query: Float[Tensor, "B H K E"] | None = None
+    """Queries of self-attention, already rotated, where one product gave queries, keys and values; else None."""
     dropped: int | None = None
     """Number of earlier keys that a window has removed, which is the position of the first key; None for none."""
 

@@ -22,13 +22,13 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_dropout, check_flag, check_heads, check_instance, check_scale, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, is_exactly, is_plain, reweighted
-from regard.attention.heads.attend import attend, join_heads, split_heads
+from regard.attention.heads.attend import attend, is_joint, join_heads, join_maps, split_heads
 from regard.attention.heads.conversion import build_from_torch, build_torch, rename_from_torch
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.modifiers import HeadModifier
 from regard.attention.heads.positions import RelativePositions
 from regard.attention.learned import start_linear
-from regard.attention.masks import NO_MASKS, Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
+from regard.attention.masks import NO_MASKS, KeyMask, Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer, keeps_order
 from regard.attention.normalizers.softmax import Softmax
 from regard.errors import ConfigError, RequestError, ShapeError
@@ -182,7 +182,7 @@ class MultiHead(Attention):
         key: Float[Tensor, "B K Dk"],
         value: Float[Tensor, "B K Dv"] | None = None,
         *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
+        key_mask: Bool[Tensor, "B K"] | KeyMask | None = None,
         key_positions: Int[Tensor, "... K"] | None = None,
     ) -> HeadMemory:
         """Project keys and values once; see `Attention.prepare`.
@@ -190,30 +190,60 @@ class MultiHead(Attention):
         Args:
             key: The keys.
             value: The values; None if the keys are the values.
-            key_mask: True where a key exists; None if all exist.
+            key_mask: True where a key exists; None if all exist. A `KeyMask` if the caller has resolved the mask, and all keys
+                and values behind it are finite.
             key_positions: Positions of the keys, (K,) or (B,K), for the module `positions` of the constructor; None for
                 consecutive positions.
         """
-        same = value is None or value is key
         read = key if value is None else value
-        if key.shape[2:] != (self.key_size,) or read.shape != (*key.shape[:2], self.value_size):  # `check_shape` is slower
-            sizes = check_shape("key", key, f"B K {self.key_size}")
+        same, shape = read is key, key.shape
+        if shape[2:] != (self.key_size,) or (shape if same else read.shape) != (*shape[:2], self.value_size):
+            sizes = check_shape("key", key, f"B K {self.key_size}")  # which is slower than the comparison
             check_shape("value", read, f"B K {self.value_size}", sizes)
-        if key_mask is not None:
+        if isinstance(key_mask, Tensor):
             key = zero_masked(key, key_mask)
             read = key if same else zero_masked(read, key_mask)
-        heads, values = self.project(key, read)
         gates = self.build_gates(key)
-        if gates is not None and key_mask is not None:
+        if gates is not None and isinstance(key_mask, Tensor):
             gates = gates.where(key_mask[:, None, :, None], 0)
+        if key_positions is not None:
+            key_positions = self._check_positions("key_positions", key_positions, *shape[:2])
+        return self.remember(*self.project(key, read), key_mask=key_mask, key_positions=key_positions, gates=gates)
+
+    def remember(
+        self,
+        heads: Float[Tensor, "B G K E"],
+        values: Float[Tensor, "B Gv K Ev"],
+        *,
+        key_mask: Bool[Tensor, "B K"] | KeyMask | None,
+        key_positions: Int[Tensor, "B K"] | None = None,
+        gates: Float[Tensor, "B H K X"] | None = None,
+    ) -> HeadMemory:
+        """Return the memory of projected keys and values."""
         if self.modifies:
             for modifier in self.modifiers:
                 heads = modifier.key(heads)
-        if key_positions is not None:
-            key_positions = self._check_positions("key_positions", key_positions, *key.shape[:2])
-        memory = HeadMemory(heads, values, key_mask, key_positions, gates)
+        exists, hidden = key_mask if isinstance(key_mask, KeyMask) else (key_mask, None)
+        memory = HeadMemory(heads, values, exists, key_positions, gates, None, hidden)
         # In a stateful attention, the positions of the keys depend on the state, so that `attend` rotates them.
         return memory if self.positions is None or (self.stateful and key_positions is None) else self._rotated(memory, 0)
+
+    def prepare_self(self, x: Float[Tensor, "B T D"], *, key_mask: Bool[Tensor, "B T"] | KeyMask | None = None) -> HeadMemory:
+        """Return keys, values and queries from one product, and rotate queries and keys at once, where nothing forbids it."""
+        # Without a `KeyMask`, numbers behind the mask may be NaN, so that keys and values need an input of their own.
+        fits = type(self) is MultiHead and self.size == self.key_size == self.value_size and not isinstance(key_mask, Tensor)
+        if not fits or self.modifies or (self.positions is not None and self.positions.adds_bias):
+            return self.prepare(x, key_mask=key_mask)
+        linears = self.query_projection, self.key_projection, self.value_projection
+        if not is_joint(x, linears) or not is_exactly(self, MultiHead):
+            return self.prepare(x, key_mask=key_mask)
+        heads = join_maps(x, linears).unflatten(2, (-1, self.head_size))
+        # Split before the axes change places, so that the gradients of the parts form that of the product without a copy.
+        turned, value = heads.split([self.num_heads + self.num_kv_heads, self.num_kv_heads], 2)
+        turned = turned.transpose(1, 2) if self.positions is None else self.rotate(turned.transpose(1, 2), 0)
+        query, key = turned.split([self.num_heads, self.num_kv_heads], 1)
+        exists, hidden = (None, None) if key_mask is None else key_mask
+        return HeadMemory(key, value.transpose(1, 2), exists, hidden=hidden, query=query)
 
     def attend(
         self,
@@ -233,17 +263,21 @@ class MultiHead(Attention):
         `key_positions`, and only then. The state holds the keys and values of earlier calls.
         """
         assert isinstance(memory, HeadMemory)
-        if query.ndim != 3 or query.shape[::2] != (memory.key.shape[0], self.query_size):
-            check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        if self.stateful or state is not None:
-            memory, state = self.join(memory, state)
-        batch, queries, keys, key_mask = query.shape[0], query.shape[1], memory.key.shape[2], memory.key_mask
-        heads, bias, added = self.project_query(query), None, 0
-        if self.modifies:
-            for modifier in self.modifiers:
-                heads = modifier.query(heads)
-        if self.positions is not None or query_positions is not None:
-            heads, bias = self._place(heads, memory, query_positions)
+        batch, bias, added, shape = memory.key.shape[0], None, 0, query.shape
+        if len(shape) != 3 or shape[0] != batch or shape[2] != self.query_size:
+            check_shape("query", query, f"B Q {self.query_size}", {"B": batch})
+        if memory.query is not None:
+            heads = memory.query
+        else:
+            if self.stateful or state is not None:
+                memory, state = self.join(memory, state)
+            heads = self.project_query(query)
+            if self.modifies:
+                for modifier in self.modifiers:
+                    heads = modifier.query(heads)
+            if self.positions is not None or query_positions is not None:
+                heads, bias = self._place(heads, memory, query_positions)
+        queries, keys, key_mask = shape[1], memory.key.shape[2], memory.key_mask
         if self.modifies:
             extra = [further for modifier in self.modifiers if (further := modifier.extra()) is not None]
             if extra:
@@ -254,9 +288,12 @@ class MultiHead(Attention):
         # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K. In an export,
         # the comparison of two axes that may differ is not a bool.
         causal = self.causal and self.window is None and (queries == keys) is True and not (given or plain)
-        own = None if causal else self.own_mask(queries, keys, query.device)
+        sees_all = not self.causal and self.window is None and keys > 0
+        own = None if causal or sees_all else self.own_mask(queries, keys, query.device)
         masks = NO_MASKS
-        if given or own is not None:
+        if memory.hidden is not None and attn_mask is None and score_bias is None and own is None and not added:
+            masks = Masks(memory.hidden)
+        elif given or own is not None:
             masks = resolve_masks(
                 key_mask,
                 attn_mask,
@@ -325,7 +362,11 @@ class MultiHead(Attention):
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"]
     ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K Ev"]]:
         """Return the keys and the values of the heads; `value` is `key` itself if the keys are the values."""
-        keys, values = self.key_projection(key), self.value_projection(value)
+        linears = self.key_projection, self.value_projection
+        if key is value and is_joint(key, linears):
+            keys, values = join_maps(key, linears).split([linears[0].out_features, linears[1].out_features], -1)
+        else:
+            keys, values = linears[0](key), linears[1](value)
         return split_heads(keys, self.num_kv_heads), split_heads(values, self.num_kv_heads)
 
     def project_joint(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T C"]:
@@ -350,6 +391,7 @@ class MultiHead(Attention):
         change = None
         if self.changes_weights:
             change = partial(self.change_scores, query=heads, memory=memory, masks=masks)
+        normalizer: Any = self._modules["normalizer"]  # `self.normalizer` takes five times as long
         return attend(
             heads,
             memory.key,
@@ -358,7 +400,7 @@ class MultiHead(Attention):
             masks.bias,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
-            normalizer=None if is_exactly(self.normalizer, Softmax) else self.normalizer,
+            normalizer=None if is_exactly(normalizer, Softmax) else normalizer,
             change_scores=change,
             **options,
         )

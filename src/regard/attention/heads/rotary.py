@@ -226,7 +226,10 @@ class Rotary(RelativePositions):
         rotations = self._rotations(positions, heads, heads.shape[2])
         dtype = torch.promote_types(heads.dtype, torch.float32)
         pairs = heads.unflatten(-1, (2, -1)).mT if self.layout == "half" else heads.unflatten(-1, (-1, 2))
-        turned = turned_pairs(pairs.to(dtype, copy=True, memory_format=torch.contiguous_format), rotations)
+        pairs = pairs.to(dtype)
+        if pairs.stride(-1) != 1 or any(stride % 2 for stride in pairs.stride()[:-1]) or pairs.storage_offset() % 2:
+            pairs = pairs.clone(memory_format=torch.contiguous_format)  # a complex number is a pair of neighbours
+        turned = turned_pairs(pairs, rotations)
         return (turned.mT if self.layout == "half" else turned).flatten(-2).to(heads.dtype)
 
     def rotate_one(self, heads: Float[Tensor, "*any H E"], position: int) -> None:
