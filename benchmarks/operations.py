@@ -95,7 +95,7 @@ def update(model: Seq2Seq, batch: Batch, config: Any) -> Counter[str]:
         with Operations() as operations:
             objective(model, batch, label_smoothing=config.label_smoothing)[0].backward()
             norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
-            optimizer.found_inf = (~norm.isfinite()).float()
+            optimizer.found_inf = (norm - norm != 0).float()
             optimizer.step()
         optimizer.zero_grad()
     return operations.counts

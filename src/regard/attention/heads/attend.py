@@ -137,8 +137,8 @@ def attend(
     return head_product(kept.to(value.dtype), value), weights if need_weights else None
 
 
-_FEW_QUERIES, _FEW_KEYS, _LEAST, _MANY_HEADS = 8, 100, 12, 256
-"""Maximum Q, maximum K, minimum Q·K and minimum B·H with which products are faster than a fused kernel (float32, CPU)."""
+_FEW_QUERIES, _FEW_KEYS, _LEAST, _MANY_ROWS = 8, 100, 12, 128
+"""Maximum Q, maximum K, minimum Q·K and minimum B·H·Q with which products are faster than a fused kernel (float32, CPU)."""
 LARGE = 1 << 21
 """Number of weights (B·H·Q·K) up to which, in half types on a CPU, two products are faster than a fused kernel."""
 
@@ -150,9 +150,9 @@ def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
     and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at 128,4,1,30. Above LARGE, it depends on the sizes: 2 and 2.3 at 4,4,384,384,
     but 0.4 and 0.7 at 4,8,512,512.
 
-    In float32, they are faster in a step of a search over many sentences, with few queries and many heads. Speed-up with a mask
-    and heads of 32: 2.0 at 64,4,5,14; 1.2 at 64,4,5,75; 1.6 at 64,4,1,14. Sizes for which the kernel is used: 0.6 at
-    64,4,5,200, at 64,4,1,8 and at 1,4,5,13; in a pool of words, 0.8 at 16,4,5,50 and 0.4 at 16,4,1,40.
+    In float32, they are faster in a step of a search over several sentences, with few queries. Speed-up with a mask and heads
+    of 32: 2.0 at 64,4,5,14; 1.6 at 64,4,1,14; 1.5 at 16,4,5,13; 1.3 at 8,4,5,13; in a pool of words, 1.2 at 64,4,5,60 and 1.05
+    at 16,4,5,60. Sizes for which the kernel is used: 0.6 at 64,4,5,200, at 64,4,1,8 and at 1,4,5,13; 0.9 at 16,4,1,13.
 
     An exported graph must not depend on sizes, so it has the fused kernel.
     """
@@ -162,4 +162,4 @@ def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
         return query.shape[:-1].numel() * keys <= LARGE
     queries = query.shape[2]
     few = queries <= _FEW_QUERIES and keys <= _FEW_KEYS and queries * keys >= _LEAST
-    return few and query.shape[:2].numel() >= _MANY_HEADS
+    return few and query.shape[:3].numel() >= _MANY_ROWS

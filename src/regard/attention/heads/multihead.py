@@ -224,6 +224,8 @@ class MultiHead(Attention):
             for modifier in self.modifiers:
                 heads = modifier.key(heads)
         exists, hidden = key_mask if isinstance(key_mask, KeyMask) else (key_mask, None)
+        if hidden is not None and hidden.dtype != heads.dtype:  # packed maps widen their results
+            hidden = hidden.to(heads.dtype)
         memory = HeadMemory(heads, values, exists, key_positions, gates, None, hidden)
         # In a stateful attention, the positions of the keys depend on the state, so that `attend` rotates them.
         return memory if self.positions is None or (self.stateful and key_positions is None) else self._rotated(memory, 0)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from torch import nn
 
@@ -90,15 +90,7 @@ def build_encoder(config: LayerConfig, *, num_layers: int, decoder_layers: int =
     if decoder_layers:
         both = (num_layers**4 * decoder_layers) ** (1 / 16)
         alpha, beta = 0.81 * both, 0.87 / both
-    layers = [
-        EncoderLayer(
-            attention=build_self_attention(config),
-            attention_residual=build_residual(config, alpha),
-            feed_forward=build_feed_forward(config),
-            feed_forward_residual=build_residual(config, alpha),
-        )
-        for _ in range(num_layers)
-    ]
+    layers = [EncoderLayer(**_build_parts(config, alpha)) for _ in range(num_layers)]
     scale_initial_weights(layers, config.norm_order, beta)
     return TransformerEncoder(layers, norm=_last_norm(config))
 
@@ -127,17 +119,19 @@ def build_causal(config: LanguageModelConfig) -> CausalDecoder:
     """Return the stack of layers of a decoder without a source; see `build_encoder` for its scales."""
     count = config.num_layers
     alpha, beta = (2 * count) ** 0.25, (8 * count) ** -0.25
-    layers = [
-        CausalLayer(
-            attention=build_self_attention(config, causal=True),
-            attention_residual=build_residual(config, alpha),
-            feed_forward=build_feed_forward(config),
-            feed_forward_residual=build_residual(config, alpha),
-        )
-        for _ in range(count)
-    ]
+    layers = [CausalLayer(**_build_parts(config, alpha, causal=True)) for _ in range(count)]
     scale_initial_weights(layers, config.norm_order, beta)
     return CausalDecoder(layers, norm=_last_norm(config))
+
+
+def _build_parts(config: LayerConfig, alpha: float, *, causal: bool = False) -> dict[str, Any]:
+    """Return the arguments of a layer without attention to a source."""
+    return {
+        "attention": build_self_attention(config, causal=causal),
+        "attention_residual": build_residual(config, alpha),
+        "feed_forward": build_feed_forward(config),
+        "feed_forward_residual": build_residual(config, alpha),
+    }
 
 
 def build_self_attention(config: LayerConfig, *, causal: bool = False) -> MultiHead:
