@@ -11,6 +11,8 @@ DOCUMENT := $(VENV)/.installed-docs
 PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-compile
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# The files with tests of torch.compile: to import all test files a second time would take longer than these tests.
+COMPILED = $(shell grep -rl --include='test_*.py' 'mark\.compile' tests)
 
 .PHONY: help demo test test-slow test-faults test-gpu fuzz audit lock check contracts bench docs docs-figures clean
 
@@ -36,11 +38,11 @@ demo: $(USE)
 
 test: $(DEVELOP)
 	$(PYTEST) -m "not slow and not compile and not faults"
-	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and not slow" || [ $$? -eq 5 ]
+	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and not slow" $(COMPILED) || [ $$? -eq 5 ]
 
 test-slow: $(DEVELOP)
 	$(PYTEST) -m "slow and not compile and not faults"
-	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and slow" || [ $$? -eq 5 ]
+	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and slow" $(COMPILED) || [ $$? -eq 5 ]
 
 test-faults: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/robustness/faults

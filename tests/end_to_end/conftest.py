@@ -106,3 +106,17 @@ def classifier(tmp_path_factory, reviews, cache):
     folder = tmp_path_factory.mktemp("runs") / "reviews"
     assert main(["train", "classification", f"--data.train={reviews}", f"--out={folder}", *REVIEWS_SMALL]) == 0
     return folder
+
+
+@pytest.fixture
+def call(capsys):
+    """`call("translate", folder, …)`: run a command that must succeed, and return what it printed."""
+
+    def run_command(*arguments):
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        return out
+
+    return run_command

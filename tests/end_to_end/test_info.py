@@ -25,16 +25,8 @@ def teller(tmp_path_factory, cache):
     return folder
 
 
-def call(capsys, *arguments):
-    capsys.readouterr()
-    code = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert code == 0, err
-    return out
-
-
-def test_a_translator(run, capsys):
-    text = call(capsys, "info", run)
+def test_a_translator(run, call):
+    text = call("info", run)
     for words in (
         f"{run}: translator, en → de\ntraining has finished\n",
         "kind             recurrent, ",
@@ -51,7 +43,7 @@ def test_a_translator(run, capsys):
         "  model:\n    embedding_size: 16\n",
     ):
         assert words in text
-    plain = json.loads(call(capsys, "info", run, "--json"))
+    plain = json.loads(call("info", run, "--json"))
     config = (run / "config.yaml").read_text()
     weights = sum(parameter.numel() for parameter in regard.load(run).model.parameters())
     assert (plain["task"], plain["state"], plain["model"]["parameters"]) == ("translation", "finished", weights)
@@ -64,8 +56,8 @@ def test_a_translator(run, capsys):
     assert plain["training"]["kept"][0] <= plain["training"]["updates"]
 
 
-def test_a_classifier(classifier, capsys):
-    text = call(capsys, "info", classifier)
+def test_a_classifier(classifier, call):
+    text = call("info", classifier)
     assert "classifier\ntraining has finished" in text
     assert "attention sites  pool\n" in text
     assert "Labels\n  negative, positive\n" in text
@@ -76,12 +68,12 @@ def test_a_classifier(classifier, capsys):
     assert set(found.vocabularies) == {"text"}
 
 
-def test_a_language_model(teller, capsys):
-    text = call(capsys, "info", teller)
+def test_a_language_model(teller, call):
+    text = call("info", teller)
     assert "language model\ntraining has finished" in text
     assert "attention sites  decoder.0, decoder.1\n" in text
     assert "perplexity" in text
-    assert json.loads(call(capsys, "info", teller, "--json"))["vocabularies"]["text"]["counts"]["unknown"] >= 0
+    assert json.loads(call("info", teller, "--json"))["vocabularies"]["text"]["counts"]["unknown"] >= 0
 
 
 def test_from_python_it_prints_itself(run):
@@ -91,10 +83,10 @@ def test_from_python_it_prints_itself(run):
     assert found.model.sites == ("cross",)
 
 
-def test_a_model_without_its_run(run, tmp_path, capsys):
+def test_a_model_without_its_run(run, tmp_path, capsys, call):
     alone = tmp_path / "alone"
     shutil.copytree(run, alone, ignore=shutil.ignore_patterns("checkpoints", "logs"))
-    text = call(capsys, "info", alone)
+    text = call("info", alone)
     assert "BLEU (greedy)" in text
     assert "time          not recorded (no logs)" in text
     assert main(["curves", str(alone)]) == 2
@@ -112,14 +104,14 @@ def test_a_model_of_another_version_tells_what_it_can(run, tmp_path):
     assert "num train  7\n" in text
 
 
-def test_an_unfinished_run(run, tmp_path, capsys):
+def test_an_unfinished_run(run, tmp_path, call):
     started = tmp_path / "started"
     (started / "checkpoints").mkdir(parents=True)
     shutil.copy(run / "checkpoints" / "run.json", started / "checkpoints" / "run.json")
-    text = call(capsys, "info", started)
+    text = call("info", started)
     assert f"unfinished: there is no model yet; `regard resume {started}` continues the training" in text
     assert "not written yet" in text
-    plain = json.loads(call(capsys, "info", started, "--json"))
+    plain = json.loads(call("info", started, "--json"))
     assert (plain["state"], plain["model"], plain["training"]["updates"]) == ("unfinished", None, None)
     assert plain["training"]["machine"]["device"] == "cpu"
 
@@ -150,7 +142,7 @@ def test_nothing_of_a_strangers_file_reaches_the_terminal(run, tmp_path):
     assert "\x1b" not in regard.info(tmp_path / "evil").render()
 
 
-def test_every_bleu_says_how_it_was_searched_for(pairs, tmp_path, capsys):
+def test_every_bleu_says_how_it_was_searched_for(pairs, tmp_path, capsys, call):
     out = tmp_path / "mt"
     assert main(["train", "translation", f"--data.train={pairs}", f"--out={out}", *SMALL]) == 0
     shown = capsys.readouterr().err
@@ -161,11 +153,11 @@ def test_every_bleu_says_how_it_was_searched_for(pairs, tmp_path, capsys):
     assert "| BLEU (greedy) |" in card
     assert "| chrF (greedy) |" in card
     for beam, words in ((1, "greedy"), (3, "beam 3")):
-        lines = call(capsys, "evaluate", out, pairs, "--beam", beam).splitlines()
+        lines = call("evaluate", out, pairs, "--beam", beam).splitlines()
         assert all(f"({words}; " in line for line in lines if line.startswith(("BLEU", "chrF")))
 
 
-def test_a_classifier_that_answers_one_label_is_a_warning(tmp_path, capsys):
+def test_a_classifier_that_answers_one_label_is_a_warning(tmp_path, capsys, call):
     file = tmp_path / "unbalanced.tsv"
     rows = [
         f"word{number % 11} word{number % 7} thing{number}\t{'rare' if number % 12 == 0 else 'usual'}" for number in range(240)
@@ -177,15 +169,15 @@ def test_a_classifier_that_answers_one_label_is_a_warning(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert "(always answering 'usual' gives 91.7%)" in shown
     assert "warning: the model answers 'usual' for 100.0% of the 24 dev texts, " + warning in shown
-    text = call(capsys, "evaluate", tmp_path / "run", file)
+    text = call("evaluate", tmp_path / "run", file)
     assert "baseline   91.67%   (always 'usual')" in text
     assert warning in text
-    plain = json.loads(call(capsys, "evaluate", tmp_path / "run", file, "--json"))
+    plain = json.loads(call("evaluate", tmp_path / "run", file, "--json"))
     assert plain["majority"] == {"label": "usual", "share": pytest.approx(220 / 240)}
     assert warning in plain["warning"]
 
 
-def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys):
+def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys, call):
     file = tmp_path / "unbalanced.tsv"
     rows = [f"word{n % 11} word{n % 7} thing{n}\t{'rare' if n % 12 == 0 else 'usual'}" for n in range(120)]
     file.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
@@ -198,7 +190,7 @@ def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys):
     assert "estimate by cross-validation in 5 folds (± standard deviation of the folds): loss " in shown
     assert "(always answering 'usual' gives 91.7%)" in shown
     assert "warning: the model answers 'usual' for 100.0% of the 120 held-out texts" in shown
-    text = call(capsys, "info", tmp_path / "run")
+    text = call("info", tmp_path / "run")
     assert "Scores by cross-validation\n" in text
     assert re.search(r"kind +combined, recurrent, additive pooling, softmax normalizer\n", text)
     assert re.search(r"parameters +[\d,]+ \(.+\)\n +[\d,]+ in members\n", text)
@@ -212,8 +204,8 @@ def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys):
     assert f"nothing was held out; to score the model on other examples: `regard evaluate {tmp_path / 'run'} FILE`" in shown
 
 
-def test_a_good_classifier_has_no_warning(classifier, reviews, capsys):
+def test_a_good_classifier_has_no_warning(classifier, reviews, call):
     assert isinstance(regard.load(classifier).config, ClassificationConfig)
-    text = call(capsys, "evaluate", classifier, reviews)
+    text = call("evaluate", classifier, reviews)
     assert "baseline   50.00%" in text
     assert "warning" not in text

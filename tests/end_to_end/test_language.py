@@ -44,14 +44,6 @@ def teller(tmp_path_factory, stories, cache):
     return folder
 
 
-def call(capsys, *arguments):
-    capsys.readouterr()
-    code = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert code == 0, err
-    return out
-
-
 def fails(capsys, message, *arguments):
     capsys.readouterr()
     code = main([str(argument) for argument in arguments])
@@ -61,53 +53,51 @@ def fails(capsys, message, *arguments):
     assert re.search(message, err), err
 
 
-def test_training_says_what_next(stories, tmp_path, capsys):
-    out = call(
-        capsys, "train", "language", "--data.train", stories, "--out", tmp_path / "run", *SMALL, "--training.max_epochs=1"
-    )
+def test_training_says_what_next(stories, tmp_path, capsys, call):
+    out = call("train", "language", "--data.train", stories, "--out", tmp_path / "run", *SMALL, "--training.max_epochs=1")
     assert f'regard generate {tmp_path / "run"} "the beginning"' in out
-    assert "usage: regard train language" in call(capsys, "train", "language", "--help")
+    assert "usage: regard train language" in call("train", "language", "--help")
 
 
-def test_generate(teller, tmp_path, capsys, monkeypatch):
-    given = call(capsys, "generate", teller, "the cat", "my friend", "--samples", 3, "--seed", 4, "--max-length", 9)
+def test_generate(teller, tmp_path, call, monkeypatch):
+    given = call("generate", teller, "the cat", "my friend", "--samples", 3, "--seed", 4, "--max-length", 9)
     lines = given.splitlines()
     assert [line.startswith(("the cat", "my friend")[place // 3]) for place, line in enumerate(lines)] == [True] * 6
     file = tmp_path / "prompts.txt"
     file.write_text("the cat\nmy friend\n")
-    assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
+    assert call("generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
     monkeypatch.setattr("regard.tasks.language.commands.Generate.block", 1)
-    assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
+    assert call("generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
     short = "--max-length=9"
-    likely = call(capsys, "generate", teller, "a dog", "--temperature", 0, short)
-    assert call(capsys, "generate", teller, "a dog", "--top-k", 1, short) == likely
-    plain = json.loads(call(capsys, "generate", teller, "a dog", "--temperature", 0, "--json", short))
+    likely = call("generate", teller, "a dog", "--temperature", 0, short)
+    assert call("generate", teller, "a dog", "--top-k", 1, short) == likely
+    plain = json.loads(call("generate", teller, "a dog", "--temperature", 0, "--json", short))
     assert plain["text"] + "\n" == likely
     assert plain["prompt"] == "a dog"
-    assert call(capsys, "generate", teller, "--top-p", 0.5, short).strip()
+    assert call("generate", teller, "--top-p", 0.5, short).strip()
 
 
-def test_evaluate(teller, stories, capsys):
-    plain = json.loads(call(capsys, "evaluate", teller, stories, "--json"))
+def test_evaluate(teller, stories, call):
+    plain = json.loads(call("evaluate", teller, stories, "--json"))
     assert (plain["texts"], plain["unknown"]) == (36, 0)
     assert 1 < plain["perplexity"] < 20
-    assert f"perplexity  {plain['perplexity']:.3f}" in call(capsys, "evaluate", teller, stories)
+    assert f"perplexity  {plain['perplexity']:.3f}" in call("evaluate", teller, stories)
 
 
-def test_look(teller, tmp_path, capsys):
-    out = call(capsys, "look", teller, "the cat sees the sea.", "--to", tmp_path / "map.json")
+def test_look(teller, tmp_path, call):
+    out = call("look", teller, "the cat sees the sea.", "--to", tmp_path / "map.json")
     assert "perplexity" in out
     assert "output words across, output words down" in out
     record = load_record(tmp_path / "map.json")
     assert record.target_words == ("the", "cat", "sees", "the", "sea", ".")
     assert record.sites == ("decoder.0", "decoder.1")
-    call(capsys, "look", teller, "the cat sees", "--to", tmp_path / "map.svg")
+    call("look", teller, "the cat sees", "--to", tmp_path / "map.svg")
     drawn = (tmp_path / "map.svg").read_text()
     assert all(f"decoder.{layer} · head {head}" in drawn for layer in (0, 1) for head in (0, 1))
 
 
-def test_resume_an_ended_run(teller, capsys):
-    assert "the beginning" in call(capsys, "resume", teller)
+def test_resume_an_ended_run(teller, call):
+    assert "the beginning" in call("resume", teller)
 
 
 def test_bad_input(teller, stories, tmp_path, capsys):

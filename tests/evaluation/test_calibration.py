@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torchmetrics.functional.classification import multiclass_calibration_error
 
 from regard.errors import ShapeError
 from regard.evaluation.calibration import calibration, fit_temperature, softmax
@@ -32,6 +31,8 @@ def test_each_of_several_labels_is_a_decision():
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 60))
 def test_error_as_torchmetrics_has_it(seed, texts):
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
     generator = np.random.default_rng(seed)
     probabilities = softmax(3 * generator.normal(size=(texts, 4)))
     labels = generator.integers(4, size=texts)
@@ -41,10 +42,10 @@ def test_error_as_torchmetrics_has_it(seed, texts):
 
 def test_temperature_worked_by_hand():
     # Logits (a, 0) of which 3 in 4 are right: σ(a/T) = 3/4, so T = a / log 3; smoothing moves it by 1/(n+2).
-    n, a = 400_000, 5.0
+    n, a = 40_000, 5.0
     labels = (np.arange(n) % 4 == 0).astype(np.int64)
     logits = np.tile([a, 0.0], (n, 1))
-    assert fit_temperature(logits, labels) == pytest.approx(a / math.log(3), rel=1e-4)
+    assert fit_temperature(logits, labels) == pytest.approx(a / math.log(3), rel=1e-3)
     one, four = 1 / 6, 5 / 6  # n = 4
     smoothed = (3 * four + one) / 4
     expected = a / math.log(smoothed / (1 - smoothed))
@@ -57,7 +58,7 @@ def test_temperature_of_several_labels():
     assert fit_temperature(np.full((n // 2, 2), a), labels) == pytest.approx(a / math.log(3), rel=1e-3)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=5)
 @given(st.integers(0, 10_000), st.floats(0.2, 5))
 def test_temperature_is_found_again(seed, true):
     generator = np.random.default_rng(seed)

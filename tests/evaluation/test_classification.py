@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torchmetrics.functional import classification as oracle
 
 from regard.errors import ShapeError
 from regard.evaluation.classification import negative_log_likelihood, score_labels
@@ -16,6 +15,8 @@ NAMES = ("bad", "good", "odd")
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
 def test_one_label_as_torchmetrics_has_it(pairs):
+    from torchmetrics.functional import classification as oracle
+
     predicted, labels = np.array(pairs).T
     scores = score_labels(predicted, labels, list("abcde"))
     given_, right = torch.from_numpy(predicted.copy()), torch.from_numpy(labels.copy())
@@ -30,6 +31,8 @@ def test_one_label_as_torchmetrics_has_it(pairs):
 
 @given(st.integers(0, 10_000), st.integers(1, 30), st.integers(2, 5))
 def test_several_labels_as_torchmetrics_has_them(seed, texts, size):
+    from torchmetrics.functional import classification as oracle
+
     generator = np.random.default_rng(seed)
     predicted, labels = generator.random((2, texts, size)) < 0.4
     scores = score_labels(predicted, labels.astype(np.float32), list("abcde")[:size])

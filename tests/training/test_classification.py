@@ -253,13 +253,14 @@ def test_ctrl_c_between_folds_says_how_to_go_on(config, monkeypatch, fold):
 
 
 def test_scores_are_estimated_by_folds_without_a_change_to_the_model(config, tmp_path, capsys):
-    own = replace(change(config, score_folds=4), data=replace(config.data, dev_size=0))
+    config = change(config, max_epochs=1)
+    own = replace(change(config, score_folds=3), data=replace(config.data, dev_size=0))
     scores = fit(own, progress=True).bundle.signature["scores"]
-    assert "estimating the scores by cross-validation: 4 models" in capsys.readouterr().err
-    folded = replace(config, data=replace(config.data, folds=4), out=str(tmp_path / "folds"))
+    assert "estimating the scores by cross-validation: 3 models" in capsys.readouterr().err
+    folded = replace(config, data=replace(config.data, folds=3), out=str(tmp_path / "folds"))
     folds = [
         load(tmp_path / "folds" / f"fold-{n}").bundle.signature["scores"]
-        for n in range(1, 5)
+        for n in range(1, 4)
         if n > 1 or cross_validate(folded)
     ]
     sizes = [fold["texts"] for fold in folds]
@@ -270,7 +271,7 @@ def test_scores_are_estimated_by_folds_without_a_change_to_the_model(config, tmp
     assert scores["macro_f1"] == pytest.approx(statistics.mean(fold["macro_f1"] for fold in folds))
     rows = Path(config.data.train[0]).read_text().splitlines()[1:]
     without = sum(row.endswith("without") for row in rows)
-    assert (scores["texts"], scores["folds"]) == (len(rows), 4)
+    assert (scores["texts"], scores["folds"]) == (len(rows), 3)
     assert (scores["majority_label"], scores["majority_share"]) == ("without", pytest.approx(without / len(rows)))
     plain = fit(replace(change(own, score_folds=0), out=str(tmp_path / "plain")), progress=False)
     assert plain.bundle.signature["scores"] == {}

@@ -7,8 +7,6 @@ import pytest
 from tools.corpora.__main__ import PACKAGE, pair_rows, review_rows
 from tools.corpora.pairs import GeneratedPairs
 
-CORPUS = GeneratedPairs()
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), [("pairs", pair_rows), ("reviews", review_rows)])
@@ -18,5 +16,6 @@ def test_the_grammar_writes_the_tables_of_the_package(name, rows):
 
 @pytest.mark.slow
 def test_no_english_sentence_twice_in_the_whole_corpus() -> None:
-    hashes = np.fromiter((hash(source) for source, _ in CORPUS.texts(0, len(CORPUS))), np.int64, len(CORPUS))
-    assert len(np.unique(hashes)) == len(CORPUS)
+    corpus = GeneratedPairs()
+    hashes = np.fromiter((hash(source) for source, _ in corpus.texts(0, len(corpus))), np.int64, len(corpus))
+    assert len(np.unique(hashes)) == len(corpus)
