@@ -12,7 +12,8 @@ from regard.cli.main import main
 _TRANSFORMER = [
     *("--preset=transformer-tiny", "--data.source=en", "--data.target=de", "--device=cpu", "--threads=1"),
     *("--tokenizers.source.size=100", "--tokenizers.target.size=100", "--training.tensorboard=false"),
-    *("--model.hidden_size=16", "--model.feed_forward_size=32", "--training.max_steps=20", "--decoding.max_length=12"),
+    *("--model.hidden_size=16", "--model.feed_forward_size=32", "--training.max_steps=20"),
+    *("--model.encoder_layers=3", "--model.decoder_layers=3", "--model.num_heads=2", "--decoding.max_length=12"),
 ]
 _LANGUAGE = [
     *("--preset=language-tiny", "--device=cpu", "--threads=1", "--training.tensorboard=false", "--tokenizer.size=100"),

@@ -1,11 +1,11 @@
 """The weights of `scaled_dot_product_attention`, computed again from its arguments because it does not return them."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from regard.analysis.observation import Kept, Selection
 
@@ -53,8 +53,10 @@ def selected_weights(
     """
     arguments = dict(zip(_NAMES, args, strict=False)) | dict(kwargs)
     query, key, mask = arguments["query"].detach(), arguments["key"].detach(), arguments.get("attn_mask")
-    if isinstance(mask, CausalBias):  # a causal mask without numbers, whose only data are its variant and its sizes
-        ahead = mask.seq_len_kv - mask.seq_len_q if mask.variant == CausalVariant.LOWER_RIGHT else 0
+    # Importing this module of PyTorch loads its compiler, which takes seconds; whoever made such a mask has imported it.
+    causal = sys.modules.get("torch.nn.attention.bias")
+    if causal and isinstance(mask, causal.CausalBias):  # a mask without numbers, with only its variant and its sizes
+        ahead = mask.seq_len_kv - mask.seq_len_q if mask.variant == causal.CausalVariant.LOWER_RIGHT else 0
         mask = torch.ones(mask.seq_len_q, mask.seq_len_kv, dtype=torch.bool, device=query.device).tril(ahead)
     if query.ndim == 2:
         query, key = query[None], key[None]
