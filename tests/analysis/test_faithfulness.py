@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 
@@ -340,25 +339,3 @@ def test_the_table_and_the_plain_data():
     assert plain["comprehensiveness"]["attention"] == 0.3
     assert plain["seeds"]["predictions"]["mean"] is None
     assert plain["leave_one_out"]["texts"] == 490
-
-
-def test_the_bar_names_the_steps(monkeypatch):
-    seen = []
-
-    @contextmanager
-    def bar(words, total, *, shown):
-        seen.append((words, total, shown, 0))
-        yield lambda count: seen.append((words, total, shown, count))
-
-    monkeypatch.setattr("regard.tasks.requests.counting_bar", bar)
-    examine(Probe(MODEL, progress=True), [worded(4, 5), worded(6, 7, 4)], np.array([0, 1]), permutations=7)
-    steps = [
-        "measuring",
-        "leaving out single words",
-        "leaving out several words",
-        "computing gradients",
-        "changing the weights",
-    ]
-    assert list(dict.fromkeys(words for words, *_ in seen)) == steps
-    assert all(shown for _, _, shown, _ in seen)
-    assert sum(count for words, _, _, count in seen if words == steps[1]) == 2 + 2 + 3  # whole, and without each word

@@ -9,37 +9,6 @@ from regard.attention import Additive, Coverage, FertilityCoverage, coverage_los
 from regard.errors import ConfigError, ShapeError
 
 
-def test_coverage_worked_by_hand():
-    # v = −1 and w_c = 1, all else zero: a key's score is −tanh of what it has got so far.
-    attention = Coverage(1, attention_size=1)
-    for parameter in attention.parameters():
-        torch.nn.init.zeros_(parameter)
-    attention.score_weight.data.fill_(-1)
-    attention.coverage_weight.data.fill_(1)
-    attn_mask = torch.tensor([[True, False], [True, True]])
-    out = attention(torch.zeros(1, 2, 1), torch.ones(1, 2, 1), attn_mask=attn_mask)
-    first = 1 / (1 + math.exp(math.tanh(1)))
-    torch.testing.assert_close(out.weights[0], torch.tensor([[1.0, 0.0], [first, 1 - first]]))
-    # Nothing for the first query, min(first, 1) + min(1 − first, 0) for the second.
-    torch.testing.assert_close(out.loss, torch.tensor(first / 2))
-
-
-def test_fertility_worked_by_hand():
-    # U_f = ln 3 and N = 2: a key of 1 is good for 3/2 queries, one of −1 for half a query.
-    attention = FertilityCoverage(1, attention_size=1, max_fertility=2.0)
-    for parameter in attention.parameters():
-        torch.nn.init.zeros_(parameter)
-    attention.score_weight.data.fill_(-1)
-    attention.coverage_weight.data.fill_(1)
-    attention.fertility_projection.weight.data.fill_(math.log(3))
-    key = torch.tensor([[[1.0], [-1.0]]])
-    torch.testing.assert_close(attention.prepare(key).fertility, torch.tensor([[1.5, 0.5]]))
-    out = attention(torch.zeros(1, 2, 1), key)
-    expected = torch.tensor([-math.tanh(0.5 / 1.5), -math.tanh(0.5 / 0.5)]).softmax(-1)
-    torch.testing.assert_close(out.weights[0], torch.stack([torch.tensor([0.5, 0.5]), expected]))
-    assert out.loss is None
-
-
 def test_the_first_query_is_answered_as_additive_attention_does():
     torch.manual_seed(0)
     coverage, additive = Coverage(5, key_size=7), Additive(5, key_size=7, bias=True)

@@ -1,34 +1,10 @@
 """Local attention: windows worked by hand, what masks do to positions, and what is refused."""
 
-import math
-
 import pytest
 import torch
 
 from regard.attention import Additive, Coverage, Dot, General, LocalMonotonic, LocalPredictive, LocalState, Sigmoid, Sparsemax
 from regard.errors import ConfigError, ShapeError
-
-
-def test_local_monotonic_worked_by_hand():
-    # Equal scores: each query spreads evenly over its window, cut at the ends; the fourth stays at the last key.
-    attention = LocalMonotonic(1, window=1, scorer=Dot(1))
-    weights = attention(torch.zeros(1, 4, 1), torch.ones(1, 3, 1)).weights
-    half, third = 1 / 2, 1 / 3
-    expected = [[half, half, 0], [third, third, third], [0, half, half], [0, half, half]]
-    torch.testing.assert_close(weights[0], torch.tensor(expected))
-    alone = LocalMonotonic(1, window=0, scorer=Dot(1))(torch.zeros(1, 3, 1), torch.ones(1, 3, 1)).weights
-    torch.testing.assert_close(alone[0], torch.eye(3))
-
-
-def test_local_predictive_worked_by_hand():
-    # v_p = 0 puts p at S/2 = 2 of four keys; D = 2, so σ = 1; equal scores over the keys 0 to 3.
-    attention = LocalPredictive(1, window=2, scorer=Dot(1))
-    attention.position_weight.data.zero_()
-    key_mask = torch.tensor([[True, True, True, True, False]])
-    weights = attention(torch.zeros(1, 1, 1), torch.ones(1, 5, 1), key_mask=key_mask).weights
-    expected = [math.exp(-2) / 4, math.exp(-0.5) / 4, 1 / 4, math.exp(-0.5) / 4, 0]
-    torch.testing.assert_close(weights[0, 0], torch.tensor(expected))
-    assert not attention.normalized
 
 
 @pytest.mark.parametrize("build", [LocalMonotonic, LocalPredictive])

@@ -1,27 +1,10 @@
 """Location-sensitive attention: worked by hand, its state, and what it refuses."""
 
-import math
-
 import pytest
 import torch
 
 from regard.attention import Additive, LocationSensitive
 from regard.errors import ConfigError
-
-
-def test_worked_by_hand():
-    # One filter that looks one key back, and nothing else under the tanh: each key's score is tanh of its left neighbour's
-    # last weight.
-    attention = LocationSensitive(1, attention_size=1, num_filters=1, kernel_size=3)
-    for parameter in attention.parameters():
-        torch.nn.init.zeros_(parameter)
-    attention.convolution.weight.data = torch.tensor([[[1.0, 0.0, 0.0]]])
-    attention.feature_projection.weight.data.fill_(1)
-    attention.score_weight.data.fill_(1)
-    weights = attention(torch.zeros(1, 2, 1), torch.ones(1, 2, 1)).weights
-    torch.testing.assert_close(weights[0, 0], torch.tensor([0.5, 0.5]))  # nothing came before
-    second = 1 / (1 + math.exp(-math.tanh(0.5)))
-    torch.testing.assert_close(weights[0, 1], torch.tensor([1 - second, second]))
 
 
 def test_the_first_query_is_answered_as_additive_attention_does():

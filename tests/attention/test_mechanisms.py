@@ -1,7 +1,5 @@
 """Single mechanisms: results worked by hand, what a score does not see, and building them from configs."""
 
-import math
-
 import pytest
 import torch
 
@@ -16,27 +14,6 @@ from regard.attention import (
 )
 from regard.config import AdditiveConfig, ConcatConfig, DotConfig, GeneralConfig, LinearConfig, SumConcatConfig
 from regard.errors import ConfigError
-
-
-def test_dot_worked_by_hand():
-    # Scores 0 and ln 3, so weights 1/4 and 3/4; the third key would win, but is masked.
-    query = torch.tensor([[[math.log(3.0), 0.0]]])
-    key = torch.tensor([[[0.0, 5.0], [1.0, 7.0], [9.0, 9.0]]])
-    value = torch.tensor([[[4.0], [8.0], [100.0]]])
-    out = Dot(2)(query, key, value, key_mask=torch.tensor([[True, True, False]]))
-    torch.testing.assert_close(out.weights, torch.tensor([[[0.25, 0.75, 0.0]]]))
-    torch.testing.assert_close(out.context, torch.tensor([[[7.0]]]))
-
-
-def test_additive_worked_by_hand():
-    attention = Additive(1, attention_size=1)
-    for parameter, number in zip(attention.parameters(), (2.0, 1.0, -1.0), strict=True):
-        parameter.data.fill_(number)  # v = 2, W_q = 1, W_k = −1
-    out = attention(torch.tensor([[[0.5]]]), torch.tensor([[[0.5], [0.0]]]))
-    score = 2 * math.tanh(0.5)  # of the second key; the first has 2·tanh(0) = 0
-    weight = 1 / (1 + math.exp(-score))
-    torch.testing.assert_close(out.weights, torch.tensor([[[1 - weight, weight]]]))
-    torch.testing.assert_close(out.context, torch.tensor([[[0.5 * (1 - weight)]]]))
 
 
 def test_linear_ignores_the_query_and_a_tanh_does_not():

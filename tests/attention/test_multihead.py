@@ -54,18 +54,6 @@ def test_self_attention_of_one_argument_attends_within_it():
     torch.testing.assert_close(out.weights.sum(-1), torch.ones(B, K, dtype=torch.float64))
 
 
-def test_self_attention_worked_by_hand():
-    attention = SelfAttention(4)
-    for linear in (attention.query_projection, attention.key_projection, attention.value_projection):
-        nn.init.eye_(linear.weight), nn.init.zeros_(linear.bias)
-    attention.value_projection.bias.data.fill_(1.0)
-    x = torch.tensor([[[2 * math.log(3.0), 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]])
-    out = attention(x)  # scores of the second: log 3 and 1/2 after the division by √4
-    weight = 3 / (3 + math.exp(0.5))
-    torch.testing.assert_close(out.weights[0, 1], torch.tensor([weight, 1 - weight]))
-    torch.testing.assert_close(out.context[0, 1, 1:], torch.ones(3))
-
-
 @pytest.mark.parametrize("name", CACHED)
 @pytest.mark.parametrize("chunk", [1, 3])
 @pytest.mark.parametrize("need_weights", [True, False])

@@ -119,7 +119,7 @@ def test_several_labels_for_a_text(tmp_path, capsys, call):
     file = tmp_path / "topics.tsv"
     rows = [(f"a {word} here {number}", label) for word, label in TOPICS for number in range(12)]
     file.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
-    settings = ["--data.label_separator=;", "--training.max_epochs=30", "--training.learning_rate=0.03", "--data.dev_size=0"]
+    settings = ["--data.label_separator=;", "--training.max_epochs=60", "--training.learning_rate=0.03", "--data.dev_size=0"]
     assert train(f"--data.train={file}", f"--out={tmp_path / 'run'}", *settings) == 0
     asked = ["a ball here 3", "a song and ball here 7", "a stone here 3"]
     one, both, none = call("classify", tmp_path / "run", *asked).splitlines()

@@ -141,21 +141,6 @@ def test_step_by_step_equals_all_at_once(cell: str, loop: None) -> None:
         torch.testing.assert_close(state[0], whole[:, position])
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("value", [1e3, 1e6, float("nan"), float("inf")])
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_padding_and_neighbours_change_nothing(cell: str, value: float, dtype: torch.dtype, loop: None) -> None:
-    layer, _ = pair(cell, True, dtype)
-    inputs = torch.randn(BATCH, STEPS, INPUT, dtype=dtype)
-    outputs, (last, last_cell) = layer(inputs.masked_fill(~MASK[..., None], value), MASK)
-    for row, length in enumerate(LENGTHS.tolist()):
-        alone, (alone_last, alone_cell) = layer(inputs[row : row + 1, :length], MASK[row : row + 1, :length])
-        torch.testing.assert_close(alone[0], outputs[row, :length])
-        torch.testing.assert_close(alone_last[0], last[row])
-        if last_cell is not None:
-            torch.testing.assert_close(alone_cell[0], last_cell[row])
-
-
 def test_bfloat16_products_stay_close_and_sums_stay_float32(loop: None) -> None:
     layer, _ = pair("lstm", True, torch.float32)
     inputs = torch.randn(BATCH, STEPS, INPUT)

@@ -93,19 +93,6 @@ def test_weights_of_the_layers_that_are_asked_for(order):
     torch.testing.assert_close(encoder(x, mask), states)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_padding_is_read_by_nobody_and_empty_rows_are_finite(order):
-    encoder = build_encoder(replace(CONFIG, norm_order=order, positions="rotary"), num_layers=2).double()
-    x, mask = inputs()
-    mask[2] = False
-    states = encoder(x, mask)
-    other = encoder(x.masked_fill(~mask[..., None], torch.nan), mask)
-    torch.testing.assert_close(states[mask], other[mask])
-    assert states.isfinite().all()
-    alone = encoder(x[1:2, :4], None)
-    torch.testing.assert_close(states[1, :4], alone[0])
-
-
 def test_dropouts_are_where_they_belong():
     config = replace(CONFIG, layer_dropout=0.5, activation_dropout=0.25, attention_dropout=0.125)
     layer = build_encoder(config, num_layers=1).layers[0]

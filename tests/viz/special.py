@@ -1,9 +1,14 @@
 """Records with special tokens, of each kind of model."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from regard.records import AttentionRecord
 
@@ -47,3 +52,21 @@ def translation(**fields) -> AttentionRecord:
 def texts(path: Path) -> list[str]:
     """The texts of an SVG file, line by line."""
     return ["".join(element.itertext()) for element in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def shown_texts(figure: Figure) -> list[Text]:
+    """The texts that a figure shows."""
+    FigureCanvasAgg(figure).draw()
+    return [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+
+
+def boxes_of(figure: Figure, texts: Sequence[Text], *, slack: float = 0) -> list[Bbox]:
+    """The boxes of texts of a figure, each of which must be inside of it, up to some pixels."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in texts]
+    for text, box in zip(texts, boxes, strict=True):
+        assert min(box.x0, box.y0) >= -slack, text
+        assert box.x1 <= figure.bbox.x1 + slack, text
+        assert box.y1 <= figure.bbox.y1 + slack, text
+    return boxes

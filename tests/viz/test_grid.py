@@ -2,19 +2,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
-from viz.special import texts
+from viz.special import boxes_of, shown_texts, texts
 
 from regard.errors import RequestError
 from regard.records import record
 from regard.viz import grid, picture
-
-
-def drawn(figure):
-    """Return the texts that a figure shows."""
-    FigureCanvasAgg(figure).draw()
-    return [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
 
 
 def made(rows=3, columns=4, layers=2, heads=2):
@@ -54,12 +46,8 @@ def test_a_mean_of_layers_is_not_among_them(tmp_path):
 )
 def test_words_are_large_enough_to_read_do_not_overlap_and_are_not_cut_off(rows, columns):
     figure = grid.draw(made(rows, columns), family="cross")
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    boxes = {}
-    for text in drawn(figure):
-        box = text.get_window_extent(renderer)
-        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1, text
-        assert 0 <= box.y0 < box.y1 <= figure.bbox.y1, text
+    found, boxes = shown_texts(figure), {}
+    for text, box in zip(found, boxes_of(figure, found), strict=True):
         boxes.setdefault(text.get_text(), []).append(box)
         if text.get_text().startswith(("out", "source")):
             assert text.get_fontsize() >= (6.5 if max(rows, columns) <= 48 else 5.0)
@@ -114,7 +102,7 @@ def test_many_heads_of_a_long_sentence_do_not_make_a_huge_picture(monkeypatch):
     it = made(100, 100, 12, 12)
     figure = grid.draw(it, family="cross")
     assert max(figure.get_size_inches()) < 48
-    assert "out3" not in [text.get_text() for text in drawn(figure)]
+    assert "out3" not in [text.get_text() for text in shown_texts(figure)]
     small = " ".join(text.get_text() for text in figure.texts)
     assert "They are not written, because the picture would be too large; draw one head to see them." in small
 

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
-from viz.special import texts
+from viz.special import boxes_of, texts
 
 from regard.records import AttentionRecord, record
 from regard.viz import fonts, heatmap
@@ -24,23 +24,12 @@ def made(rows, columns, seed=0):
 @pytest.mark.parametrize("size", [(1, 1), (9, 4), (30, 41)], ids=str)
 def test_nothing_is_cut_off_and_no_two_labels_overlap(size):
     figure = heatmap.draw(made(*size))
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    renderer = canvas.get_renderer()
     axes = figure.axes[0]
-    frame = figure.bbox
-    labels = [*axes.get_xticklabels(), *axes.get_yticklabels(), *figure.texts]
-    for text in labels:
-        box = text.get_window_extent(renderer)
-        assert box.x0 >= -1, text
-        assert box.y0 >= -1, text
-        assert box.x1 <= frame.x1 + 1, text
-        assert box.y1 <= frame.y1 + 1, text
-    rows = sorted(text.get_window_extent(renderer).y0 for text in axes.get_yticklabels())
+    boxes_of(figure, figure.texts, slack=1)
+    rows = sorted(box.y0 for box in boxes_of(figure, axes.get_yticklabels(), slack=1))
     assert all(b - a >= 7 * 1.2 / 72 * figure.dpi * 0.95 for a, b in pairwise(rows))
-    columns = axes.get_xticklabels()
-    if columns[0].get_rotation() == 0:
-        boxes = [text.get_window_extent(renderer) for text in columns]
+    boxes = boxes_of(figure, axes.get_xticklabels(), slack=1)
+    if axes.get_xticklabels()[0].get_rotation() == 0:
         assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
 
 

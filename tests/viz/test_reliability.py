@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from viz.special import texts
+from viz.special import boxes_of, texts
 
 from regard.evaluation.calibration import ReliabilityBin
 from regard.viz import reliability
@@ -41,23 +40,9 @@ def test_bars_have_the_heights_of_the_accuracy_and_empty_bins_none():
 @pytest.mark.parametrize("bins", [1, 15, 40])
 def test_nothing_is_cut_off(bins):
     figure = reliability.draw(made(bins), title="a rather long title of a run and of the file that it was evaluated on " * 2)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    renderer = canvas.get_renderer()
     below = figure.axes[1]
-    for text in [
-        *figure.texts,
-        *below.texts,
-        *below.get_xticklabels(),
-        *below.get_yticklabels(),
-        below.xaxis.label,
-        below.yaxis.label,
-    ]:
-        box = text.get_window_extent(renderer)
-        assert box.x0 >= 0, text
-        assert box.y0 >= 0, text
-        assert box.x1 <= figure.bbox.x1, text
-        assert box.y1 <= figure.bbox.y1, text
+    boxes_of(figure, [*figure.texts, *below.texts, *below.get_xticklabels(), *below.get_yticklabels()])
+    boxes_of(figure, [below.xaxis.label, below.yaxis.label])
     assert bool(below.texts) == (bins <= 15)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import regard
@@ -37,6 +37,7 @@ SEAM = b"\n--8<--\n"
 
 _SOURCE = str(Path(regard.__file__).parent)
 _STEPS = 4  # mutations of one input, at most
+_TRACED = 32  # where lines are watched by `sys.settrace`, which takes ten times as long, one input in so many is
 _SHORT = 1 << 10  # bytes of an input where no seed is longer, but for one in so many:
 _LONG = 32
 _NUMBERS = (
@@ -88,26 +89,33 @@ class Outcome:
 
 
 class Lines:
-    """Lines of regard that have been reached: those on the way to each refusal and, from Python 3.12 on, all others, too.
-
-    `sys.monitoring` reports each line once, so that watching costs little.
-    """
+    """Which lines of regard have been reached: by `sys.monitoring` from Python 3.12 on, where each costs once, else by
+    `sys.settrace` for some of the inputs. Of every input that is refused, the lines on the way to where it was."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[str, int]] = set()
         self._monitoring = getattr(sys, "monitoring", None)
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self, number: int) -> Iterator[None]:
         """Watch one input."""
+        if self._monitoring is None:
+            if number % _TRACED:
+                yield
+                return
+            before = sys.gettrace()
+            sys.settrace(self._trace)
+            try:
+                yield
+            finally:
+                sys.settrace(before)
+            return
         tool = self._monitoring
-        if tool is not None:
-            tool.set_events(tool.COVERAGE_ID, tool.events.LINE)
+        tool.set_events(tool.COVERAGE_ID, tool.events.LINE)
         try:
             yield
         finally:
-            if tool is not None:
-                tool.set_events(tool.COVERAGE_ID, 0)
+            tool.set_events(tool.COVERAGE_ID, 0)
 
     @contextmanager
     def registered(self) -> Iterator[None]:
@@ -137,6 +145,13 @@ class Lines:
         if code.co_filename.startswith(_SOURCE):
             self.seen.add((code.co_filename, line))
         return self._monitoring.DISABLE  # type: ignore[union-attr]
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        return self._trace_line if frame.f_code.co_filename.startswith(_SOURCE) else None
+
+    def _trace_line(self, frame: FrameType, event: str, argument: object) -> Any:
+        self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._trace_line
 
 
 class TooSlowError(BaseException):
@@ -180,7 +195,7 @@ def feed(
             data = pool[number] if number < known else mutate(generator, pool, words)[:most]
             before(number, data)
             count = len(lines.seen)
-            with lines.watching():
+            with lines.watching(number if number >= known else 0):
                 refusal = _try(run, data, outcome, target.seconds)
             if refusal is not None:
                 lines.add_refusal(refusal)
