@@ -119,17 +119,3 @@ def test_huge_inputs_give_finite_contexts(kind, dtype):
         out = attention(x, need_weights=need_weights)
         assert out.context.isfinite().all()
         assert out.weights is None or out.weights.isfinite().all()
-
-
-def test_a_key_that_is_written_again_takes_the_weight_of_the_first():
-    """With β = 1 and no fading, S holds the last value of a key alone."""
-    attention = built(GatedDeltaNet, causal=True)
-    with torch.no_grad():
-        attention.decay_scale.fill_(-100)
-        attention.rate_projection.weight.zero_()
-    key = drawn(1, 1, 12).expand(1, 4, 12)
-    memory = attention.prepare(key)
-    gates = torch.stack([torch.zeros(1, 3, 4), torch.ones(1, 3, 4)], -1).double()
-    out, _ = attention.attend(key, HeadMemory(memory.key, memory.value, gates=gates))
-    last = (memory.key * attention.project_query(key)).sum(-1)
-    near(out.weights, torch.diag_embed(last))

@@ -117,46 +117,10 @@ def test_open_gates_make_forgetting_attention_multi_head():
     near(attention(x).weights, theirs(x).weights)
 
 
-def test_equal_gates_make_forgetting_attention_alibi():
-    """With f the same for all keys, the score of a key falls by −log f with each later key."""
-    attention, theirs, x = ForgettingAttention(12, 3, causal=True).double(), MultiHead(12, 3).double(), drawn(2, 7, 12)
-    same_maps(attention, theirs)
-    with torch.no_grad():
-        attention.gate_projection.weight.zero_()
-        attention.gate_projection.bias.copy_(torch.tensor([0.0, 1.0, 2.0]))
-    distance = torch.arange(7)[:, None] - torch.arange(7)
-    fade = torch.sigmoid(torch.tensor([0.0, 1.0, 2.0]).double()).log()[:, None, None]
-    bias = (fade * distance).masked_fill(distance < 0, -math.inf)
-    near(attention(x).weights, theirs(x, score_bias=bias[None].expand(2, -1, -1, -1)).weights)
-
-
 def test_masked_keys_do_not_let_others_fade():
     attention, x = built(KINDS["forgetting"]), drawn(1, 6, 12)
     mask = torch.tensor([[True, False, True, True, False, True]])
     near(attention(x[:, :2], x, key_mask=mask).weights[..., mask[0]], attention(x[:, :2], x[:, mask[0]]).weights)
-
-
-def test_one_position_makes_contextual_positions_nothing():
-    attention, theirs, x = (
-        ContextualPositionAttention(12, 3, num_positions=1).double(),
-        MultiHead(12, 3).double(),
-        drawn(2, 7, 12),
-    )
-    same_maps(attention, theirs)
-    nn.init.normal_(attention.position_table)
-    near(attention(x).weights, theirs(x).weights)
-
-
-def test_open_gates_count_keys():
-    """Huge equal scores open all gates, so that the position of the key d places before the last is d + 1."""
-    attention = ContextualPositionAttention(4, 1, num_positions=9).double()
-    with torch.no_grad():
-        for linear in (attention.query_projection, attention.key_projection):
-            linear.weight.zero_()
-            linear.bias.fill_(20)
-        attention.position_table.copy_(torch.arange(9).double()[:, None].expand(9, 4) / 80)  # q·e[p] = p
-    found = attention(drawn(1, 1, 4), drawn(1, 5, 4)).weights[0, 0, 0]
-    near(found, torch.tensor([5.0, 4, 3, 2, 1]).double().softmax(0))
 
 
 def test_equal_halves_cancel_in_differential_attention():
