@@ -230,10 +230,11 @@ def measure_memory(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def _prepare(config: ClassificationConfig) -> dict[str, Any]:
-    from regard.text.labelled.prepare import prepare_labelled
+    from regard.text.labelled.prepare import LabelledSchema
+    from regard.text.preparation import prepare_data
 
     begin = time.perf_counter()
-    data = prepare_labelled(config.data, config.tokenizer, seed=config.seed)
+    data = prepare_data(LabelledSchema(config.data, config.tokenizer), seed=config.seed)
     return {"seconds": time.perf_counter() - begin, "kept": len(data.train) + len(data.dev)}
 
 

@@ -21,7 +21,8 @@ from regard.config.loading import read_config
 from regard.errors import RegardError
 from regard.tasks.translation.config import TranslationConfig
 from regard.text.batching import BucketBatchSampler
-from regard.text.pairs.prepare import prepare
+from regard.text.pairs.prepare import PairSchema
+from regard.text.preparation import prepare_data
 from regard.text.symbols import END, PAD, START
 
 MARIAN = {**JOEYNMT, "norm_order": ("post",)}
@@ -74,7 +75,7 @@ def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, 
     """Train for a number of updates, after two updates that are not counted."""
     torch.set_num_threads(1)
     torch.manual_seed(config.seed)
-    corpus = (data := prepare(config.data, config.tokenizers, seed=config.seed, progress=False)).train
+    corpus = (data := prepare_data(PairSchema(config.data, config.tokenizers), seed=config.seed, progress=False)).train
     assert isinstance(config.model, TransformerConfig)
     model = build_marian(config.model, data.target_tokenizer.size).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=config.training.betas)

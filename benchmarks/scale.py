@@ -119,10 +119,11 @@ def _config(options: argparse.Namespace) -> TranslationConfig:
 
 
 def _prepare(config: TranslationConfig) -> dict[str, Any]:
-    from regard.text.pairs.prepare import prepare
+    from regard.text.pairs.prepare import PairSchema
+    from regard.text.preparation import prepare_data
 
     begin = time.perf_counter()
-    data = prepare(config.data, config.tokenizers, seed=config.seed)
+    data = prepare_data(PairSchema(config.data, config.tokenizers), seed=config.seed)
     return {"seconds": time.perf_counter() - begin, "kept": len(data.train) + len(data.dev)}
 
 

@@ -179,10 +179,11 @@ def _joeynmt(
     options: argparse.Namespace, config: TranslationConfig, data: dict[str, Path], out: Path, core: int
 ) -> Callable[[], Trained]:
     """Write the data as subwords, and return the function that trains JoeyNMT on them."""
-    from regard.text.pairs.prepare import prepare
+    from regard.text.pairs.prepare import PairSchema
+    from regard.text.preparation import prepare_data
 
     python = rival.set_up(options.env.expanduser().absolute())
-    prepared = prepare(config.data, config.tokenizers, seed=config.seed)
+    prepared = prepare_data(PairSchema(config.data, config.tokenizers), seed=config.seed)
     pieces = {}
     for name in ("train", "dev"):
         pieces[name] = out / f"pieces-{name}"

@@ -181,7 +181,7 @@ def npy(array, **changes):
 
 
 def header_of(made):
-    texts = json.dumps(made._plain_fields() | {"weights": ["cross"]})
+    texts = json.dumps(json.loads(made.to_json()) | {"weights": ["cross"]})
     return npy(np.frombuffer(texts.encode(), np.uint8))
 
 

@@ -15,7 +15,8 @@ from regard.text import opening as lines_module
 from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.data_report import DataReport
 from regard.text.mapped import MappedWriter
-from regard.text.plain import prepare_texts, read_texts
+from regard.text.plain import TextSchema, read_texts
+from regard.text.preparation import prepare_data
 from regard.text.report import ReadingReport
 from regard.text.symbols import END, START, restore_space, show_space
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
@@ -107,12 +108,8 @@ def test_a_corpus_gives_targets_one_step_apart(tmp_path):
 
 def prepared(tmp_path, text: str, tokenizer=None, **settings):
     path = write(tmp_path / "a.txt", text)
-    return prepare_texts(
-        TextDataConfig(train=(str(path),), cache=str(tmp_path / "cache"), **settings),
-        tokenizer or WordsConfig(),
-        seed=3,
-        progress=False,
-    )
+    data = TextDataConfig(train=(str(path),), cache=str(tmp_path / "cache"), **settings)
+    return prepare_data(TextSchema(data, tokenizer or WordsConfig()), seed=3, progress=False)
 
 
 LINES = "".join(f"number {number} .\n" for number in range(40))
@@ -210,7 +207,7 @@ def test_blocks_of_verse_keep_their_lines_if_the_setting_says_so(tmp_path):
 def test_tokenizers_of_blocks_return_them_exactly(tmp_path, config):
     path = code(tmp_path, count=30)
     data = TextDataConfig(train=(str(path),), dev_size=2, cache=str(tmp_path / "cache"))
-    prepared = prepare_texts(data, config, seed=1, progress=False)
+    prepared = prepare_data(TextSchema(data, config), seed=1, progress=False)
     assert (prepared.report.num_train, prepared.report.num_dev) == (28, 2)
     tokenizer = prepared.tokenizer
     for text in [*blocks(3), "if x:\n\t\n  return", "\n\n\tx  =  1", "    x"]:

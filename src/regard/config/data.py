@@ -57,7 +57,7 @@ class DataConfig(FileSettings):
     """Files of sentence pairs: their format, their columns, and the choice of the pairs to use."""
 
     train: Annotated[tuple[str, ...], Role.FILE] = ()
-    """One file of pairs (.tsv, .txt, .csv, .json, .jsonl, .parquet, each also .gz), or two parallel text files."""
+    """One file of pairs (.parquet; .tsv, .txt, .csv, .json or .jsonl, also .gz), or two parallel text files."""
     dev: Annotated[tuple[str, ...], Role.FILE] = ()
     """Pairs to validate on, in the same forms. Empty: `dev_size` pairs are held out of `train`."""
     alignments: Annotated[str, Role.FILE] = ""
@@ -96,7 +96,7 @@ class LabelledDataConfig(FileSettings):
     """Files of labelled texts: their format, their columns, and the choice of the texts to use."""
 
     train: Annotated[tuple[str, ...], Role.FILE] = ()
-    """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz); or one text file for each
+    """One file with a text and a label per line (.parquet; .tsv, .csv, .json or .jsonl, also .gz); or one text file for each
     label, named like the label; or a folder of such text files; or a folder that has a subfolder of texts for each label.
     """
     dev: Annotated[tuple[str, ...], Role.FILE] = ()

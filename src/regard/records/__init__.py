@@ -2,7 +2,8 @@
 
 from regard.records.alignment import Link, alignment_error_rate, format_pharaoh, parse_pharaoh, read_pharaoh
 from regard.records.builders import from_huggingface, record
-from regard.records.data import FORMAT_VERSION, AttentionRecord
+from regard.records.data import AttentionRecord
+from regard.records.encoding import FORMAT_VERSION
 from regard.records.files import load_record
 from regard.records.subwords import join_subwords
 from regard.records.through_layers import rollout

@@ -1,41 +1,36 @@
 """Checks of the fields of a record, from any source."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from regard.errors import DataError, ShapeError, nearest
+from regard.errors import DataError, ShapeError
+from regard.records.subwords import SPELLED_IN_BYTES
 from regard.records.views import sides
 
-MAX_WORDS = 8192
-"""Maximum length of each list of tokens, words or labels in a record from a file. Views are matrices over words, so this also
-limits their size.
-"""
+_SCHEMES = ("", "characters", "tokens", *SPELLED_IN_BYTES)
 
 
-def fields(data: object, where: str, *, newest: int, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
-    """Check the fields of a record from a file that is not trusted, and return them without the version."""
-    if not isinstance(data, dict):
-        raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
-    content = dict(data)
-    version = content.pop("format_version", None)
-    if type(version) is not int or not 1 <= version <= newest:
-        raise DataError(
-            f"{where}: format_version is {version!r}, expected 1 to {newest}: either this is not a record, or a newer version "
-            "of regard wrote it; then install that version"
-        )
-    for name in content.keys() - set(known):
-        raise DataError(f"{where}: a record has no field {name!r}{nearest(name, known)}")
-    if missing := sorted(set(needed) - content.keys()):
-        raise DataError(f"{where}: the record lacks {', '.join(missing)}")
-    for name, value in content.items():
-        if name in ("source_text", "target_text", "note", "reference") and not isinstance(value, str):
-            if name != "reference" or value is not None:
-                raise DataError(f"{where}: {name} must be text, got {type(value).__name__}")
-        elif name != "weights" and isinstance(value, list | dict) and len(value) > MAX_WORDS:
-            raise DataError(f"{where}: {name} has {len(value)} entries, expected at most {MAX_WORDS}")
-    return content
+def convert(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the fields of a record, and return them as tuples, numbers and arrays."""
+    result = dict(fields)
+    for side in ("source", "target"):
+        words, tokens = (strings(f"{side}_{name}", fields[f"{side}_{name}"]) for name in ("words", "tokens"))
+        owners = word_of(side, fields[f"{side}_word_of"], len(tokens), len(words))
+        result |= {f"{side}_words": words, f"{side}_tokens": tokens, f"{side}_word_of": owners}
+        result[f"{side}_text"] = fields[f"{side}_text"] or " ".join(words)
+        if (scheme := fields[f"{side}_scheme"]) not in _SCHEMES:
+            raise DataError(f"{side}_scheme is {scheme!r}, expected one of {', '.join(map(repr, _SCHEMES))}")
+    result |= {name: number(name, fields[name]) for name in ("score", "log_probability")}
+    if not isinstance(fields["target_is_read"], bool):
+        raise DataError(f"target_is_read must be true or false, got {fields['target_is_read']!r}")
+    result["probabilities"] = probabilities(fields["probabilities"])
+    sites = fields["weights"]
+    if not isinstance(sites, Mapping) or not sites:
+        raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
+    num_tokens = {side: len(result[f"{side}_tokens"]) for side in ("source", "target")}
+    return result | {"weights": {site: weights(site, array, num_tokens) for site, array in sites.items()}}
 
 
 def to_float32(name: str, array: Any) -> np.ndarray:

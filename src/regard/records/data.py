@@ -1,6 +1,5 @@
 """The class of records: a model's attention weights for each output token, and the words that the tokens belong to."""
 
-from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -12,10 +11,8 @@ from regard import disk
 from regard.errors import DataError, RegardError, RequestError, nearest
 from regard.records import checks, encoding, views
 from regard.records.alignment import Link, format_pharaoh
-from regard.records.subwords import SPELLED_IN_BYTES
 from regard.records.through_layers import rollout_of
 from regard.rendering import PAGE, PICTURES, Units, renderer
-from regard.scripts import is_spaceless
 
 if TYPE_CHECKING:
     from regard.rendering import Figure
@@ -25,17 +22,10 @@ START = "<s>"
 
 Step = Literal["produce", "consume"]
 """Decoder step whose attention belongs to an output word: `produce` for the step that predicts the word, or `consume` for the
-next step, which reads it. A recurrent decoder attends to predict a word. The layers of a Transformer also process the word that
-they read, so the step that reads a word can align it better (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2,
-"shift").
+next step, which reads it. The layers of a Transformer also process the word that they read, so this step can align it better
+(Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift").
 """
 
-FORMAT_VERSION = 4
-"""The newest version of the file format. Version 2 adds `probabilities`, version 3 `target_is_read`, and version 4
-`source_scheme` and `target_scheme`. A record without these fields is written as version 1, for older readers.
-"""
-
-_SCHEMES = ("", "characters", "tokens", *SPELLED_IN_BYTES)
 NOTE = "Attention weights do not prove which words the model's output depends on."
 
 
@@ -96,26 +86,8 @@ class AttentionRecord:
 
     def __post_init__(self) -> None:
         """Convert the fields to tuples and arrays, and check them."""
-        for side in ("source", "target"):
-            for name in (f"{side}_tokens", f"{side}_words"):
-                self._set(name, checks.strings(name, getattr(self, name)))
-            words, tokens = getattr(self, f"{side}_words"), getattr(self, f"{side}_tokens")
-            self._set(f"{side}_word_of", checks.word_of(side, getattr(self, f"{side}_word_of"), len(tokens), len(words)))
-            self._set(f"{side}_text", getattr(self, f"{side}_text") or " ".join(words))
-            if (scheme := getattr(self, f"{side}_scheme")) not in _SCHEMES:
-                raise DataError(f"{side}_scheme is {scheme!r}, expected one of {', '.join(map(repr, _SCHEMES))}")
-        for name in ("score", "log_probability"):
-            self._set(name, checks.number(name, getattr(self, name)))
-        if not isinstance(self.target_is_read, bool):
-            raise DataError(f"target_is_read must be true or false, got {self.target_is_read!r}")
-        self._set("probabilities", checks.probabilities(self.probabilities))
-        if not isinstance(self.weights, Mapping) or not self.weights:
-            raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
-        num_tokens = {"source": len(self.source_tokens), "target": len(self.target_tokens)}
-        self._set("weights", {site: checks.weights(site, array, num_tokens) for site, array in self.weights.items()})
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the dataclass is frozen; this is its constructor
+        for name, value in checks.convert(vars(self)).items():
+            object.__setattr__(self, name, value)  # the dataclass is frozen; this is its constructor
 
     @property
     def is_classification(self) -> bool:
@@ -151,10 +123,7 @@ class AttentionRecord:
         return array.shape[0] if array.ndim == 3 else None
 
     def words(self, site: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the words of a site's rows and columns, as in `matrix`.
-
-        They are output and source words, except for sites within the encoder or the decoder.
-        """
+        """Return the words of a site's rows and columns, as in `matrix`: output and source words, or those of one side."""
         rows, columns = self._axes(self.site(site))
         return tuple(rows.words), tuple(columns.words)
 
@@ -183,12 +152,7 @@ class AttentionRecord:
 
     def unit(self, side: str) -> str:
         """Return the unit of a side (`source` or `target`) in views: `character`, `token` or `word`."""
-        units = {"characters": "character", "tokens": "token"}
-        words = getattr(self, f"{side}_words")
-        # A model may read each letter of a script without spaces as a word.
-        letters = [word for word in words if len(word) == 1 and is_spaceless(word)]
-        default = "character" if 2 * len(letters) > len(words) else "word"
-        return units.get(getattr(self, f"{side}_scheme"), default)
+        return self._side(side).unit
 
     def _side(self, side: str) -> views.Axis:
         return views.Axis(*(getattr(self, f"{side}_{name}") for name in ("tokens", "words", "word_of", "scheme")))
@@ -201,9 +165,7 @@ class AttentionRecord:
         return rows, columns
 
     def columns(self, word: str) -> tuple[int, ...]:
-        """Return the indices of a source word's tokens, from 0, for `regard.reweight`.
-
-        If the word occurs several times, the first one is used.
+        """Return the indices of a source word's tokens, from 0, for `regard.reweight`; the first such word counts.
 
         Raises:
             RequestError: If the source has no such word.
@@ -215,15 +177,6 @@ class AttentionRecord:
             )
         number = self.source_words.index(word)
         return tuple(place for place, owner in enumerate(self.source_word_of) if owner == number)
-
-    def _raw(self, site: str, head: int | None) -> np.ndarray:
-        array, heads = self.weights[site], self.num_heads(site)
-        if head is None:
-            return array if heads is None else array.mean(0, dtype=np.float64)
-        if heads is None or not 0 <= head < heads:
-            have = "no heads: leave head out" if heads is None else f"{heads} heads: choose one of 0 to {heads - 1}"
-            raise RequestError(f"head {head} was requested at site {site!r}, which has {have}")
-        return array[head]
 
     def matrix(
         self, site: str | None = None, head: int | None = None, *, step: Step = "produce", units: Units = "auto"
@@ -247,7 +200,7 @@ class AttentionRecord:
         """
         site = self.site(site)
         rows, columns = views.sides(site)
-        raw = self._raw(site, head)
+        raw = views.pick_head(self.weights[site], site, head)
         if step not in ("produce", "consume"):
             raise RequestError(f"step is {step!r}, expected produce or consume")
         if step == "consume":
@@ -285,7 +238,7 @@ class AttentionRecord:
         """
         site = self.site(site)
         rows, columns = self._axes(site)
-        return views.word_view(self._raw(site, head), rows, columns, special=special)
+        return views.word_view(views.pick_head(self.weights[site], site, head), rows, columns, special=special)
 
     def alignment(
         self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, **options: Any
@@ -315,16 +268,11 @@ class AttentionRecord:
         return format_pharaoh(self.alignment(site, head, **options))
 
     def rollout(self, family: str = "encoder") -> "AttentionRecord":
-        """Return a record with a further site, such as `encoder.rollout`: the attention through all layers.
-
-        Use this site like any other.
+        """Return a copy of the record with a further site, such as `encoder.rollout`: the attention through all layers.
 
         Args:
             family: `encoder`, `decoder`, or `cross`, which goes through decoder and encoder to the source words (see
                 `regard.rollout`).
-
-        Returns:
-            A copy of the record with the further site.
 
         Raises:
             RequestError: If the family is unknown, or the record lacks the site of a layer.
@@ -336,11 +284,11 @@ class AttentionRecord:
 
     def to_json(self) -> str:
         """Return the whole record as JSON, without any loss of float32 precision."""
-        return encoding.to_json(self._plain_fields())
+        return encoding.to_json(vars(self))
 
     def to_npz(self) -> bytes:
         """Return the whole record as an NPZ file."""
-        return encoding.to_npz(self._plain_fields())
+        return encoding.to_npz(vars(self))
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str = "from_json") -> "AttentionRecord":
@@ -363,22 +311,13 @@ class AttentionRecord:
     @classmethod
     def _from_fields(cls, data: object, where: str) -> "AttentionRecord":
         """Build a record from fields that are not trusted."""
-        known = {each.name: each for each in fields(cls)}
-        needed = [name for name, each in known.items() if each.default is each.default_factory is MISSING]
-        checked = checks.fields(data, where, newest=FORMAT_VERSION, known=known, needed=needed)
+        needed = [each.name for each in fields(cls) if each.default is each.default_factory is MISSING]
+        known = [each.name for each in fields(cls)]
+        checked = encoding.check_fields(data, where, known, needed)
         try:
             return cls(**checked)
         except RegardError as error:
             raise DataError(f"{where}: {error}") from error
-
-    def _plain_fields(self) -> dict[str, Any]:
-        """Return the fields as files store them: the version first, and without unused fields that version 1 lacks."""
-        optional = ("probabilities", "target_is_read", "source_scheme", "target_scheme")
-        used = [bool(getattr(self, name)) for name in optional]
-        version = max(number for number, is_used in ((1, True), *zip((2, 3, 4, 4), used, strict=True)) if is_used)
-        names = (*(each.name for each in fields(self) if each.name != "weights"), "weights")
-        plain = {name: getattr(self, name) for name in names if name not in optional or getattr(self, name)}
-        return {"format_version": version, **plain}
 
     def save(
         self,
@@ -406,10 +345,8 @@ class AttentionRecord:
         """
         path = Path(path)
         ending = path.suffix.lower()
-        if ending == ".json":
-            disk.save(path, self.to_json())
-        elif ending == ".npz":
-            disk.save(path, self.to_npz())
+        if ending in (".json", ".npz"):
+            disk.save(path, self.to_json() if ending == ".json" else self.to_npz())
         elif ending in (*PICTURES, PAGE):
             renderer().write(self, path, site=site, head=head, special=special, caption=caption, units=units)
         else:

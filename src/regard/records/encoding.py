@@ -1,29 +1,45 @@
 """Records as JSON and NPZ. Files are not trusted, and nothing is pickled.
 
-This module converts the fields of a record, as a dict, to bytes and back. `AttentionRecord` checks their values.
+This module converts the fields of a record, as a dict, to bytes and back, and checks that they are the fields of a record.
+`AttentionRecord` checks their values.
 """
 
 import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, nearest
 
 MAX_BYTES = 256 * 2**20
 """Maximum size of a file in bytes, before and after unpacking."""
+
+MAX_WORDS = 8192
+"""Maximum length of each list of tokens, words or labels in a file. Views are matrices over words, so this also limits them."""
+ADDED = {"probabilities": 2, "target_is_read": 3, "source_scheme": 4, "target_scheme": 4}
+"""Version of the format that added a field. A record that doesn't use these is written as version 1, for older readers."""
+FORMAT_VERSION = max(ADDED.values())
+"""The newest version of the file format."""
 
 Fields = Mapping[str, Any]
 """The fields of a record by name. `weights` maps sites to matrices; all other values are JSON values."""
 
 
+def _versioned(fields: Fields) -> dict[str, Any]:
+    """Return the fields as files store them: the version first, the weights last, without fields that are not used."""
+    used = {name: value for name, value in fields.items() if value or name not in ADDED}
+    version = max(ADDED.get(name, 1) for name in used)
+    return {"format_version": version, **used, "weights": used.pop("weights")}
+
+
 def to_json(fields: Fields) -> str:
     """Return the fields as JSON; letters such as "ä" are not escaped."""
-    data = {**fields, "weights": {site: _lists(array) for site, array in fields["weights"].items()}}
+    data = _versioned(fields)
+    data["weights"] = {site: _lists(array) for site, array in data["weights"].items()}
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     try:
         text.encode()
@@ -46,7 +62,7 @@ def to_npz(fields: Fields) -> bytes:
     The array `record` contains the bytes of a JSON object with all fields; its `weights` is the list of the sites' names. The
     arrays `weights.0`, `weights.1`, … are the matrices of these sites.
     """
-    texts = json.dumps({**fields, "weights": list(fields["weights"])})
+    texts = json.dumps({**_versioned(fields), "weights": list(fields["weights"])})
     arrays = {f"weights.{number}": array for number, array in enumerate(fields["weights"].values())}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, record=np.frombuffer(texts.encode(), np.uint8), **arrays)
@@ -70,6 +86,30 @@ def from_npz(content: bytes, where: str) -> Any:
     except Exception as error:  # zipfile, zlib, lzma and numpy raise many kinds of errors about damaged files
         raise DataError(f"{where}: this is not a record, or it is damaged: {error}") from error
     return data
+
+
+def check_fields(data: object, where: str, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
+    """Check the fields of a record from a file that is not trusted, and return them without the version."""
+    if not isinstance(data, dict):
+        raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
+    content = dict(data)
+    version = content.pop("format_version", None)
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise DataError(
+            f"{where}: format_version is {version!r}, expected 1 to {FORMAT_VERSION}: either this is not a record, or a newer "
+            "version of regard wrote it; then install that version"
+        )
+    for name in content.keys() - set(known):
+        raise DataError(f"{where}: a record has no field {name!r}{nearest(name, known)}")
+    if missing := sorted(set(needed) - content.keys()):
+        raise DataError(f"{where}: the record lacks {', '.join(missing)}")
+    for name, value in content.items():
+        if name in ("source_text", "target_text", "note", "reference") and not isinstance(value, str):
+            if name != "reference" or value is not None:
+                raise DataError(f"{where}: {name} must be text, got {type(value).__name__}")
+        elif name != "weights" and isinstance(value, list | dict) and len(value) > MAX_WORDS:
+            raise DataError(f"{where}: {name} has {len(value)} entries, expected at most {MAX_WORDS}")
+    return content
 
 
 def _lists(array: np.ndarray) -> Any:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+from regard.errors import RequestError
 from regard.records.alignment import Link
 from regard.records.subwords import join_bytes, token_label
 from regard.rendering import Units
+from regard.scripts import is_spaceless
 
 
 def sides(site: str) -> tuple[str, str]:
@@ -18,6 +20,17 @@ def sides(site: str) -> tuple[str, str]:
     if site.startswith("decoder"):
         return "target", "target"
     return "target", "source"
+
+
+def pick_head(weights: np.ndarray, site: str, head: int | None) -> Float[np.ndarray, "T S"]:
+    """Return the weights of a head of a site, or the mean over its heads if none is given."""
+    heads = len(weights) if weights.ndim == 3 else None
+    if head is None:
+        return weights if heads is None else weights.mean(0, dtype=np.float64)
+    if heads is None or not 0 <= head < heads:
+        have = "no heads: leave head out" if heads is None else f"{heads} heads: choose one of 0 to {heads - 1}"
+        raise RequestError(f"head {head} was requested at site {site!r}, which has {have}")
+    return weights[head]
 
 
 def merge(
@@ -62,6 +75,14 @@ class Axis:
     """Index of each token's word; −1 for special tokens."""
     scheme: str = ""
     """How the tokens spell the text; see `AttentionRecord.source_scheme`."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of the words: `character`, `token` or `word`."""
+        # A model may read each letter of a script without spaces as a word.
+        letters = [word for word in self.words if len(word) == 1 and is_spaceless(word)]
+        default = "character" if 2 * len(letters) > len(self.words) else "word"
+        return {"characters": "character", "tokens": "token"}.get(self.scheme, default)
 
     def in_units(self, units: Units) -> "Axis":
         """Return an axis whose words are the given units; tokens that are bytes of one character are joined."""

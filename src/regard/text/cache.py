@@ -34,9 +34,8 @@ FORMAT_VERSION = 10
 
 MANIFEST = "manifest.json"
 
-_WRITING_FAILS = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.EFBIG)
-)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_WRITING_FAILS = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.EFBIG)
 ABANDONED_AFTER = 24 * 3600.0
 """Number of seconds after which the unfinished work of a killed run is deleted."""
 
@@ -92,21 +91,16 @@ def workspace(cache: Path) -> Iterator[Path]:
     try:
         cache.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(cache)
-        folder = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=cache))
-        with locked(_lock_of(folder), wait=True):
-            made = folder / "made"  # other users may read it, unlike a folder that `tempfile` made
-            try:
-                made.mkdir()
-                yield made
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=cache, ignore_cleanup_errors=True) as folder:
+            made = Path(folder, "made")  # other users may read it, unlike a folder that `tempfile` made
+            made.mkdir()
+            yield made
     except OSError as error:
         if error.errno not in _WRITING_FAILS:
             raise
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        what = f"{error.strerror or error}; name another folder with data.cache or REGARD_CACHE"
+        if error.errno in _FULL:
             what = "the disk is full; free some space, or name a folder on another disk with data.cache"
-        else:
-            what = f"{error.strerror or error}; name another folder with data.cache or REGARD_CACHE"
         raise DataError(f"{cache}: prepared data cannot be written here: {what}") from error
 
 
@@ -142,15 +136,7 @@ def _hash(path: Path) -> str:
 
 def _clear_abandoned(cache: Path) -> None:
     for folder in cache.glob(".unfinished-*"):
-        try:
+        with suppress(OSError):  # another run has just deleted it
             newest = max(path.stat().st_mtime for path in [folder, *folder.rglob("*")])
-        except OSError:
-            continue  # Another run has just deleted it.
-        if time.time() - newest > ABANDONED_AFTER:
-            with locked(_lock_of(folder)) as holder:  # the clock can be wrong, so check whether a run still uses the folder
-                if not holder:
-                    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lock_of(folder: Path) -> Path:
-    return folder.with_name(f".lock{folder.name}")
+            if time.time() - newest > ABANDONED_AFTER:
+                shutil.rmtree(folder, ignore_errors=True)

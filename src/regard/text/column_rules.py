@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.resources import files
 
 from regard.config import DataConfig, LabelledDataConfig
@@ -25,40 +25,35 @@ _LONGEST_LABEL_WORDS = 8
 
 
 class Names:
-    """Known names of a column, in three tiers: certain, usual, and possible names."""
+    """Known names of the columns with a role, such as `label`, in three tiers: certain, usual, and possible names."""
 
     def __init__(self, role: str) -> None:
         self._role = role
 
     @cached_property
-    def _ranks(self) -> dict[str, int]:
-        tiers = zip((POSSIBLE, USUAL, CERTAIN), reversed(_known_words(self._role)), strict=True)
-        return {word: rank for rank, words in tiers for word in words}
+    def ranks(self) -> dict[str, int]:
+        """The rank of each known name, read from `column_names.txt`."""
+        lines = (files("regard.text") / "column_names.txt").read_text(encoding="utf-8").splitlines()
+        tiers = next(line.split(" | ")[1:] for line in lines if line.startswith(f"{self._role} | "))
+        ranked = reversed(list(zip((CERTAIN, USUAL, POSSIBLE), tiers, strict=False)))  # the most certain rank counts
+        return {fold(word): rank for rank, words in ranked for word in words.split()}
 
     def rank(self, name: str) -> int:
         """Return the rank of a column's name; 0 if it contains none of the names."""
         folded = fold(name)
-        if folded in self._ranks:
-            return self._ranks[folded]
-        inside = [self._ranks[word] for word in folded.split() if word in self._ranks]
+        if folded in self.ranks:
+            return self.ranks[folded]
+        inside = [self.ranks[word] for word in folded.split() if word in self.ranks]
         if not folded.isascii():  # 评论内容 has no spaces between words
-            inside += [rank for word, rank in self._ranks.items() if len(word) > 1 and is_spaceless(word) and word in folded]
+            inside += [rank for word, rank in self.ranks.items() if len(word) > 1 and is_spaceless(word) and word in folded]
         return _INSIDE[max(inside)] if inside else 0
 
     def is_exact(self, name: str, least: int = POSSIBLE) -> bool:
         """Return True if a column's name is one of the names, with at least the given rank."""
-        return self._ranks.get(fold(name), 0) >= least
+        return self.ranks.get(fold(name), 0) >= least
 
 
-@cache
-def _known_words(role: str) -> list[frozenset[str]]:
-    """Return the names of a role in `column_names.txt`, by tier, the most certain first."""
-    lines = (files("regard.text") / "column_names.txt").read_text(encoding="utf-8").splitlines()
-    tiers = next(line.split(" | ")[1:] for line in lines if line.startswith(f"{role} | "))
-    return [frozenset(map(fold, tier.split())) for tier in tiers]
-
-
-TEXT, LABEL, SOURCE, TARGET = map(Names, ("text", "label", "source", "target"))
+TEXT, LABEL, SOURCE, TARGET, METADATA = map(Names, ("text", "label", "source", "target", "metadata"))
 _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 """Further names that columns of pairs may have."""
 
@@ -66,12 +61,7 @@ _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 def is_metadata(name: str) -> bool:
     """Return True if a column's name is empty, or has a word which says that the column is neither a text nor a label."""
     folded = fold(name)
-    return not folded or not _known_words("metadata")[0].isdisjoint(folded.split())
-
-
-def is_row_number(name: str) -> bool:
-    """Return True if a column's name has a word for row numbers."""
-    return not _known_words("row")[0].isdisjoint(fold(name).split())
+    return not folded or any(word in METADATA.ranks for word in folded.split())
 
 
 def rate_text(content: Content) -> int:
@@ -103,17 +93,15 @@ class ColumnRules(ABC):
     """
 
     what: str
-    """Name of both columns together in messages, such as `a source and a target`."""
     sides: tuple[str, str]
-    """Name of each of the two columns in messages, such as `the source` and `the target`."""
+    """Names of the columns in messages: `the source` and `the target`; `what` is `a source and a target`."""
     settings: str
     """The settings that choose columns: one for both, or two joined by `and`."""
     kinds: tuple[type, ...]
-    """Allowed types of values, for formats whose values have types."""
     allowed: str
-    """Description of the allowed values, for messages."""
+    """Description of the allowed `kinds` of values, in formats whose values have types."""
     one_column: str
-    """Advice for files with only one column, for messages."""
+    """Advice for files with only one column."""
     rates: tuple[Callable[[Content], int], Callable[[Content], int]]
     """How well the content of a column fits each side, from 0 to 2."""
     common_width: bool

@@ -7,11 +7,11 @@ columns with a sample of each, and the option to set.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 
 from regard.errors import DataError, nearest
 from regard.plurals import counted
-from regard.text.column_rules import NEVER, USUAL, ColumnRules, is_row_number
+from regard.text.column_rules import NEVER, USUAL, ColumnRules
 from regard.text.content import Content, describe_cells
 from regard.text.strings import is_unicode, quoted, trim
 
@@ -49,11 +49,17 @@ class Column:
         """Summary of the content of the column."""
         return describe_cells(self.cells)
 
-    @cached_property
+    @property
     def is_rare(self) -> bool:
         """Whether the column is empty in more than half of the rows."""
         empty = sum(cell is None or cell in ("", [], {}) or cell != cell for cell in self.cells)  # NaN differs from itself
         return 2 * empty > len(self.cells)
+
+    @property
+    def sample(self) -> str:
+        """The first value that is not empty, shortened, with a description of the content."""
+        first = next((str(cell) for cell in self.cells if cell is not None and str(cell).strip()), "")
+        return f"{quoted(first, 40)} ({self.content.describe()})"
 
     def __str__(self) -> str:
         return str(self.place) if self.name is None else quoted(self.name)
@@ -98,10 +104,10 @@ def choose_columns(
         choice.take_named()
     if None in choice.chosen:
         choice.take_by_content()
-    source, target = choice.chosen
-    assert source is not None
-    assert target is not None
-    return source, target
+    first, second = choice.chosen
+    assert first is not None
+    assert second is not None
+    return first, second
 
 
 class _Choice:
@@ -135,11 +141,7 @@ class _Choice:
             self.chosen = list(best[0][1])
             return
         for side in sorted((0, 1), key=lambda side: -best[side][0]):
-            named = [place for place in best[side][1] if place != self.chosen[1 - side]]
-            if len(named) > 1:
-                self._refuse(f"{self.columns[named[0]]} and {self.columns[named[1]]} could each be {self.rules.sides[side]}")
-            if named:
-                self.chosen[side] = named[0]
+            self._take([place for place in best[side][1] if place != self.chosen[1 - side]], side)
 
     def _find_named(self, side: int) -> tuple[int, list[int]]:
         """Return the highest rank of a name for a side, and the columns with such a name."""
@@ -157,17 +159,21 @@ class _Choice:
             named = [place for place in named if not self.columns[place].is_rare] or named
         return best, named
 
+    def _take(self, places: Sequence[int], side: int) -> None:
+        """Take the only column of some for a side; two columns are a doubt."""
+        if len(places) > 1:
+            self._refuse(f"{self.columns[places[0]]} and {self.columns[places[1]]} could each be {self.rules.sides[side]}")
+        if places:
+            self.chosen[side] = places[0]
+
     def take_by_content(self) -> None:
         """Take the columns whose content fits, if exactly one choice fits best."""
-        if self.rules.in_order and len(self.columns) == 2:
-            self._take_both()
-            return
         candidates = [self._rate_all(side) for side in (0, 1)]
-        free = self.chosen == [None, None]
+        ordered = self.rules.in_order and self.chosen == [None, None]
         pairs = [
             (first + second, one, other)
             for (one, first), (other, second) in product(*candidates)
-            if one != other and not (self.rules.in_order and free and one > other)
+            if one != other and not (ordered and one > other)
         ]
         if not pairs:
             side = next((side for side in (0, 1) if not candidates[side]), 1)
@@ -175,35 +181,22 @@ class _Choice:
             self._refuse(f"no column looks like {self.rules.sides[side]}{needed}")
         best = max(pairs)[0]
         fitting = [(one, other) for rate, one, other in pairs if rate == best]
-        if len(fitting) > 1:
-            side = int(fitting[0][0] == fitting[1][0])
-            rivals = [self.columns[pair[side]] for pair in fitting[:2]]
-            self._refuse(f"{rivals[0]} and {rivals[1]} could each be {self.rules.sides[side]}")
-        self.chosen = [*fitting[0]]
+        for side in sorted((0, 1), key=lambda side: len({pair[side] for pair in fitting}) == 1):
+            self._take(list(dict.fromkeys(pair[side] for pair in fitting)), side)
 
     def _rate_all(self, side: int) -> list[tuple[int, int]]:
         """Return the column that was chosen for a side; or else the columns that fit it, and how well they do."""
         if (place := self.chosen[side]) is not None:
             return [(place, 0)]
-        excluded = [column.name is not None and self.rules.rank(column.name, side) == NEVER for column in self.columns]
-        rates = [self.rules.rates[side](column.content) for column in self.columns]
-        return [(number, rate) for number, rate in enumerate(rates) if rate and not excluded[number]]
-
-    def _take_both(self) -> None:
-        """Take the only two columns of a table of pairs, of which one may hold dates, codes, or numbers that are no ids."""
-        first, second = self.chosen
-        pair = [1 - second if second is not None else first or 0, second if second is not None else 1 - (first or 0)]
-        for side in (0, 1):
-            column, content = self.columns[pair[side]], self.columns[pair[side]].content
-            kind, other = content.kind, self.columns[pair[1 - side]].content.kind
-            fits = content.distinct > 1 and kind in (other, "words", "dates")
-            if kind == "numbers" != other:
-                texts = [str(cell).strip() for cell in column.cells]
-                counting = all(map(str.isdecimal, texts)) and all(int(last) < int(text) for last, text in pairwise(texts))
-                fits = side == 1 and not counting and not is_row_number(column.name or "")
-            if self.chosen[side] is None and not fits and not self.rules.rates[side](content):
-                self._refuse(f"no column looks like {self.rules.sides[side]} (column {column} holds {content.describe()})")
-        self.chosen = list(pair)
+        rules, rates = self.rules, [self.rules.rates[side](column.content) for column in self.columns]
+        if rules.in_order and len(self.columns) == 2:
+            # The only two columns of pairs may hold dates, or values of one kind such as codes, unless a value never changes.
+            kinds = {column.content.kind for column in self.columns}
+            known = [column.content.kind in ("words", "dates") or len(kinds) == 1 for column in self.columns]
+            varied = [column.content.distinct > 1 for column in self.columns]
+            return [(place, 1) for place in (0, 1) if rates[place] or (known[place] and varied[place])]
+        excluded = [column.name is not None and rules.rank(column.name, side) == NEVER for column in self.columns]
+        return [(place, rate) for place, rate in enumerate(rates) if rate and not excluded[place]]
 
     def _refuse(self, doubt: str) -> None:
         """Raise an error with the doubt, the option that chooses two columns, and a sample of each column."""
@@ -213,15 +206,12 @@ class _Choice:
             if pair[side] is None:
                 free = [column for column in columns if column.place not in pair]
                 pair[side] = max(free, key=lambda column: rules.rates[side](column.content)).place
-        names = [str(column.place) if column.name is None else column.name for column in columns]
-        option = rules.example(
-            [names[place] if names[place] and is_unicode(names[place]) else str(place) for place in pair if place is not None]
-        )
-        lines = []
-        for column in columns[:_COLUMNS_SHOWN]:
-            sample = next((str(cell) for cell in column.cells if cell is not None and str(cell).strip()), "")
-            name = "" if column.name is None else f" {quoted(column.name, 30)}:"
-            lines.append(f"\n  {column.place}{name} {quoted(sample, 40)} ({column.content.describe()})")
+        names = [columns[place].name or str(place) for place in pair if place is not None]
+        option = rules.example([name if is_unicode(name) else str(place) for name, place in zip(names, pair, strict=True)])
+        lines = [
+            f"\n  {column.place}{'' if column.name is None else f' {quoted(column.name, 30)}:'} {column.sample}"
+            for column in columns[:_COLUMNS_SHOWN]
+        ]
         if len(columns) > _COLUMNS_SHOWN:
             lines.append(f"\n  … and {len(columns) - _COLUMNS_SHOWN} more")
         head = "by number" if columns[0].name is None else "by number and name"

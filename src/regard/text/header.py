@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from operator import not_
 from pathlib import Path
 from statistics import median
 
@@ -105,7 +104,7 @@ def _drop(rows: list[list[str]], numbers: Sequence[int], reasons: Sequence[str],
     for number, reason in zip(numbers, reasons, strict=True):
         if reason:
             report.skip(reason, number)
-    kept = list(map(not_, reasons))
+    kept = [not reason for reason in reasons]
     return list(compress(rows, kept)), list(compress(numbers, kept))
 
 
@@ -129,31 +128,19 @@ def find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
 
 
 def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
-    if _usual_width(rows, rules) < 2:
-        start = next((row[0] for row in rows), "")[:60]
-        raise DataError(
-            f"{path}: has one column (it starts with {start!r}), expected {rules.what} in two or more columns; "
-            f"{rules.one_column}, or set data.format"
-        )
+    _check_columns(rows, rules, path)
     given = [name for name in rules.given if name]
-    by_name = not all(map(is_place, given))
-    by_number = len(given) == 2 and not by_name
-    if by_name and rules.header == "no":
-        raise DataError(
-            f"{path}: the column{'s'[: len(given) > 1]} {', '.join(given)} ({rules.settings}) cannot be found by name, "
-            "because data.header is 'no'; give numbers"
-        )
+    by_number, by_name = len(given) == 2 and all(map(is_place, given)), not all(map(is_place, given))
     titles = 0 if rules.header == "no" else _count_titles(rows, rules)
-    first, rest = rows[titles], rows[titles + 1 :]
+    first, data = rows[titles], rows[titles:]
     header: tuple[str, ...] = ()
     above: tuple[str, ...] = ()
-    data: Rows = [first, *rest]
     names: Sequence[str] | None = None
-    if rules.header == "yes" or by_name or (rules.header == "auto" and is_header(first, rest, rules, path)):
-        header, above, data = tuple(first), (ABOVE_HEADER,) * titles, [row for row in rest if row != first]
+    if rules.header == "yes" or by_name or (rules.header == "auto" and is_header(first, data[1:], rules, path)):
+        header, above, data = tuple(first), (ABOVE_HEADER,) * titles, [row for row in data if row != first]
         names = _fit_header(first, data, rules, path, by_number=by_number)
-    elif rules.header == "auto" and _is_numbered(first, rest):
-        above, data = (COLUMN_NUMBERS,), rest
+    elif rules.header == "auto" and _is_numbered(first, data[1:]):
+        above, data = (COLUMN_NUMBERS,), data[1:]
     # Columns that are given by number may be read from lines with any number of further columns.
     free = by_number and not rules.common_width
     width = len(names) if names is not None else max(map(len, data), default=0) if free else _usual_width(data, rules)
@@ -163,16 +150,28 @@ def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     limit = sys.maxsize if free else width
     advice = ""
     if 20 * sum(_is_wider(row, limit) for row in data) > len(data):
-        further = (
-            ""
-            if rules.common_width
-            else f", or further columns; to read them, give two columns by number with {rules.settings}"
-        )
-        advice = f"Lines with too many columns have unquoted separators in the text{further}."
+        further = f", or further columns; to read them, give two columns by number with {rules.settings}"
+        advice = f"Lines with too many columns have unquoted separators in the text{'' if rules.common_width else further}."
     elif names is None and rules.header == "auto" and not above and all(map(_is_word, first)):
         advice = "Line 1 is read as an example. If it names the columns, set data.header to yes."
     least = limit if rules.common_width else max(places) + 1
     return Layout(places, tuple(known[place] or str(place) for place in places), above, least, limit, header, advice)
+
+
+def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
+    """Raise an error if there is only one column, or columns are given by name although there is no header."""
+    if _usual_width(rows, rules) < 2:
+        start = next((row[0] for row in rows), "")[:60]
+        raise DataError(
+            f"{path}: has one column (it starts with {start!r}), expected {rules.what} in two or more columns; "
+            f"{rules.one_column}, or set data.format"
+        )
+    given = [name for name in rules.given if name]
+    if rules.header == "no" and not all(map(is_place, given)):
+        raise DataError(
+            f"{path}: the column{'s'[: len(given) > 1]} {', '.join(given)} ({rules.settings}) cannot be found by name, "
+            "because data.header is 'no'; give numbers"
+        )
 
 
 def _usual_width(rows: Rows, rules: ColumnRules) -> int:

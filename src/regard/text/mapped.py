@@ -5,8 +5,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,23 +23,17 @@ Indices = Sequence[int] | npt.NDArray[np.int64]
 """Positions of rows."""
 
 
-class MappedWriter:
+class MappedWriter(ExitStack):
     """A context manager that writes an encoded corpus to a file, chunk by chunk.
 
     The schema has first the columns of numbers, then the columns of text.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
+        super().__init__()
         self._schema = schema
-        self._open = ExitStack()
-        sink = self._open.enter_context(disk.whole_file(path))
-        self._writer = self._open.enter_context(pa.ipc.new_file(sink, schema))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._open.__exit__(kind, error, trace)
+        sink = self.enter_context(disk.whole_file(path))
+        self._writer = self.enter_context(pa.ipc.new_file(sink, schema))
 
     def append(self, numbers: Sequence[Rows], texts: Sequence[Sequence[str]]) -> None:
         """Append rows: the values of the columns of numbers, and of the columns of text."""

@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -35,15 +36,9 @@ OVER_LONG_LINE = "\x00over-long line"
 
 _FEWEST_RETURNS = 12
 """Minimum number of lines that end in `\\r` for which a file without `\\n` is refused. A line may contain a few `\\r`."""
-_ARCHIVES = {
-    b"PK\x03\x04": "a zip archive",
-    b"\xfd7zXZ": "packed with xz",
-    b"BZh": "packed with bzip2",
-    b"\x28\xb5\x2f\xfd": "packed with zstd",
-}
-_OFFICE_ZIP = (b"[Content_Types].xml", b"application/vnd.oasis.opendocument")
-"""Bytes at the beginning of office documents, which are zip archives."""
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1"
+_ARCHIVES = {b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
+_OFFICE = re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1|PK.*(\[Content_Types\]\.xml|application/vnd\.oasis\.opendocument)", re.DOTALL)
+"""Beginning of an old office document, or of a new one, which is a zip archive."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because its mark begins with the mark of UTF-16
@@ -59,31 +54,30 @@ def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
     try:
         if not path.exists():
             beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise DataError(f"{path}: there is no such file{nearest(path.name, beside) or '; check the path'}")
-        if path.is_dir():
-            raise DataError(f"{path}: is a folder, expected a file of {what}; name the file in it")
-        if not path.is_file():
-            raise DataError(f"{path}: is a pipe or device, and data is read more than once; write it to a file first")
-        with path.open("rb") as file:
-            empty = not file.read(1)
+            problem = f"there is no such file{nearest(path.name, beside) or '; check the path'}"
+        elif path.is_dir():
+            problem = f"is a folder, expected a file of {what}; name the file in it"
+        elif not path.is_file():
+            problem = "is a pipe or device, and data is read more than once; write it to a file first"
+        else:
+            with path.open("rb") as file:
+                problem = "" if file.read(1) else f"is empty, expected {what}"
     except (OSError, ValueError) as error:  # an invalid name, or a file or folder without permission
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', error)}); check its permissions") from error
-    if empty:
-        raise DataError(f"{path}: is empty, expected {what}")
+    if problem:
+        raise DataError(f"{path}: {problem}")
     return path
 
 
-class _HashedFile(io.RawIOBase):
+class _HashedFile(io.FileIO):
     """A file whose hash is computed while it is read."""
 
-    def __init__(self, file: Any) -> None:
-        self._file, self.sha256 = file, hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self.sha256 = hashlib.sha256()
 
     def readinto(self, buffer: Any) -> int:
-        size = self._file.readinto(buffer)
+        size = super().readinto(buffer)
         self.sha256.update(memoryview(buffer)[:size])
         return size
 
@@ -95,15 +89,13 @@ def open_bytes(path: str | Path, hashes: dict[str, str] | None = None) -> Iterat
     `hashes` receives the SHA-256 hash of the whole file, as it is on the disk, by its path.
     """
     try:
-        with open(path, "rb") as plain:
+        with _HashedFile(path) as hashed, io.BufferedReader(hashed) as plain:
             if stat.S_ISCHR(os.fstat(plain.fileno()).st_mode) and not plain.isatty():
                 raise DataError(f"{path}: is a device, expected a file or a pipe")
-            hashed = _HashedFile(plain)
-            buffered: Any = plain if hashes is None else io.BufferedReader(hashed)
-            file: Any = gzip.GzipFile(fileobj=buffered) if _check_begin(buffered, path) else buffered
+            file: Any = gzip.GzipFile(fileobj=plain) if _check_begin(plain, path) else plain
             yield file
             if hashes is not None:
-                while file.read(BLOCK_BYTES) or buffered.read(BLOCK_BYTES):
+                while file.read(BLOCK_BYTES) or plain.read(BLOCK_BYTES):
                     pass
                 hashes[str(path)] = hashed.sha256.hexdigest()
     except EOFError as error:
@@ -114,16 +106,16 @@ def open_bytes(path: str | Path, hashes: dict[str, str] | None = None) -> Iterat
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _check_begin(file: io.BufferedReader, path: str | Path) -> bool:
+def _check_begin(file: Any, path: str | Path) -> bool:
     """Return True if a file is packed with gzip, and raise an error if it is packed in another way."""
     begin = file.peek(200)[:200]
-    if begin.startswith(_OLD_OFFICE) or (begin.startswith(b"PK") and any(part in begin for part in _OFFICE_ZIP)):
+    if _OFFICE.match(begin):
         raise DataError(
             f"{path}: is an Excel workbook or another office document, expected text; save the sheet as 'CSV UTF-8' in your "
             "spreadsheet program, and give that file"
         )
-    if archive := next((what for start, what in _ARCHIVES.items() if begin.startswith(start)), ""):
-        raise DataError(f"{path}: is {archive}, expected plain or gzip; unpack it first")
+    if archive := next((name for start, name in _ARCHIVES.items() if begin.startswith(start)), ""):
+        raise DataError(f"{path}: is packed with {archive}, expected plain or gzip; unpack it first")
     return begin.startswith(b"\x1f\x8b")
 
 
@@ -231,8 +223,8 @@ def show_encoding(path: str | Path, encoding: str) -> str:
 
 def line_blocks(
     path: str | Path, encoding: str = "auto", hashes: dict[str, str] | None = None, *, any_line_ends: bool = False
-) -> Iterator[tuple[int, list[str]]]:
-    """Read the lines of a file in small blocks, each with the number of its first line.
+) -> Iterator[tuple[list[str], range]]:
+    """Read the lines of a file in small blocks, with their numbers from 1.
 
     Bytes that cannot be decoded become lone surrogates (`surrogateescape`), which the readers find and report. A byte order
     mark at the start of a line is removed. A line that is longer than `LONGEST_LINE` is replaced with `OVER_LONG_LINE` in a
@@ -246,7 +238,7 @@ def line_blocks(
                 cut = data.find(b"\n")
                 if cut < 0:
                     continue
-                yield number, [OVER_LONG_LINE]
+                yield [OVER_LONG_LINE], range(number, number + 1)
                 number, passing, data = number + 1, False, data[cut + 1 :]
             data = rest + data
             if number == 1 and not any_line_ends:
@@ -254,15 +246,13 @@ def line_blocks(
             cut = data.rfind(b"\n")
             if cut >= 0:
                 lines = _decode(data[:cut]).split("\n")
-                yield number, lines
+                yield lines, range(number, number + len(lines))
                 number += len(lines)
             rest = data[cut + 1 :]
             if len(rest) > LONGEST_LINE:
                 rest, passing = b"", True
-        if passing:
-            yield number, [OVER_LONG_LINE]
-        elif rest:
-            yield number, [_decode(rest)]
+        if passing or rest:
+            yield [OVER_LONG_LINE if passing else _decode(rest)], range(number, number + 1)
 
 
 def _check_line_ends(begin: bytes, path: str | Path) -> None:

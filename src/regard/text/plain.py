@@ -14,7 +14,7 @@ from regard.text.clean import Chunk, clean, read_usable
 from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.mapped import Rows
 from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, prepare_data
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared
 from regard.text.report import EMPTY_LINE, ReadingReport
 from regard.text.rows import detect_format, find_table
 from regard.text.split import Indices
@@ -56,8 +56,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
 
 def _read_file(file: Path, unit: str, data: TextDataConfig, report: ReadingReport) -> Iterator[Chunk]:
-    blocks = line_blocks(file, data.encoding, report.hashes)
-    lines = ((lines, range(first, first + len(lines))) for first, lines in blocks)
+    lines = line_blocks(file, data.encoding, report.hashes)
     for texts, numbers in lines if unit == "line" else _paragraphs(lines, whole=unit == "block"):
         report.read += len(texts)
         yield clean([texts], numbers, data.normalization, report, empty=(EMPTY_LINE,), longest=sys.maxsize)
@@ -68,7 +67,7 @@ def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "bloc
 
     An indentation is a tab or at least two spaces; one space is often left over from another tool.
     """
-    _, lines = next(line_blocks(path, encoding), (1, []))
+    lines, _ = next(line_blocks(path, encoding), ([], range(0)))
     indents = [(len(line) - len(line.lstrip(" "))) // 2 for line in (each.expandtabs() for each in lines) if line.strip()]
     changes = sum(one != other for one, other in pairwise(indents))
     return "block" if len(indents) >= 20 and 4 * sum(map(bool, indents)) >= len(indents) <= 10 * changes else "line"
@@ -109,30 +108,15 @@ class TextData(Prepared[TextCorpus]):
     """Texts, ready for training."""
 
 
-def prepare_texts(
-    data: TextDataConfig,
-    tokenizer: TokenizerConfig,
-    *,
-    seed: int,
-    progress: bool = True,
-    learned: Tokenizer | None = None,
-) -> TextData:
-    """Make encoded corpora and a tokenizer from text files, or load them from the cache.
-
-    `learned` is the tokenizer of a model that training starts from, which is used instead of a new one.
-    """
-    return prepare_data(_PlainSchema(data, tokenizer, learned), seed=seed, progress=progress)
-
-
-class _PlainSchema(DataSchema):
-    """Texts without a translation or a label."""
+class TextSchema(DataSchema):
+    """Texts without a translation or a label; `learned` is the tokenizer of a model that training starts from."""
 
     content = WHAT
     example = "a text file"
     corpus = TextCorpus
     prepared = TextData
 
-    def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None) -> None:
+    def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None = None) -> None:
         super().__init__(data, (tokenizer,), (learned,) if learned else None)
         self.data, self.max_rows = data, data.max_texts
 

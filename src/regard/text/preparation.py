@@ -204,7 +204,7 @@ class DataSchema(ABC):
         return []
 
 
-def prepare_data(schema: DataSchema, *, seed: int, progress: bool) -> Any:
+def prepare_data(schema: DataSchema, *, seed: int, progress: bool = True) -> Any:
     """Prepare data, or load it from the cache: return an object of the schema's class `prepared`.
 
     The corpora are memory-mapped from the cache. The same files and settings give the same bytes.

@@ -163,9 +163,10 @@ def _gold(folder: Path) -> Callable[[bytes], object]:
     pairs.write_text("she kissed him\tsie küsste ihn\na cat\teine Katze\nyes .\tja .\n", encoding="utf-8")
     config = DataConfig(train=(str(pairs),), alignments=str(links), dev_size=0, cache=str(folder / "cache"))
     from regard.text.pairs.gold import add_gold_alignments
-    from regard.text.pairs.prepare import prepare
+    from regard.text.pairs.prepare import PairSchema
+    from regard.text.preparation import prepare_data
 
-    prepared = prepare(config, TokenizersConfig(), seed=1, progress=False)
+    prepared = prepare_data(PairSchema(config, TokenizersConfig()), seed=1, progress=False)
 
     def run(data: bytes) -> None:
         links.write_bytes(data)

@@ -114,7 +114,7 @@ def test_a_first_line_of_codes_is_no_header_of_codes(tmp_path):
 
 def test_a_row_number_is_no_sentence(tmp_path):
     message = refused(pairs, write(tmp_path, "id,Anglais", NUMBERS, ENGLISH))
-    assert "no column looks like the target (column 'id' holds numbers)" in message
+    assert "no column looks like the target" in message
     assert "--data.columns" in message
     assert "0 'id': '0' (numbers)" in message
     assert f"1 'Anglais': '{ENGLISH[0]}'"[:40] in message
@@ -122,11 +122,13 @@ def test_a_row_number_is_no_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("header", [None, "text,value", "date,iso", "words,number"])
-@pytest.mark.parametrize("target", [[f"19{i % 10}2-01-{i + 1:02d}" for i in range(24)], [f"{i * 37 % 100}" for i in range(24)]])
-def test_the_only_two_columns_may_be_text_and_dates_or_numbers(tmp_path, header, target):
-    assert pairs(write(tmp_path, header, ENGLISH, target, name="x.tsv")) == list(zip(ENGLISH, target, strict=True))
-    ids = [f"{i * 37 % 100}" for i in range(24)]
-    assert "cannot tell which columns" in refused(pairs, write(tmp_path, header, ids, ENGLISH, name="x.tsv"))
+def test_the_only_two_columns_may_be_text_and_dates_but_not_numbers(tmp_path, header):
+    days, numbers = [f"19{i % 10}2-01-{i + 1:02d}" for i in range(24)], [f"{i * 37 % 100}" for i in range(24)]
+    assert pairs(write(tmp_path, header, ENGLISH, days, name="x.tsv")) == list(zip(ENGLISH, days, strict=True))
+    for columns in ((numbers, ENGLISH), (ENGLISH, numbers)):
+        path = write(tmp_path, header, *columns, name="x.tsv")
+        assert "cannot tell which columns" in refused(pairs, path)
+        assert pairs(path, columns=("0", "1")) == list(zip(*columns, strict=True))
 
 
 def test_dates_are_a_source_too(tmp_path):
@@ -138,7 +140,7 @@ def test_dates_are_a_source_too(tmp_path):
 def test_a_row_number_is_no_translation(tmp_path, header, numbers):
     message = refused(pairs, write(tmp_path, header, ENGLISH, numbers, name="x.tsv"))
     assert "no column looks like the target" in message
-    assert "holds numbers" in message
+    assert "(numbers)" in message
 
 
 def test_letters_and_phones_have_a_header(tmp_path):

@@ -9,13 +9,12 @@ from regard.text.report import TOO_MANY_COLUMNS
 
 def test_semicolons_with_decimal_commas(tmp_path):
     rows = "Guter Film;pos;3,5\nSchlechter Film;neg;1,5\n" * 10
-    found, report = labelled(write(tmp_path, rows, "x.csv"), text="0", label="1")
-    assert found[:2] == [("Guter Film", "pos"), ("Schlechter Film", "neg")]
-    assert report.form == "semicolon-separated"
-    _, report = labelled(
-        write(tmp_path, rows.replace(",", "!").replace(";", ",").replace("!", ";"), "x.csv"), text="0", label="1"
-    )
-    assert report.form == "comma-separated"
+    with pytest.raises(DataError, match="commas and semicolons both split its rows into columns"):
+        labelled(write(tmp_path, rows, "x.csv"), text="0", label="1")
+    for start in ("text;label;stars\n", "sep=;\n"):
+        found, report = labelled(write(tmp_path, start + rows, "x.csv"), text="0", label="1")
+        assert found[:2] == [("Guter Film", "pos"), ("Schlechter Film", "neg")]
+        assert report.form == "semicolon-separated"
     for content in (
         "text;rating\n" + "Guter Film;3,5\nSchlechter Film;1,5\n" * 10,
         '"Guter Film";"3,5"\n"Nicht gut";"1,5"\n' * 10,

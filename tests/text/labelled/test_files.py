@@ -11,8 +11,9 @@ from tables import labelled as read
 
 from regard.config import LabelledDataConfig, WordsConfig
 from regard.text import preparation
-from regard.text.labelled.prepare import prepare_labelled
+from regard.text.labelled.prepare import LabelledSchema
 from regard.text.labelled.readers import LONGEST_SIDE
+from regard.text.preparation import prepare_data
 from regard.text.report import EMPTY_TEXT, NOT_UNICODE
 
 
@@ -84,7 +85,7 @@ def test_folders_are_prepared_and_found_again(reviews, tmp_path, monkeypatch):
     write(reviews / "neg" / "9_7.txt", "")
 
     def run():
-        return prepare_labelled(data, WordsConfig(), seed=1, progress=False)
+        return prepare_data(LabelledSchema(data, WordsConfig()), seed=1, progress=False)
 
     first = run()
     assert first.labels.names == ("neg", "pos")
@@ -207,7 +208,7 @@ def test_label_files_in_markdown_and_a_single_folder_beside_them(tmp_path):
 
 def test_a_table_with_a_description(tmp_path):
     write(tmp_path / "data" / "README.md")
-    assert "holds no files except README.md, expected one text file for each label" in refused(tmp_path / "data")
+    assert "holds no files to read, but README.md, expected one text file for each label" in refused(tmp_path / "data")
     write(tmp_path / "data" / "x.csv", "text,label\na good film,pos\n")
     assert read(tmp_path / "data")[0] == [("a good film", "pos")]
 

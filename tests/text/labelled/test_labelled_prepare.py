@@ -8,7 +8,8 @@ import pytest
 from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text.data_report import DataReport
-from regard.text.labelled.prepare import LabelledData, prepare_labelled
+from regard.text.labelled.prepare import LabelledData, LabelledSchema
+from regard.text.preparation import prepare_data
 from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
 
 ROWS = [(f"This {kind} film number {number}.", kind) for number in range(100) for kind in ("good", "bad")]
@@ -27,7 +28,7 @@ def write(path: Path, rows: list[tuple[str, str]], mode: str = "w") -> str:
 
 
 def run(data: LabelledDataConfig, seed: int = 1, **given: object) -> LabelledData:
-    return prepare_labelled(data, WordsConfig(**given), seed=seed, progress=False)
+    return prepare_data(LabelledSchema(data, WordsConfig(**given)), seed=seed, progress=False)
 
 
 def fail(data: LabelledDataConfig) -> str:
@@ -69,7 +70,7 @@ def test_everything_is_encoded_and_accounted_for(data):
 
 def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
     write(Path(data.train[0]), [(text[:-1] + " .", label) for text, label in ROWS])
-    auto = prepare_labelled(data, AutoConfig(lowercase=True), seed=1, progress=False)
+    auto = prepare_data(LabelledSchema(data, AutoConfig(lowercase=True)), seed=1, progress=False)
     assert auto.tokenizer_config == WhitespaceConfig(lowercase=True)
     assert auto.report.notes == ["the text is tokenised already: tokens are split at spaces"]
 

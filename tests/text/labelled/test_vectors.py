@@ -75,7 +75,7 @@ def test_what_was_written_comes_back(tmp_path, table, header):
         ("3 2\na 1\nb 3 4\nc 5 6\n", "line 2: has 1 numbers, expected 2"),
         ("word\nother\n", "holds no word vectors; expected lines of a word and its numbers"),
         ("a 1 \0\x80\n", "line 1: holds a NUL byte; expected the text format, not a binary one"),
-        ("PK\x03\x04zip", "is a zip archive, expected plain or gzip; unpack it first"),
+        ("PK\x03\x04zip", "is packed with zip, expected plain or gzip; unpack it first"),
         ("", "is empty, expected word vectors"),
     ],
 )

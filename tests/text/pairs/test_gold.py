@@ -8,7 +8,8 @@ import torch
 from regard.config import BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.errors import DataError
 from regard.text.pairs.gold import GuidedBatch, add_gold_alignments
-from regard.text.pairs.prepare import prepare
+from regard.text.pairs.prepare import PairSchema
+from regard.text.preparation import prepare_data
 
 PAIRS = ["a b c\tx y", "c b\ty x z", "a a\tx", "b\tz z", "a b c\tx y"]
 WORDS = TokenizersConfig(source=WhitespaceConfig(), target=WhitespaceConfig())
@@ -26,7 +27,7 @@ def data(tmp_path):
 
 
 def gold_of(data: DataConfig, tokenizers: TokenizersConfig = WORDS) -> dict[tuple[str, str], torch.Tensor]:
-    train = add_gold_alignments(prepare(data, tokenizers, seed=1, progress=False), data).train
+    train = add_gold_alignments(prepare_data(PairSchema(data, tokenizers), seed=1, progress=False), data).train
     batch = train.batch(range(len(train)))
     assert isinstance(batch, GuidedBatch)
     texts = zip(*train.texts(range(len(train))), strict=True)
@@ -48,7 +49,7 @@ def test_symbols_of_a_word_share_it(data):
     pairs = ["e e\tf f", "abcd e\twxyz"]
     pieces = TokenizersConfig(source=BPEConfig(size=40), target=BPEConfig(size=40))
     settings = data(["", "0-0"], pairs)
-    prepared = prepare(settings, pieces, seed=1, progress=False)
+    prepared = prepare_data(PairSchema(settings, pieces), seed=1, progress=False)
     source, target = (t.encode(x) for t, x in ((prepared.source_tokenizer, "abcd e"), (prepared.target_tokenizer, "wxyz")))
     first = [symbol for symbol, word in enumerate(source.word_of) if word == 0]
     assert len(first) > 1
@@ -61,9 +62,9 @@ def test_symbols_of_a_word_share_it(data):
 
 def test_a_corpus_goes_to_workers_and_the_cache_stays_the_same(data):
     settings = data(["0-0"])
-    prepared = prepare(settings, WORDS, seed=1, progress=False)
+    prepared = prepare_data(PairSchema(settings, WORDS), seed=1, progress=False)
     guided = add_gold_alignments(prepared, settings)
-    assert prepare(data(["1-1"]), WORDS, seed=1, progress=False).train.path == prepared.train.path
+    assert prepare_data(PairSchema(data(["1-1"]), WORDS), seed=1, progress=False).train.path == prepared.train.path
     assert guided.fingerprint not in (prepared.fingerprint, add_gold_alignments(prepared, data(["1-1"])).fingerprint)
     again = pickle.loads(pickle.dumps(guided.train))
     torch.testing.assert_close(again.batch([0, 1]).gold, guided.train.batch([0, 1]).gold)

@@ -11,7 +11,8 @@ import pytest
 from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import cache, preparation
-from regard.text.pairs.prepare import PreparedData, prepare
+from regard.text.pairs.prepare import PairSchema, PreparedData
+from regard.text.preparation import prepare_data
 from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS
 from regard.text.symbols import END
 
@@ -25,7 +26,7 @@ def data(tmp_path: Path) -> DataConfig:
 
 
 def run(data: DataConfig, seed: int = 1, tokenizers: TokenizersConfig | None = None) -> PreparedData:
-    return prepare(data, tokenizers or TokenizersConfig(), seed=seed, progress=False)
+    return prepare_data(PairSchema(data, tokenizers or TokenizersConfig()), seed=seed, progress=False)
 
 
 def texts(corpus) -> list[tuple[str, str]]:

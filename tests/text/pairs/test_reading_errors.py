@@ -124,7 +124,7 @@ def test_csv_quotes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("start", "what"), [(b"PK\x03\x04", "a zip archive"), (b"\xfd7zXZ\0", "packed with xz"), (b"BZh9", "packed with bzip2")]
+    ("start", "what"), [(b"PK\x03\x04", "packed with zip"), (b"\xfd7zXZ\0", "packed with xz"), (b"BZh9", "packed with bzip2")]
 )
 def test_archives_that_are_not_gzip(tmp_path, start, what):
     assert fail(write(tmp_path, start + b"rest", "x.txt")).endswith(

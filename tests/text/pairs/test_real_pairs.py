@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from regard.config import AutoConfig, DataConfig, TokenizersConfig, WhitespaceConfig
-from regard.text.pairs.prepare import prepare
+from regard.text.pairs.prepare import PairSchema
+from regard.text.preparation import prepare_data
 from regard.text.report import COLUMN_NUMBERS
 
 pytestmark = pytest.mark.real
@@ -19,7 +20,9 @@ def real(name: str) -> str:
 
 def test_tatoeba(tmp_path):
     data = DataConfig(train=(real("tatoeba/deu.txt"),), source="en", target="de", cache=str(tmp_path))
-    prepared = prepare(data, TokenizersConfig(source=AutoConfig(), target=AutoConfig()), seed=1, progress=False)
+    prepared = prepare_data(
+        PairSchema(data, TokenizersConfig(source=AutoConfig(), target=AutoConfig())), seed=1, progress=False
+    )
     assert prepared.tokenizers == TokenizersConfig()
     report = prepared.report.train
     assert report.read == 50_002 == len(prepared.train) + len(prepared.dev) + report.num_skipped
@@ -34,7 +37,7 @@ def test_tatoeba(tmp_path):
 
 def test_tatoeba_first_ten_thousand(tmp_path):
     data = DataConfig(train=(real("tatoeba/deu.txt"),), max_pairs=10_000, cache=str(tmp_path))
-    prepared = prepare(data, TokenizersConfig(), seed=1, progress=False)
+    prepared = prepare_data(PairSchema(data, TokenizersConfig()), seed=1, progress=False)
     with open(real("tatoeba/deu.txt"), encoding="utf-8", newline="\n") as file:
         lines = [line.rstrip("\r\n").split("\t") for line in file][1:10_001]
     assert prepared.train.texts(range(10_000)) == ([line[0] for line in lines], [line[1] for line in lines])
@@ -45,7 +48,7 @@ def test_multi30k(tmp_path):
     files = {part: tuple(real(f"multi30k/{part}.lc.norm.tok.{side}") for side in ("en", "de")) for part in ("train", "val")}
     words = AutoConfig(min_count=2)
     data = DataConfig(train=files["train"], dev=files["val"], drop_repeats=False, cache=str(tmp_path))
-    prepared = prepare(data, TokenizersConfig(source=words, target=words), seed=1, progress=False)
+    prepared = prepare_data(PairSchema(data, TokenizersConfig(source=words, target=words)), seed=1, progress=False)
     assert prepared.tokenizers.source == prepared.tokenizers.target == WhitespaceConfig(min_count=2)
     assert (prepared.report.train.read, len(prepared.train), len(prepared.dev)) == (29_000, 29_000, 1_014)
     # Published as 5,922 and 7,859: there, the nothing between two spaces that stand together is a word of English.

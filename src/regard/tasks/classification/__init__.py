@@ -16,7 +16,7 @@ _WORDS = TaskWords(
   regard train classification --data.train positive.txt,negative.txt
   regard train classification --from runs/reviews --data.train tweets.csv --model.freeze embeddings
 """,
-    data="a file with a text and a label per line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each "
+    data="a file with a text and a label per line (.parquet, or .tsv .csv .json .jsonl, also .gz), one text file for each "
     "label, a folder of such files, or a folder with a subfolder of texts for each label",
     missing="a file of labelled texts",
     use=('regard classify DIR "a text"', 'regard look DIR "a text"'),

@@ -25,8 +25,9 @@ from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassificationFormat, ClassifierParts
 from regard.text.corpora import LabelledBatch, LabelledCorpus
 from regard.text.labelled.labels import Labels, show_names
-from regard.text.labelled.prepare import LabelledData, prepare_labelled
+from regard.text.labelled.prepare import LabelledData, LabelledSchema
 from regard.text.labelled.vectors import Vectors, read_vectors
+from regard.text.preparation import prepare_data
 from regard.text.symbols import PAD, SPECIAL_TOKENS
 
 _PRIMING = 512  # number of texts per batch when the model reads all training texts before training
@@ -252,7 +253,8 @@ class ClassificationTraining(Training):
     ) -> tuple[ClassificationConfig, LabelledData, ClassifierParts]:
         """Read the texts, and the word vectors if there are any."""
         known = (learned.tokenizer, learned.labels) if learned else None
-        data = prepare_labelled(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=known)
+        schema = LabelledSchema(config.data, config.tokenizer, known)
+        data: LabelledData = prepare_data(schema, seed=config.seed, progress=progress)
         config = replace(config, tokenizer=data.tokenizer_config)
         if config.data.vectors:
             vectors = self._vectors = read_vectors(config.data.vectors, data.tokenizer.vocabulary())

@@ -9,7 +9,8 @@ from regard.task import Scores, Validator
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.words import TrainableWords, WordTraining
 from regard.text.opening import check_file
-from regard.text.plain import WHAT, TextData, find_unit, prepare_texts
+from regard.text.plain import WHAT, TextData, TextSchema, find_unit
+from regard.text.preparation import prepare_data
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -68,7 +69,7 @@ class LanguageTraining(WordTraining):
         if config.data.unit == "auto":  # so that the model reads other files in the same way
             unit = find_unit(check_file(config.data.train[0], WHAT), config.data.encoding)
             config = replace(config, data=replace(config.data, unit=unit))
-        data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
+        data: TextData = prepare_data(TextSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
         return replace(config, tokenizer=data.tokenizer_config), data, data.tokenizer
 
     def sizes(self, parts: Tokenizer) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ _WORDS = TaskWords(
   regard train translation --config mine.yaml --data.train pairs.csv --data.columns english,german --training.max_epochs 5
   regard train translation --from runs/deu --data.train medicine.tsv --out runs/medicine
 """,
-    data="one file of pairs (.tsv .txt .csv .json .jsonl .parquet, each also .gz), or two parallel text files",
+    data="one file of pairs (.parquet, or .tsv .txt .csv .json .jsonl, also .gz), or two parallel text files",
     missing="a file of sentence pairs",
     use=('regard translate DIR "a sentence"', 'regard look DIR "a sentence"'),
 )

@@ -24,7 +24,8 @@ from regard.tasks.translation.metrics import suitable_metrics, suitable_monitor
 from regard.tasks.words import TrainableWords, WordTraining
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.pairs.gold import add_gold_alignments
-from regard.text.pairs.prepare import PreparedData, prepare
+from regard.text.pairs.prepare import PairSchema, PreparedData
+from regard.text.preparation import prepare_data
 from regard.training.schedule import gold_probability
 
 _SAMPLES = 3
@@ -240,7 +241,7 @@ class TranslationTraining(WordTraining):
         """Read the pairs; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
         both = (learned.source, learned.target) if learned else None
-        data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=both)
+        data: PreparedData = prepare_data(PairSchema(config.data, config.tokenizers, both), seed=config.seed, progress=progress)
         if config.data.alignments:
             data = add_gold_alignments(data, config.data)
         training = config.training

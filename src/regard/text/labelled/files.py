@@ -42,7 +42,6 @@ class LabelFile:
 
     @cached_property
     def texts_with_content(self) -> list[Path]:
-        """Those of `texts` that are not empty."""
         return [text for text in self.texts if text.stat().st_size]
 
 
@@ -78,12 +77,10 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
         labels = [folder.name or folder.resolve().name for folder in folders]
         return LabelFiles(_in_order(folders, labels), "folders", _show([*files, *ignored]))
     if not files:
-        held = folders or ignored
-        inside = (
-            f" except {held[0].name}" if held and isfile(held[0]) else f", but folders such as {held[0].name}" if held else ""
-        )
+        held = [path.name for path in folders or ignored]
+        inside = f", but {held[0]}" if held else ""
         advice = "; write the texts of each folder to one file, with one text per line" if folders else ""
-        raise DataError(f"{given[0]}: holds no files{inside}, expected one text file for each label{advice}")
+        raise DataError(f"{given[0]}: holds no files to read{inside}, expected one text file for each label{advice}")
     files = [check_file(file, WHAT) for file in files]
     left_out = _show([*ignored, *folders])
     shown = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else "")

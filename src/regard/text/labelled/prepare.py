@@ -16,7 +16,7 @@ from regard.text.labelled.files import WHAT, find_files
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.mapped import Rows
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection, prepare_data
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection
 from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
 from regard.text.split import (
     Groups,
@@ -46,31 +46,21 @@ class LabelledData(Prepared[LabelledCorpus]):
         return Labels(tuple(counts), self.train.multiple, tuple(counts.values()))
 
 
-def prepare_labelled(
-    data: LabelledDataConfig,
-    tokenizer: TokenizerConfig,
-    *,
-    seed: int,
-    progress: bool = True,
-    learned: tuple[Tokenizer, Labels] | None = None,
-) -> LabelledData:
-    """Make encoded corpora and a tokenizer from files of labelled texts, or load them from the cache.
+class LabelledSchema(DataSchema):
+    """Texts with one label each, or with several.
 
-    `learned` are the tokenizer and the labels of a model that training starts from. The tokenizer is used instead of a new one,
-    and so are the labels if they include all labels of these texts.
+    `learned` are the tokenizer and the labels of a model that training starts from. The labels are used if they include all
+    labels of these texts.
     """
-    return prepare_data(_LabelledSchema(data, tokenizer, learned), seed=seed, progress=progress)
-
-
-class _LabelledSchema(DataSchema):
-    """Texts with one label each, or with several."""
 
     content = WHAT
     example = "a file of labelled texts"
     corpus = LabelledCorpus
     prepared = LabelledData
 
-    def __init__(self, data: LabelledDataConfig, tokenizer: TokenizerConfig, learned: tuple[Tokenizer, Labels] | None) -> None:
+    def __init__(
+        self, data: LabelledDataConfig, tokenizer: TokenizerConfig, learned: tuple[Tokenizer, Labels] | None = None
+    ) -> None:
         super().__init__(data, (tokenizer,), learned[:1] if learned else None)
         self.data = data
         self.dev_size = 0 if data.folds else self.dev_size

@@ -69,7 +69,9 @@ def _read_label(file: LabelFile, form: str, data: LabelledDataConfig, report: Re
     report.form = "a text file for each label" if form == "text" else "a folder for each label"
     if form == "folders":
         report.unit = "files"
-    blocks = _read_lines(file, data, report) if form == "text" else _read_files(file, data, report)
+    blocks: Iterator[tuple[list[str], Sequence[int]]] = _read_files(file, data, report)
+    if form == "text":
+        blocks = line_blocks(check_file(file.path, WHAT), data.encoding, report.hashes)
     where = f"{IN_FILE}{file.path.name if form == 'text' else file.label})"
     label = tuple(normalise([file.label], data.normalization))
     for texts, lines in blocks:
@@ -77,11 +79,6 @@ def _read_label(file: LabelFile, form: str, data: LabelledDataConfig, report: Re
         texts = [text[:LONGEST_SIDE] for text in texts]
         empty = EMPTY_LINE if form == "text" else EMPTY_TEXT
         yield clean([texts], lines, data.normalization, report, empty=(empty,), labels=[label] * len(texts), where=where)
-
-
-def _read_lines(file: LabelFile, data: LabelledDataConfig, report: ReadingReport) -> Iterator[tuple[list[str], Sequence[int]]]:
-    for first, lines in line_blocks(check_file(file.path, WHAT), data.encoding, report.hashes):
-        yield lines, range(first, first + len(lines))
 
 
 def _read_files(file: LabelFile, data: LabelledDataConfig, report: ReadingReport) -> Iterator[tuple[list[str], Sequence[int]]]:
@@ -93,7 +90,7 @@ def _read_files(file: LabelFile, data: LabelledDataConfig, report: ReadingReport
         long = 0
         # An empty file is an empty text, and `line_blocks` would raise an error. Lines may end in any way.
         blocks = line_blocks(path, data.encoding, report.hashes, any_line_ends=True) if path.stat().st_size else ()
-        for _, lines in blocks:
+        for lines, _ in blocks:
             if long <= LONGEST_SIDE:
                 parts += lines
                 long += sum(map(len, lines)) + len(lines)

@@ -75,8 +75,8 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank with their numbers, without fastText's space at the end."""
-    for first, block in line_blocks(path):
-        for number, line in enumerate(block, first):
+    for lines, numbers in line_blocks(path):
+        for number, line in zip(numbers, lines, strict=True):
             if "\0" in line:
                 what = "is too long" if line is OVER_LONG_LINE else "holds a NUL byte"
                 raise DataError(f"{path}, line {number}: {what}; expected the text format, not a binary one (.bin, .zip)")

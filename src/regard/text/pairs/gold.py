@@ -90,7 +90,7 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
 
 def _read(data: DataConfig) -> Mapping[int, Place]:
     """Return the line number and the sure links of each pair that has an alignment, by the hash of the pair."""
-    lines = chain.from_iterable(lines for _, lines in line_blocks(data.alignments))
+    lines = chain.from_iterable(lines for lines, _ in line_blocks(data.alignments))
     wanted: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
         if line is OVER_LONG_LINE:

@@ -11,7 +11,7 @@ from regard.text.corpora import EncodedCorpus
 from regard.text.languages import describe_unknown
 from regard.text.mapped import Rows
 from regard.text.pairs.readers import read_pairs
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, prepare_data
+from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared
 from regard.text.report import REPEATED_PAIR, TOO_MANY_TOKENS, ReadingReport
 from regard.text.split import Indices, ranges
 from regard.text.spool import Texts
@@ -39,23 +39,8 @@ class PreparedData(Prepared[EncodedCorpus]):
         return TokenizersConfig(source=source, target=target, joint=self.source_tokenizer is self.target_tokenizer)
 
 
-def prepare(
-    data: DataConfig,
-    tokenizers: TokenizersConfig,
-    *,
-    seed: int,
-    progress: bool = True,
-    learned: tuple[Tokenizer, Tokenizer] | None = None,
-) -> PreparedData:
-    """Make encoded corpora and tokenizers from files of pairs, or load them from the cache.
-
-    `learned` are the tokenizers of a model that training starts from, which are used instead of new ones.
-    """
-    return prepare_data(_PairSchema(data, tokenizers, learned), seed=seed, progress=progress)
-
-
-class _PairSchema(DataSchema):
-    """Pairs of a source and a target."""
+class PairSchema(DataSchema):
+    """Pairs of a source and a target; `learned` are the tokenizers of a model that training starts from."""
 
     content = "sentence pairs"
     example = "one file of pairs or two parallel files"
@@ -66,7 +51,9 @@ class _PairSchema(DataSchema):
     repeated = REPEATED_PAIR
     drops_long = True
 
-    def __init__(self, data: DataConfig, tokenizers: TokenizersConfig, learned: tuple[Tokenizer, Tokenizer] | None) -> None:
+    def __init__(
+        self, data: DataConfig, tokenizers: TokenizersConfig, learned: tuple[Tokenizer, Tokenizer] | None = None
+    ) -> None:
         super().__init__(data, (tokenizers.source, tokenizers.target), learned, joint=tokenizers.joint)
         self.data, self.max_rows = data, data.max_pairs
 

@@ -76,7 +76,7 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
     done = 0
     while True:
         for side in (0, 1):
-            waiting[side] = waiting[side] or next(blocks[side], (0, []))[1]
+            waiting[side] = waiting[side] or next(blocks[side], ([], range(0)))[0]
         size = min(map(len, waiting))
         if not size:
             break
@@ -88,7 +88,7 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
         yield [[pair[side] for pair in pairs] for side in (0, 1)], numbers
         done += size
         waiting = [lines[size:] for lines in waiting]
-    left = [len(lines) + sum(len(more) for _, more in rest) for lines, rest in zip(waiting, blocks, strict=True)]
+    left = [len(lines) + sum(len(more) for more, _ in rest) for lines, rest in zip(waiting, blocks, strict=True)]
     counts = [done + count for count in left]
     if counts[0] != counts[1]:
         raise DataError(

@@ -65,12 +65,12 @@ def _read_split(path: Path, rules: ColumnRules, report: ReadingReport, separator
 
 
 def _split_lines(path: Path, rules: ColumnRules, report: ReadingReport, separator: str) -> Iterator[NumberedRows]:
-    for first, lines in line_blocks(path, rules.encoding, report.hashes):
+    for lines, numbers in line_blocks(path, rules.encoding, report.hashes):
         report.read += len(lines)
         if lines[0] is OVER_LONG_LINE:  # such a line forms its own block
-            report.skip(OVER_LONG, first)
+            report.skip(OVER_LONG, numbers[0])
         else:
-            yield [line.split(separator) for line in lines], range(first, first + len(lines))
+            yield [line.split(separator) for line in lines], numbers
 
 
 def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
@@ -133,8 +133,8 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[tupl
 
 def _csv_lines(path: Path, encoding: str, hashes: dict[str, str]) -> Iterator[str]:
     """Yield the lines, each with a line feed at its end and placeholders for lone carriage returns."""
-    for first, lines in line_blocks(path, encoding, hashes):
-        for number, line in enumerate(lines, first):
+    for lines, numbers in line_blocks(path, encoding, hashes):
+        for number, line in zip(numbers, lines, strict=True):
             if line is OVER_LONG_LINE:
                 raise DataError(f"{path}, line {number}: is too long to be a row of CSV; is a quote opened and not closed?")
             yield (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"
@@ -159,12 +159,6 @@ class _Start:
     def share(self) -> float:
         return bool(self.width) * sum(len(row) == self.width for row in self.rows) / max(len(self.rows), 1)
 
-    @property
-    def blanks(self) -> bool:
-        """Whether most cells that follow a separator begin with a space, as after a comma in a sentence."""
-        cells = [cell for row in self.rows for cell in row[1:]]
-        return 2 * sum(cell.startswith(" ") for cell in cells) > len(cells)
-
     def show(self) -> str:
         """Return the first row with `width` columns, for messages."""
         row = next(row for row in self.rows if len(row) == self.width)
@@ -174,17 +168,9 @@ class _Start:
 def _find_separator(head: Sequence[str], path: Path) -> _Start:
     """Choose the separator of a CSV file, and return the first rows, split with it.
 
-    A separator can be chosen if it gives at least half of the rows the same number of columns, two or more. If no separator
-    can be chosen, the comma is used. If several can, the first of these tests in which they differ decides:
-
-    - The separator splits the first row that one of them splits, because this may be the header.
-    - Its rows do not break the rules of quoting, as they would with a comma that is inside quoted cells.
-    - It is a tab.
-    - It gives more of the rows the same number of columns.
-    - It gives more columns. This test does not decide if only this separator is followed by spaces, as commas in sentences are.
-
-    Raises:
-        DataError: If no test decides.
+    A separator can be chosen if it gives at least half of the rows the same number of columns, two or more; without any, it is
+    the comma. Of several, those remain that split the first row that one of them splits, because this may be the header; then
+    those that obey the rules of quoting, unlike a comma inside quoted cells. A tab is chosen before the others.
     """
     comma, semicolon, tab = (_split_start(head, separator) for separator in _SEPARATED)
     clear = [start for start in (tab, comma, semicolon) if start.share >= _CLEAR_SHARE]
@@ -193,15 +179,8 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
     firsts = next(rows for rows in zip(*(start.rows for start in clear), strict=False) if max(map(len, rows)) > 1)
     clear = [start for start, row in zip(clear, firsts, strict=True) if len(row) > 1]
     clear = [start for start in clear if _split_head(head, start.separator, spaced=start.spaced, strict=True)] or clear
-    if clear[0] is tab:
-        return tab
-    most = max(start.share for start in clear)
-    clear = [start for start in clear if start.share == most]
-    if len(clear) == 1:
+    if clear[0] is tab or len(clear) == 1:
         return clear[0]
-    fewer, more = sorted(clear, key=lambda start: start.width)
-    if fewer.width < more.width and (fewer.blanks or not more.blanks):
-        return more
     raise DataError(
         f"{path}: commas and semicolons both split its rows into columns: a row is {comma.show()} with commas, and "
         f"{semicolon.show()} with semicolons; add a first line that names the right one: sep=, or sep=;"

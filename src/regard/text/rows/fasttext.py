@@ -13,11 +13,11 @@ _PREFIXED = re.compile(r"(?<!\S)__label__(\S+)\s*")
 
 
 def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
-    for first, lines in line_blocks(path, rules.encoding, report.hashes):
+    for lines, numbers in line_blocks(path, rules.encoding, report.hashes):
         report.read += len(lines)
         labels = [_PREFIXED.findall(line) for line in lines]
         cells = [found if len(found) > 1 else "".join(found) for found in labels]
-        yield [[_PREFIXED.sub("", line) for line in lines], cells], range(first, first + len(lines))
+        yield [[_PREFIXED.sub("", line) for line in lines], cells], numbers
 
 
 FORMATS = {"fasttext": Format("fastText's format", _read, begins=lambda start: start.startswith(b"__label__"))}

@@ -18,8 +18,8 @@ LARGEST_ARRAY = 1 << 29
 """Maximum number of bytes of an array, which is read into memory as a whole."""
 _TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
 """Descriptions of the JSON values that are not objects, by their types in Python."""
-_DEEPEST = 8
-"""Maximum depth of nested objects in which names of columns are searched."""
+_MOST_NAMED = 10_000
+"""Number of keys of nested objects after which the search for names of columns ends."""
 
 Object = Mapping[str, Any]
 Keys = tuple[str, ...]
@@ -46,10 +46,10 @@ def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chu
 
 
 def _line_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], Sequence[int]]]:
-    for first, lines in line_blocks(path, rules.encoding, report.hashes):
+    for lines, places in line_blocks(path, rules.encoding, report.hashes):
         report.read += len(lines)
         rows, numbers = [], []
-        for number, line in enumerate(lines, first):
+        for number, line in zip(places, lines, strict=True):
             if line is OVER_LONG_LINE or not line.strip():
                 report.skip(OVER_LONG if line is OVER_LONG_LINE else EMPTY_LINE, number)
                 continue
@@ -91,14 +91,15 @@ def _check_whole(path: Path, rules: ColumnRules) -> None:
 
 def _check_row(row: Object, path: Path) -> None:
     """Raise an error if a JSON object holds all rows or all columns of a table."""
-    inner = next((name for name, held in row.items() if isinstance(held, list) and held and isinstance(held[0], dict)), None)
-    if inner is not None:
-        raise DataError(
-            f"{path}: is one JSON object with the rows in '{inner}', expected a list of objects or one object per line; write "
-            f"the list to a separate file: `jq '.[\"{inner}\"]' {path.name} > rows.json`"
-        )
-    columns = [value for value in row.values() if isinstance(value, list | dict) and len(value) > 1]
-    if len(columns) == len(row) > 1 and all(isinstance(value, list) or "0" in value for value in columns):
+    for name, held in row.items():
+        if isinstance(held, list) and held and isinstance(held[0], dict):
+            raise DataError(
+                f"{path}: is one JSON object with the rows in '{name}', expected a list of objects or one object per line; "
+                f"write the list to a separate file: `jq '.[\"{name}\"]' {path.name} > rows.json`"
+            )
+    columns = [held for held in row.values() if isinstance(held, list | dict) and len(held) > 1]
+    columns = [held for held in columns if isinstance(held, list) or "0" in held]
+    if len(columns) == len(row) > 1:
         raise DataError(
             f"{path}: is one JSON object with a list of values for each column ({', '.join(row)}), expected an object for each "
             "row; pandas writes such objects with df.to_json(FILE, orient='records')"
@@ -157,18 +158,14 @@ def choose_keys(rows: Sequence[Object], rules: ColumnRules, path: Path, where: s
 
 
 def _name_unreadable(values: Mapping[Keys, Any]) -> dict[str, str]:
-    """Return the names of columns that hold lists or objects, and of all keys inside these, with their shapes."""
-    named: dict[str, str] = {}
-
-    def add(value: Any, name: str, depth: int) -> None:
-        for key, held in value.items() if isinstance(value, dict) and depth < _DEEPEST else ():
+    """Return the names of columns that hold lists or objects, and of the keys inside these objects, with their shapes."""
+    named = {".".join(keys): shape for keys, value in values.items() if (shape := _describe_shape(value))}
+    inner = [(".".join(keys), value) for keys, value in values.items() if isinstance(value, dict)]
+    while inner and len(named) < _MOST_NAMED:
+        name, value = inner.pop()
+        for key, held in value.items():
             named.setdefault(f"{name}.{key}", TOO_DEEP)
-            add(held, f"{name}.{key}", depth + 1)
-
-    for keys, value in values.items():
-        if shape := _describe_shape(value):
-            named[".".join(keys)] = shape
-            add(value, ".".join(keys), 0)
+            inner += [(f"{name}.{key}", held)] if isinstance(held, dict) else []
     return named
 
 

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -16,32 +15,22 @@ from regard.text.report import ReadingReport
 from regard.text.rows import Chunk, Format
 from regard.text.rows.jsonl import Keys, choose_keys, look_up
 
-LARGEST_UNPACKED = 1 << 34
-"""Maximum size in bytes of a Parquet file within a gzip file."""
-
 
 def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
     """Read the columns of a Parquet file. A null counts as an empty text.
 
-    Parquet is read from its end, so a gzip file is unpacked first, and the hash of the file needs a pass of its own.
+    Parquet is read from its end, so the hash of the file needs a pass of its own.
     """
     import pyarrow as pa
 
     report.unit = "rows"
-    with open_bytes(path) as file, tempfile.TemporaryFile() as unpacked:
-        with path.open("rb") as whole:
-            report.hashes[str(path)] = hashlib.file_digest(whole, "sha256").hexdigest()
-        plain: IO[bytes] = file
+    with open_bytes(path) as file:
         if isinstance(file, gzip.GzipFile):
-            while block := file.read(1 << 20):
-                unpacked.write(block)
-                if unpacked.tell() > LARGEST_UNPACKED:
-                    raise DataError(
-                        f"{path}: unpacks to more than {LARGEST_UNPACKED:,} bytes of Parquet; unpack it yourself first"
-                    )
-            plain = unpacked
+            raise DataError(f"{path}: is Parquet within gzip, expected Parquet, which is compressed already; unpack it first")
+        report.hashes[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
         try:
-            yield from _read_rows(plain, path, rules, report)
+            yield from _read_rows(file, path, rules, report)
         except (pa.ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
             reason = str(error).split("\n", 1)[0] or type(error).__name__
             raise DataError(f"{path}: cannot be read as Parquet ({reason}); check the file, or set data.format") from error

@@ -62,7 +62,7 @@ class Tokenizer:
         self._id_of = {token: number for number, token in enumerate(symbols.tokens) if number >= _NUM_SPECIAL}
         self.keeps_space = not set(WHITE_SPACE).isdisjoint("".join(symbols.tokens))
         self._whole_units = symbols.merges is None and symbols.scores is None
-        self._cache = _ChunkCache(self)
+        self._cache: dict[str, list[int]] = {}  # ids of chunks; frequent chunks are soon cached again after it was cleared
 
     @property
     def size(self) -> int:
@@ -164,6 +164,14 @@ class Tokenizer:
         for word, units in _units(self.scheme, chunk, self.lowercase, spaced=not at_start or self.scheme.leading_space):
             yield word, self._look_up(units)
 
+    def _add(self, chunk: str) -> list[int]:
+        """Return the ids of a chunk, and cache them unless the chunk is very long."""
+        words = self._chunk_words(self._clean(chunk), at_start=False)
+        ids = [number for _, word_ids in words for number in word_ids]
+        if len(chunk) <= _LONGEST_CACHED:
+            self._cache[chunk] = ids
+        return ids
+
     def _look_up(self, units: Sequence[str]) -> list[int]:
         if self._whole_units:
             return [self._id_of.get(unit, UNKNOWN) for unit in units]
@@ -187,7 +195,10 @@ class Tokenizer:
             strings = pa.array([_clean(text, "none") for text in texts], pa.large_string())
         chunks = pc.split_pattern(strings, " ")
         coded = chunks.values.dictionary_encode()
-        known = [self._cache[chunk] for chunk in coded.dictionary.to_pylist()]
+        if len(self._cache) > _MOST_CACHED:
+            self._cache.clear()
+        cache = self._cache
+        known = [cache[chunk] if chunk in cache else self._add(chunk) for chunk in coded.dictionary.to_pylist()]
         sizes = np.fromiter(map(len, known), np.int64, len(known))
         flat = np.fromiter(chain.from_iterable(known), np.int32, int(sizes.sum()))
         starts = np.cumsum(sizes) - sizes
@@ -200,7 +211,6 @@ class Tokenizer:
         if self.scheme.space and not self.scheme.leading_space:
             ids = np.delete(ids, bounds[:-1][counts > 0])
             counts -= counts > 0
-        self._cache.trim()
         return ids, counts
 
     def _spelled(self, replacement: str | None, number: int) -> str:
@@ -245,26 +255,6 @@ class Tokenizer:
                 at = begin + (len(spelled) if found >= 0 else 1)
             parts.append(word[start:])
         return parts, part_of
-
-
-class _ChunkCache(dict[str, list[int]]):
-    """A cache of the ids of chunks, which are computed at the first look-up; very long chunks are not kept."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__()
-        self._tokenizer = tokenizer
-
-    def __missing__(self, chunk: str) -> list[int]:
-        words = self._tokenizer._chunk_words(self._tokenizer._clean(chunk), at_start=False)
-        ids = [number for _, word_ids in words for number in word_ids]
-        if len(chunk) <= _LONGEST_CACHED:
-            self[chunk] = ids
-        return ids
-
-    def trim(self) -> None:
-        """Clear the cache when it is too large; frequent chunks are soon cached again."""
-        if len(self) > _MOST_CACHED:
-            self.clear()
 
 
 def build_tokenizers(
