@@ -77,7 +77,7 @@ def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, 
     torch.manual_seed(config.seed)
     corpus = (data := prepare_data(PairSchema(config.data, config.tokenizers), seed=config.seed, progress=False)).train
     assert isinstance(config.model, TransformerConfig)
-    model = build_marian(config.model, data.target_tokenizer.size).train()
+    model = build_marian(config.model, data.tokenizers[1].size).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=config.training.betas)
     sampler = BucketBatchSampler(
         corpus.source_lengths, corpus.target_lengths, batch_tokens=config.training.batch_tokens, seed=config.seed

@@ -187,7 +187,7 @@ def _joeynmt(
     pieces = {}
     for name in ("train", "dev"):
         pieces[name] = out / f"pieces-{name}"
-        for language, tokenizer in (("en", prepared.source_tokenizer), ("de", prepared.target_tokenizer)):
+        for language, tokenizer in (("en", prepared.tokenizers[0]), ("de", prepared.tokenizers[1])):
             lines = Path(f"{data[name]}.{language}").read_text(encoding="utf-8").splitlines()
             ids, offsets = tokenizer.encode_batch(lines)
             text = "".join(f"{spell(ids[start:stop])}\n" for start, stop in pairwise(offsets))
@@ -195,7 +195,7 @@ def _joeynmt(
     settings = transformer_config(
         config.model,
         data=pieces,
-        vocabulary=write_vocabulary(out / "pieces.txt", prepared.target_tokenizer.size),
+        vocabulary=write_vocabulary(out / "pieces.txt", prepared.tokenizers[1].size),
         model_dir=out / "joeynmt",
         updates=options.joeynmt_updates,
         batch_tokens=config.training.batch_tokens,

@@ -138,7 +138,7 @@ def test_dev_files_and_their_overlap(tmp_path):
 
 def test_max_texts_long_texts_and_kinds(tmp_path):
     data = prepared(tmp_path, LINES, AutoConfig(), max_texts=20, max_tokens=2, dev_size=2)
-    assert data.tokenizer_config.kind == "whitespace"
+    assert data.configs[0].kind == "whitespace"
     assert (data.report.num_train, data.report.num_dev) == (20, 2)
     assert data.train.lengths.tolist() == [2, 2] * 20
     assert "cut into blocks of 2 tokens (data.max_tokens): 22" in data.report.render()
@@ -209,7 +209,7 @@ def test_tokenizers_of_blocks_return_them_exactly(tmp_path, config):
     data = TextDataConfig(train=(str(path),), dev_size=2, cache=str(tmp_path / "cache"))
     prepared = prepare_data(TextSchema(data, config), seed=1, progress=False)
     assert (prepared.report.num_train, prepared.report.num_dev) == (28, 2)
-    tokenizer = prepared.tokenizer
+    tokenizer = prepared.tokenizers[0]
     for text in [*blocks(3), "if x:\n\t\n  return", "\n\n\tx  =  1", "    x"]:
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
         assert tokenizer.encode_batch([text])[0].tolist() == tokenizer.encode(text).ids

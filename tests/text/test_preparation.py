@@ -70,7 +70,7 @@ def test_a_new_kind_of_data_needs_its_schema_only(settings):
     data = prepare(settings)
     assert len(data.train) == data.report.num_train == 55
     assert data.report.train.skipped["twice"].lines == [61]
-    words, tags = data.column_tokenizers
+    words, tags = data.tokenizers
     assert sorted(tags.vocabulary()[4:]) == ["D", "N", "V"]
     assert "cat" in words.vocabulary()
     assert data.report.symbols["tags"]["tokens"] == data.report.train_tokens["sentence"] == 165

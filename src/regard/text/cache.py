@@ -24,7 +24,6 @@ from regard import disk
 from regard.config.data import FileSettings
 from regard.config.fields import Role, facts_of
 from regard.errors import DataError
-from regard.locks import locked
 from regard.text.opening import check_file
 
 T = TypeVar("T")

@@ -10,19 +10,10 @@ from pathlib import Path
 
 from regard.config.data import FileSettings
 from regard.errors import DataError
+from regard.text import reasons
 from regard.text.encodings import advise_decoding
 from regard.text.opening import LONGEST_SIDE, OVER_LONG_LINE
-from regard.text.report import (
-    EMPTY_LABEL,
-    EMPTY_LINE,
-    NOT_DATA,
-    NOT_UNICODE,
-    NUL,
-    OVER_LONG,
-    UNDECODABLE,
-    UNUSABLE,
-    ReadingReport,
-)
+from regard.text.report import ReadingReport
 from regard.text.strings import is_unicode, normalise, quoted
 
 Labels = tuple[str, ...]
@@ -53,17 +44,14 @@ class Chunk:
 
     @property
     def source(self) -> list[str]:
-        """The sources."""
         return self.columns[0]
 
     @property
     def target(self) -> list[str]:
-        """The targets."""
         return self.columns[1]
 
     @property
     def text(self) -> list[str]:
-        """The texts of data with one text per example."""
         return self.columns[0]
 
 
@@ -92,6 +80,7 @@ def clean(
         multiple: Whether rows may have several labels.
         where: Addition to the reasons, which names the file.
     """
+    # Nearly all blocks are usual, and a few checks of the whole block are much faster than those of each row.
     texts = [normalise(column, form) for column in columns]
     names = {name for row in labels if not isinstance(row, str) for name in row}
     usual = all(map(all, texts)) and max(map(len, chain(*texts)), default=0) <= longest
@@ -109,19 +98,19 @@ def clean(
 
 def _find_fault(row: Sequence[str], labels: Labels | str, empty: Sequence[str], longest: int) -> str:
     """Return the reason for skipping a row; empty to keep it."""
-    if not any(row) and labels in ((), EMPTY_LABEL):
-        return EMPTY_LINE
+    if not any(row) and labels in ((), reasons.EMPTY_LABEL):
+        return reasons.EMPTY_LINE
     if OVER_LONG_LINE in row or max(map(len, row)) > longest:
-        return OVER_LONG
+        return reasons.OVER_LONG
     if missing := next((reason for text, reason in zip(row, empty, strict=True) if not text), ""):
         return missing
     return labels if isinstance(labels, str) else _find_damage([*row, *labels])
 
 
 def _find_damage(texts: Sequence[str]) -> str:
-    """Return the reason for skipping texts with NUL characters or undecodable bytes; empty if there are none."""
+    """Return the reason for skipping texts with reasons.NUL characters or undecodable bytes; empty if there are none."""
     whole = "\n".join(texts)  # one check for a whole block is fast
-    return NUL if "\0" in whole else "" if is_unicode(whole) else NOT_UNICODE
+    return reasons.NUL if "\0" in whole else "" if is_unicode(whole) else reasons.NOT_UNICODE
 
 
 def read_usable(
@@ -132,12 +121,12 @@ def read_usable(
     Duplicates, blank lines, a header, and examples beyond the limits of the settings do not count as unusable.
     """
     for name, paths, chunks in sources:
-        before = report.read - report.count(NOT_DATA), report.count(UNUSABLE), report.count(UNDECODABLE)
+        before = report.read - report.count(reasons.NOT_DATA), report.count(reasons.UNUSABLE), report.count(reasons.UNDECODABLE)
         for chunk in chunks:
             if chunk.line:
                 report.first = report.first or chunk.show_first()
                 yield chunk
-        after = report.read - report.count(NOT_DATA), report.count(UNUSABLE), report.count(UNDECODABLE)
+        after = report.read - report.count(reasons.NOT_DATA), report.count(reasons.UNUSABLE), report.count(reasons.UNDECODABLE)
         read, unusable, undecodable = (new - old for new, old in zip(after, before, strict=True))
         if undecodable * 100 > read:
             report.advice = advise_decoding(paths, data.encoding)

@@ -116,6 +116,7 @@ class _Choice:
     def __init__(self, columns: Sequence[Column], rules: ColumnRules, path: object, unreadable: Mapping[str, str]) -> None:
         self.columns, self.rules, self.path, self.unreadable = columns, rules, path, unreadable
         self.chosen: list[int | None] = [None, None]
+        self.required: int | None = None  # a column that must be one of the two
 
     def take_given(self, labels: Sequence[str]) -> None:
         """Take the columns that the settings name."""
@@ -137,18 +138,33 @@ class _Choice:
     def take_named(self) -> None:
         """Take the column with the best name for each side. A name with a low rank counts only if the content fits."""
         best = [self._find_named(side) if self.chosen[side] is None else (0, []) for side in (0, 1)]
-        if self.rules.in_order and best[0] == best[1] and len(best[0][1]) == 2:
-            self.chosen = list(best[0][1])
+        if self.rules.in_order and best[0] == best[1] and best[0][1]:
+            self._take_shared(best[0][1])
             return
+        # The side with the better name chooses first, because one column may be the best for both.
         for side in sorted((0, 1), key=lambda side: -best[side][0]):
             self._take([place for place in best[side][1] if place != self.chosen[1 - side]], side)
 
-    def _find_named(self, side: int) -> tuple[int, list[int]]:
+    def _take_shared(self, places: Sequence[int]) -> None:
+        """Take the columns whose names are the best for source and target alike, such as those of any two languages."""
+        if len(places) == 2:
+            self.chosen = list(places)
+        elif len(places) == 1:
+            # The only language is the source or the target. The other column decides, by its name or else by its place.
+            [self.required] = places
+            sides = [side for side in (0, 1) if self._find_named(side, without=self.required)[1]]
+            if len(sides) == 1:
+                self.chosen[1 - sides[0]] = self.required
+                self._take(self._find_named(sides[0], without=self.required)[1], sides[0])
+        else:
+            self._take(places, 0)
+
+    def _find_named(self, side: int, without: int | None = None) -> tuple[int, list[int]]:
         """Return the highest rank of a name for a side, and the columns with such a name."""
         ranks: dict[int, list[int]] = {}
         for column in self.columns:
             rank = self.rules.rank(column.name or "", side)
-            if rank > 0 and (rank >= _TRUSTED or self.rules.rates[side](column.content)):
+            if rank > 0 and column.place != without and (rank >= _TRUSTED or self.rules.rates[side](column.content)):
                 ranks.setdefault(rank, []).append(column.place)
         best = max(ranks, default=0)
         for name, shape in self.unreadable.items() if best < _TRUSTED else ():
@@ -173,7 +189,7 @@ class _Choice:
         pairs = [
             (first + second, one, other)
             for (one, first), (other, second) in product(*candidates)
-            if one != other and not (ordered and one > other)
+            if one != other and not (ordered and one > other) and self.required in (None, one, other)
         ]
         if not pairs:
             side = next((side for side in (0, 1) if not candidates[side]), 1)
@@ -181,6 +197,7 @@ class _Choice:
             self._refuse(f"no column looks like {self.rules.sides[side]}{needed}")
         best = max(pairs)[0]
         fitting = [(one, other) for rate, one, other in pairs if rate == best]
+        # The ambiguous side first, so that the error names it.
         for side in sorted((0, 1), key=lambda side: len({pair[side] for pair in fitting}) == 1):
             self._take(list(dict.fromkeys(pair[side] for pair in fitting)), side)
 

@@ -1,7 +1,6 @@
 """The content of a column of a table, judged by some of its cells."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +9,7 @@ from regard.scripts import is_spaceless
 
 Kind = Literal["nothing", "numbers", "dates", "addresses", "codes", "one value", "licences", "lists", "words"]
 
-ENOUGH_TO_REPEAT = 5
+_ENOUGH_TO_REPEAT = 5
 """Minimum number of cells for recognising a value that never changes."""
 MANY = 20
 """Minimum number of cells for drawing conclusions from the number of different values."""
@@ -28,13 +27,9 @@ _ITEM = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^\s,'"\[\](){}][^,'"\[\](){}]
 _ITEMS = rf"\s*+(?:(?:{_ITEM})\s*+,?\s*+)*+"
 _LIST = re.compile(rf"\[{_ITEMS}\]|\({_ITEMS}\)|\{{{_ITEMS}\}}")
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
-_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    ("numbers", _NUMBER),
-    ("dates", _DATE),
-    ("addresses", _ADDRESS),
-    ("codes", _CODE),
-    ("lists", _LIST),
-)
+_KINDS: dict[Kind, re.Pattern[str]] = {
+    "numbers": _NUMBER, "dates": _DATE, "addresses": _ADDRESS, "codes": _CODE, "lists": _LIST,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,17 +70,17 @@ def describe_cells(cells: Sequence[object]) -> Content:
     if any(isinstance(cell, dict) for cell in cells):
         return Content(0, "nothing", 0, 0.0)
     texts = [text for cell in cells if cell is not None and (text := str(cell).strip())]
-    if not texts:
-        return Content(0, "nothing", 0, 0.0)
-    distinct = len(Counter(texts))
-    return Content(len(texts), _find_kind(texts, distinct), distinct, sum(map(_count_words, texts)) / len(texts))
+    words = sum(map(_count_words, texts)) / max(len(texts), 1)
+    return Content(len(texts), _find_kind(texts), len(set(texts)), words)
 
 
-def _find_kind(texts: Sequence[str], distinct: int) -> Kind:
+def _find_kind(texts: Sequence[str]) -> Kind:
     needed = _MOST * len(texts)
-    if len(texts) >= ENOUGH_TO_REPEAT and distinct == 1:
+    if not texts:
+        return "nothing"
+    if len(texts) >= _ENOUGH_TO_REPEAT and len(set(texts)) == 1:
         return "one value"
-    for kind, pattern in _KINDS:
+    for kind, pattern in _KINDS.items():
         if sum(map(bool, map(pattern.fullmatch, texts))) >= needed and (kind != "codes" or len(texts) > 2):
             return kind
     return "licences" if sum(map(bool, map(_LICENCE.search, texts))) >= needed else "words"

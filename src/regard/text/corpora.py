@@ -157,7 +157,7 @@ def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArra
     lengths = np.diff(offsets)
     cut = lengths > longest
     if not cut.any() and lengths.all():
-        return (ids, offsets), cut
+        return (ids, offsets), cut  # nearly always, so this is the fast form
     kept = np.minimum(lengths, longest)
     ids = ids[ranges(offsets[:-1], kept)]
     begins = np.cumsum(kept) - kept

@@ -1,9 +1,10 @@
 """The probable encoding of a file that is not UTF-8."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from regard.text.opening import is_utf8, open_bytes
+from regard.text.opening import OVER_LONG_LINE, is_utf8, line_blocks
+from regard.text.strings import is_unicode
 
 _SHOWN = {
     "cp1252": "Windows-1252", "cp1250": "Windows-1250", "cp1251": "Windows-1251", "cp1253": "Windows-1253",
@@ -29,9 +30,9 @@ _MARKS = frozenset("“”„‘’‚‹›«»–—…•·€£§°©®™¿
 _LEAST_FIT = 0.9
 _LATIN_LETTERS = 0.75
 """Minimum share of ASCII among the bytes of a text in the Latin alphabet."""
-_BLOCK_BYTES = 1 << 19
 _SAMPLE_BYTES = 1 << 16
-_SEARCHED_BYTES = 1 << 26
+_SEARCHED = 1 << 26
+"""Number of characters after which the search for lines that are not UTF-8 ends."""
 
 
 def advise_encoding(path: str | Path) -> str:
@@ -87,36 +88,22 @@ def _fit(sample: bytes, encoding: str) -> float:
 
 
 def _find_sample(path: str | Path) -> bytes:
-    """Return up to 64 KiB of the lines that are not UTF-8; if the first 64 KiB of the file contain a NUL, return these."""
-    found: list[bytes] = []
-    size = searched = 0
-    rest = b""
-    with open_bytes(path) as file:
-        while (data := file.read(_BLOCK_BYTES)) and size < _SAMPLE_BYTES and searched < _SEARCHED_BYTES:
-            if not searched and 0 in data[:_SAMPLE_BYTES]:
-                return data[:_SAMPLE_BYTES]
-            searched += len(data)
-            *lines, rest = (rest[:_SAMPLE_BYTES] + data).split(b"\n")
-            for line in _not_utf8(lines):
-                found.append(line[:_SAMPLE_BYTES])
-                size += len(found[-1])
-                if size >= _SAMPLE_BYTES:
-                    break
-        found += list(_not_utf8([rest]))
-    return b"\n".join(found)[:_SAMPLE_BYTES]
+    """Return up to 64 KiB of the lines that are not UTF-8; if the file begins with lines that contain a NUL, return these."""
+    found: list[str] = []
+    size = 0
+    for lines, numbers in line_blocks(path, "utf-8", any_line_ends=True):
+        if numbers[0] == 1 and any("\0" in line and line is not OVER_LONG_LINE for line in lines):
+            found = lines
+            break
+        found += [line[:_SAMPLE_BYTES] for line in lines if not is_unicode(line)]
+        size += sum(map(len, lines))
+        if sum(map(len, found)) >= _SAMPLE_BYTES or size >= _SEARCHED:
+            break
+    return "\n".join(found).encode("utf-8", "surrogateescape")[:_SAMPLE_BYTES]
 
 
 def _is_mixed(path: str | Path) -> bool:
     """Return True if more than a tenth of the lines with non-ASCII bytes at the beginning of a file are valid UTF-8."""
-    with open_bytes(path) as file:
-        lines = [line for line in file.read(_BLOCK_BYTES).split(b"\n")[:-1] if not line.isascii()]
-    wrong = sum(1 for _ in _not_utf8(lines))
-    return (len(lines) - wrong) * 10 > len(lines)
-
-
-def _not_utf8(lines: Iterable[bytes]) -> Iterable[bytes]:
-    for line in lines:
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError:
-            yield line
+    lines, _ = next(line_blocks(path, "utf-8", any_line_ends=True), ([], range(0)))
+    beyond = [line for line in lines if not line.isascii()]
+    return 10 * sum(map(is_unicode, beyond)) > len(beyond)

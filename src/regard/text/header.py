@@ -15,20 +15,14 @@ from pathlib import Path
 from statistics import median
 
 from regard.errors import DataError
+from regard.plurals import counted
 from regard.scripts import is_spaceless
+from regard.text import reasons
 from regard.text.column_rules import ColumnRules, is_metadata
 from regard.text.columns import SAMPLE_ROWS, Column, build_column, choose_columns, is_place
 from regard.text.content import MANY, is_code, is_value
 from regard.text.encodings import advise_decoding
-from regard.text.report import (
-    ABOVE_HEADER,
-    COLUMN_NUMBERS,
-    EMPTY_LINE,
-    HEADER,
-    TOO_FEW_COLUMNS,
-    TOO_MANY_COLUMNS,
-    ReadingReport,
-)
+from regard.text.report import ReadingReport
 from regard.text.strings import is_unicode, quoted, trim
 
 _LONGEST_NAME = 60
@@ -50,31 +44,21 @@ Numbered = tuple[list[list[str]], Sequence[int]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of a table: positions of the wanted columns, lines above the data, and valid numbers of columns."""
+    """Layout of a table: positions of the wanted columns, the header, and valid numbers of columns."""
 
     places: tuple[int, int]
     names: tuple[str, ...]
     """Names of the columns in reports."""
-    above: tuple[str, ...]
-    """Reasons for skipping the first lines that are not blank, except the header: a title, or column numbers."""
     least: int
     """Minimum number of columns of a line."""
     width: int
     """Number of columns; a line with text after them has too many."""
     header: tuple[str, ...] = ()
-    """Cells of the header, stripped; empty without a header. Joined files contain it again further down."""
+    """Cells of the header or of a line of column numbers, stripped; empty without one. Joined files contain it again."""
     advice: str = ""
     """Advice about lines with too many columns, or on the first line; may be empty."""
 
-    def drop_above(self, rows: list[list[str]], numbers: Sequence[int], report: ReadingReport) -> Numbered:
-        """Return the first rows of a file and their line numbers without the lines of `above`."""
-        filled = (place for place, row in enumerate(rows) if any(cell.strip() for cell in row))
-        reasons = dict(zip(filled, self.above, strict=False))
-        return _drop(rows, numbers, [reasons.get(place, "") for place in range(len(rows))], report)
-
-    def select(
-        self, rows: list[list[str]], numbers: Sequence[int], report: ReadingReport
-    ) -> tuple[list[list[str]], Sequence[int]]:
+    def select(self, rows: list[list[str]], numbers: Sequence[int], report: ReadingReport) -> Numbered:
         """Return the values of the two columns and the line numbers, without headers and rows of a wrong width."""
         rows, numbers = skip_headers(rows, numbers, self.header, report)
         sizes = set(map(len, rows))
@@ -84,8 +68,8 @@ class Layout:
 
     def _find_fault(self, row: Sequence[str]) -> str:
         if len(row) < self.least:
-            return TOO_FEW_COLUMNS if any(cell.strip() for cell in row) else EMPTY_LINE
-        return TOO_MANY_COLUMNS if _is_wider(row, self.width) else ""
+            return reasons.TOO_FEW_COLUMNS if any(cell.strip() for cell in row) else reasons.EMPTY_LINE
+        return reasons.TOO_MANY_COLUMNS if _is_wider(row, self.width) else ""
 
 
 def skip_headers(rows: list[list[str]], numbers: Sequence[int], header: tuple[str, ...], report: ReadingReport) -> Numbered:
@@ -96,7 +80,7 @@ def skip_headers(rows: list[list[str]], numbers: Sequence[int], header: tuple[st
     place = header.index(longest)
     # Stripping all cells takes long, so the longest name is looked for first.
     repeats = (len(row) == len(header) and longest in row[place] and tuple(map(trim, row)) == header for row in rows)
-    return _drop(rows, numbers, [HEADER if repeat else "" for repeat in repeats], report)
+    return _drop(rows, numbers, [reasons.HEADER if repeat else "" for repeat in repeats], report)
 
 
 def _drop(rows: list[list[str]], numbers: Sequence[int], reasons: Sequence[str], report: ReadingReport) -> Numbered:
@@ -114,6 +98,7 @@ def find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     If an error is raised, and the first row or a tenth of the rows cannot be decoded, its message names the probable encoding.
     """
     stripped = [cells for row in rows if any(cells := list(map(trim, row)))]
+    # In a wrong encoding, the names of columns are not recognised either; the error should name the first cause.
     try:
         return _find_layout(stripped[: SAMPLE_ROWS + 1], rules, path)
     except DataError as error:
@@ -130,17 +115,16 @@ def find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
 def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     _check_columns(rows, rules, path)
     given = [name for name in rules.given if name]
+    # A name in the settings implies a header; two numbers do not.
     by_number, by_name = len(given) == 2 and all(map(is_place, given)), not all(map(is_place, given))
-    titles = 0 if rules.header == "no" else _count_titles(rows, rules)
-    first, data = rows[titles], rows[titles:]
+    first, data = rows[0], rows
     header: tuple[str, ...] = ()
-    above: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     if rules.header == "yes" or by_name or (rules.header == "auto" and is_header(first, data[1:], rules, path)):
-        header, above, data = tuple(first), (ABOVE_HEADER,) * titles, [row for row in data if row != first]
+        header, data = tuple(first), [row for row in data if row != first]
         names = _fit_header(first, data, rules, path, by_number=by_number)
     elif rules.header == "auto" and _is_numbered(first, data[1:]):
-        above, data = (COLUMN_NUMBERS,), data[1:]
+        header, data = tuple(first), data[1:]  # no names: `1` in the settings means the second column, not the one named 1
     # Columns that are given by number may be read from lines with any number of further columns.
     free = by_number and not rules.common_width
     width = len(names) if names is not None else max(map(len, data), default=0) if free else _usual_width(data, rules)
@@ -152,20 +136,27 @@ def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     if 20 * sum(_is_wider(row, limit) for row in data) > len(data):
         further = f", or further columns; to read them, give two columns by number with {rules.settings}"
         advice = f"Lines with too many columns have unquoted separators in the text{'' if rules.common_width else further}."
-    elif names is None and rules.header == "auto" and not above and all(map(_is_word, first)):
+    elif not header and rules.header == "auto" and all(map(_is_word, first)):
         advice = "Line 1 is read as an example. If it names the columns, set data.header to yes."
     least = limit if rules.common_width else max(places) + 1
-    return Layout(places, tuple(known[place] or str(place) for place in places), above, least, limit, header, advice)
+    return Layout(places, tuple(known[place] or str(place) for place in places), least, limit, header, advice)
 
 
 def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
-    """Raise an error if there is only one column, or columns are given by name although there is no header."""
+    """Raise an error if there is one column, or a title above the header, or no header although columns are given by name."""
     if _usual_width(rows, rules) < 2:
         start = next((row[0] for row in rows), "")[:60]
         raise DataError(
             f"{path}: has one column (it starts with {start!r}), expected {rules.what} in two or more columns; "
             f"{rules.one_column}, or set data.format"
         )
+    for place, row in enumerate(rows[1 : _MOST_TITLES + 1] if rules.header != "no" else [], 1):
+        above = [line for line in rows[:place] if 2 * sum(map(bool, line)) <= max(2, _usual_width(rows, rules))]
+        if len(above) == place and rules.recognises(row) and is_header(row, rows[place + 1 :], rules):
+            raise DataError(
+                f"{path}: has {counted(place, 'line')} above the header {' and '.join(quoted(cell, 30) for cell in row)}, such "
+                f"as the title {quoted(max(rows[0], key=len))}; delete what is above the header"
+            )
     given = [name for name in rules.given if name]
     if rules.header == "no" and not all(map(is_place, given)):
         raise DataError(
@@ -179,15 +170,6 @@ def _usual_width(rows: Rows, rules: ColumnRules) -> int:
     widths = Counter(map(len, rows))
     counted = list(widths) if rules.common_width else [width for width in widths if width > 1]
     return max(counted, key=lambda size: (widths[size], size), default=min(len(widths), 1))
-
-
-def _count_titles(rows: Rows, rules: ColumnRules) -> int:
-    """Return the number of lines such as a title above the header, in which most cells are empty; 0 if no header follows."""
-    width = _usual_width(rows, rules)
-    for place, row in enumerate(rows[: _MOST_TITLES + 1]):
-        if sum(map(bool, row)) > max(1, width // 2):
-            return place if place and rules.recognises(row) and is_header(row, rows[place + 1 :], rules) else 0
-    return 0
 
 
 def _fit_header(first: Sequence[str], rest: Rows, rules: ColumnRules, path: Path, *, by_number: bool) -> Sequence[str]:

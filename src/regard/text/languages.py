@@ -18,18 +18,11 @@ _BESIDE_LANGUAGE = re.compile(
 
 
 @lru_cache(4096)
-def _fold(name: str) -> str:
-    plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", name))
+def fold(name: str) -> str:
+    """Return a name in lower case, without accents, as words with one space between them: `ReviewText` is `review text`."""
+    plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", name[:_LONGEST_NAME]))
     folded = "".join(letter for letter in plain.casefold() if not unicodedata.combining(letter))
     return _SEPARATORS.sub(" ", folded).strip()
-
-
-def fold(name: str) -> str:
-    """Return a name in lower case, without accents, as words with one space between them: `ReviewText` is `review text`.
-
-    Only the first 200 characters of a name count.
-    """
-    return _fold(name[:_LONGEST_NAME])
 
 
 @cache

@@ -50,6 +50,8 @@ class MappedCorpus:
 
     schema: ClassVar[pa.Schema]
     """The columns of the file."""
+    multiple: bool = False
+    """Whether a row may have several labels."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

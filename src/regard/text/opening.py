@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.errors import DataError, nearest
+from regard.text.strings import is_unicode
 
 BLOCK_BYTES = 1 << 19
 """Number of bytes read at once. The lines of such a block fit into the processor's cache; blocks of 4 MB are half as fast."""
@@ -95,6 +96,7 @@ def open_bytes(path: str | Path, hashes: dict[str, str] | None = None) -> Iterat
             file: Any = gzip.GzipFile(fileobj=plain) if _check_begin(plain, path) else plain
             yield file
             if hashes is not None:
+                # A reader may stop before the end, but the hash is that of the whole file.
                 while file.read(BLOCK_BYTES) or plain.read(BLOCK_BYTES):
                     pass
                 hashes[str(path)] = hashed.sha256.hexdigest()
@@ -192,15 +194,7 @@ def ending(path: str | Path) -> str:
 
 def fits_utf8(path: str | Path) -> bool:
     """Return True if a whole file can be read as UTF-8, or in the encoding that its byte order mark gives."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with open_utf8(path) as file:
-        try:
-            while data := file.read(BLOCK_BYTES):
-                decoder.decode(data)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
+    return all(is_unicode("\n".join(lines)) for lines, _ in line_blocks(path, any_line_ends=True))
 
 
 def is_utf8(encoding: str) -> bool:
@@ -208,9 +202,7 @@ def is_utf8(encoding: str) -> bool:
     try:
         return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
     except LookupError as error:
-        raise DataError(
-            f"data.encoding is '{encoding}', which is not an encoding of Python; expected auto, cp1252, …"
-        ) from error
+        raise DataError(f"data.encoding is '{encoding}', which Python does not have; expected auto, cp1252, …") from error
 
 
 def show_encoding(path: str | Path, encoding: str) -> str:
@@ -249,6 +241,7 @@ def line_blocks(
                 yield lines, range(number, number + len(lines))
                 number += len(lines)
             rest = data[cut + 1 :]
+            # From here to the next line feed, bytes are dropped, so that a file without line ends cannot fill the memory.
             if len(rest) > LONGEST_LINE:
                 rest, passing = b"", True
         if passing or rest:

@@ -10,12 +10,13 @@ import numpy as np
 
 from regard.config import TextDataConfig, TokenizerConfig
 from regard.errors import DataError
+from regard.text import reasons
 from regard.text.clean import Chunk, clean, read_usable
 from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.mapped import Rows
 from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared
-from regard.text.report import EMPTY_LINE, ReadingReport
+from regard.text.preparation import DataSchema, EncodedRows, Part
+from regard.text.report import ReadingReport
 from regard.text.rows import detect_format, find_table
 from regard.text.split import Indices
 from regard.text.spool import Texts
@@ -59,7 +60,7 @@ def _read_file(file: Path, unit: str, data: TextDataConfig, report: ReadingRepor
     lines = line_blocks(file, data.encoding, report.hashes)
     for texts, numbers in lines if unit == "line" else _paragraphs(lines, whole=unit == "block"):
         report.read += len(texts)
-        yield clean([texts], numbers, data.normalization, report, empty=(EMPTY_LINE,), longest=sys.maxsize)
+        yield clean([texts], numbers, data.normalization, report, empty=(reasons.EMPTY_LINE,), longest=sys.maxsize)
 
 
 def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "block"]:
@@ -104,21 +105,17 @@ def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> It
         yield [join(waiting)], [begin]
 
 
-class TextData(Prepared[TextCorpus]):
-    """Texts, ready for training."""
-
-
 class TextSchema(DataSchema):
     """Texts without a translation or a label; `learned` is the tokenizer of a model that training starts from."""
 
     content = WHAT
     example = "a text file"
     corpus = TextCorpus
-    prepared = TextData
+    data: TextDataConfig
 
     def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None = None) -> None:
         super().__init__(data, (tokenizer,), (learned,) if learned else None)
-        self.data, self.max_rows = data, data.max_texts
+        self.max_rows = data.max_texts
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         return read_texts(paths, self.data, report)

@@ -27,6 +27,7 @@ from regard.text import cache
 from regard.text.bars import late_bars
 from regard.text.clean import Chunk
 from regard.text.data_report import DataReport, count_symbols, describe_unknown_tokens
+from regard.text.labelled.labels import Labels
 from regard.text.mapped import Ids, MappedCorpus, MappedWriter, Rows
 from regard.text.opening import check_file
 from regard.text.report import ReadingReport
@@ -46,23 +47,19 @@ class Prepared(Generic[M]):
     train: M
     dev: M
     """Examples to validate on; may be empty."""
-    column_tokenizers: tuple[Tokenizer, ...]
+    tokenizers: tuple[Tokenizer, ...]
     """The tokenizer of each column; the same object if columns share a tokenizer."""
-    column_configs: tuple[FixedTokenizerConfig, ...]
+    configs: tuple[FixedTokenizerConfig, ...]
     """The settings of these tokenizers, with a fixed kind instead of `auto`."""
     report: DataReport
     fingerprint: str
     """Hash of the files' bytes."""
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of data with one column."""
-        return self.column_tokenizers[0]
-
-    @property
-    def tokenizer_config(self) -> FixedTokenizerConfig:
-        """The settings of this tokenizer."""
-        return self.column_configs[0]
+    def labels(self) -> Labels:
+        """The labels of a corpus of labelled texts, with the number of training texts of each."""
+        counts = self.report.train_counts
+        return Labels(tuple(counts), self.train.multiple, tuple(counts.values()))
 
 
 @dataclass(frozen=True)
@@ -129,8 +126,6 @@ class DataSchema(ABC):
     """Names of the columns of text, each of which has a tokenizer."""
     corpus: ClassVar[type[MappedCorpus]]
     """Class of the encoded corpora."""
-    prepared: ClassVar[type[Prepared[Any]]] = Prepared
-    """Class of the result."""
     repeated: ClassVar[str] = "exact repeat of an earlier text"
     """Reason for leaving out duplicates, for the report."""
     drops_long: ClassVar[bool] = False
@@ -146,7 +141,7 @@ class DataSchema(ABC):
         *,
         joint: bool = False,
     ) -> None:
-        self.files, self.learned = data, learned
+        self.data, self.learned = data, learned
         self.joint = len(learned) > 1 and learned[0] is learned[1] if learned else joint
         self._given = tuple(tokenizers)
         self.dev_size = 0 if data.dev else data.dev_size
@@ -154,7 +149,7 @@ class DataSchema(ABC):
     @cached_property
     def tokenizers(self) -> tuple[FixedTokenizerConfig, ...]:
         """The settings of the tokenizer of each column. For `auto`, the first rows of the training files decide the kind."""
-        head = (chunk.columns for chunk in self.read(self.files.train, ReadingReport()))
+        head = (chunk.columns for chunk in self.read(self.data.train, ReadingReport()))
         return resolve_kinds(self._given, head, joint=self.joint)
 
     def find_files(self, paths: Sequence[str]) -> dict[str, list[str]]:
@@ -173,7 +168,7 @@ class DataSchema(ABC):
         """Drop duplicates, and hold out rows that share no text with training; the report counts what is left out."""
         first, last = spool.hashes[0], spool.hashes[-1]
         places = np.arange(len(spool))
-        if self.files.drop_repeats:
+        if self.data.drop_repeats:
             new = first_occurrences(hash_pairs(first, last))
             report.withdraw(self.repeated, spool.lines[~new])
             places = places[new]
@@ -187,7 +182,7 @@ class DataSchema(ABC):
 
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
         """Learn the tokenizer of each column; columns that share a tokenizer get the same object."""
-        language, form = getattr(self.files, "language", ""), self.files.normalization
+        language, form = getattr(self.data, "language", ""), self.data.normalization
         column = (chunk[0] for chunk in texts)
         return (build_tokenizer(column, self.tokenizers[0], language=language, normalization=form, progress=progress),)
 
@@ -204,12 +199,12 @@ class DataSchema(ABC):
         return []
 
 
-def prepare_data(schema: DataSchema, *, seed: int, progress: bool = True) -> Any:
-    """Prepare data, or load it from the cache: return an object of the schema's class `prepared`.
+def prepare_data(schema: DataSchema, *, seed: int, progress: bool = True) -> Prepared[Any]:
+    """Prepare data, or load it from the cache.
 
     The corpora are memory-mapped from the cache. The same files and settings give the same bytes.
     """
-    data = schema.files
+    data = schema.data
     if not data.train:
         raise DataError(f"no training data: data.train names no file, expected {schema.example}")
     found = [schema.find_files(paths) if paths else {} for paths in (data.train, data.dev)]
@@ -252,11 +247,11 @@ def _load(schema: DataSchema, entry: Path, hashes: Sequence[str]) -> Prepared[An
         return None
     try:
         tokenizers = [Tokenizer.load(entry / name) for name in _tokenizer_files(schema)]
-        return schema.prepared(
+        return Prepared(
             train=schema.corpus(entry / "train.arrow"),
             dev=schema.corpus(entry / "dev.arrow"),
-            column_tokenizers=tuple(tokenizers * len(schema.columns) if schema.joint else tokenizers),
-            column_configs=schema.tokenizers,
+            tokenizers=tuple(tokenizers * len(schema.columns) if schema.joint else tokenizers),
+            configs=schema.tokenizers,
             report=DataReport.from_dict(json.loads(disk.read(entry / "report.json"))),
             fingerprint=cache.fingerprint_of(hashes),
         )
@@ -270,10 +265,11 @@ def _tokenizer_files(schema: DataSchema) -> list[str]:
 
 def _prepare(schema: DataSchema, seed: int, work: Path, bars: Progress) -> dict[str, str]:
     """Run all steps, write the files of an entry, and return the hashes of the files that were read, by their paths."""
-    data, read, read_dev = schema.files, ReadingReport(), ReadingReport()
+    data, read, read_dev = schema.data, ReadingReport(), ReadingReport()
     selection = schema.select(_read(schema, data.train, read, work, bars), read, seed)
     spool, dev_spool, dev_rows, columns = selection.spool, selection.spool, selection.dev, range(len(schema.columns))
     chunks = (texts for _, texts in _chunks(spool, selection.train, "counting words", bars))
+    # Dev files are read after the tokenizers are learned, so that no word of theirs can enter a vocabulary.
     tokenizers = schema.learned or schema.learn(chunks, not bars.disable)
     if data.dev:
         dev_spool = schema.match_dev(_read(schema, data.dev, read_dev, work, bars), selection, read_dev)
@@ -289,6 +285,7 @@ def _prepare(schema: DataSchema, seed: int, work: Path, bars: Progress) -> dict[
                 rows = schema.encode(part, positions, encoded, texts)
                 writer.append(rows.numbers, rows.texts)
                 for column in columns:
+                    # Only counts are kept, so memory grows with the vocabulary and not with the data.
                     part.counts[column] += np.bincount(rows.symbols[column], minlength=tokenizers[column].size)
                     part.tokens[column] += rows.tokens[column]
                 part.too_long += rows.too_long
@@ -331,7 +328,7 @@ def _chunks(spool: Spool, chosen: Chosen, what: str, bars: Progress) -> Iterator
 
 def _build_report(schema: DataSchema, train: Part, dev: Part, tokenizers: Sequence[Tokenizer]) -> DataReport:
     """Build the report, with the notes on texts that are tokenised already; raise an error if nothing is left to train on."""
-    columns, own_files = schema.columns, bool(schema.files.dev)
+    columns, own_files = schema.columns, bool(schema.data.dev)
     num_train, num_dev = (len(part) - schema.drops_long * part.too_long for part in (train, dev))
     if not num_train:
         raise DataError(

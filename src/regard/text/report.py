@@ -9,45 +9,13 @@ import numpy.typing as npt
 
 from regard.errors import one_line
 from regard.plurals import counted
+from regard.text import reasons
 
 FIRST_LINES = 5
 """Maximum number of line numbers kept for each reason."""
 
-EMPTY_LINE = "empty line"
-EMPTY_SOURCE = "empty source"
-EMPTY_TARGET = "empty target"
-TOO_FEW_COLUMNS = "too few columns"
-TOO_MANY_COLUMNS = "too many columns"
-HEADER = "header"
-ABOVE_HEADER = "above the header"
-COLUMN_NUMBERS = "a line of column numbers"
-NOT_UNICODE = "not valid UTF-8"
-IN_FILE = " ("
-"""Separator between a reason and the name of a file, if each file has its own count."""
-NUL = "holds a NUL character"
-OVER_LONG = "over-long line"
-EMPTY_TEXT = "empty text"
-EMPTY_LABEL = "empty label"
-MISSING_LABEL = "missing label: NaN, N/A, null or None"
-LONG_LABEL = "over-long label"
-REPEATED_TEXT = "exact repeat of an earlier text with the same label"
-BEYOND_MAX_TEXTS = "beyond max_texts"
-REPEATED_PAIR = "exact repeat of an earlier pair"
-TOO_MANY_TOKENS = "more tokens than max_tokens"
-BEYOND_MAX_PAIRS = "beyond max_pairs"
-
 PARALLEL = "parallel text"
 """Form of two parallel files, whose line numbers belong together."""
-
-UNUSABLE = (
-    *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),
-    *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
-)
-"""Reasons that show a problem of the file: a file with many such lines is probably read in the wrong format."""
-UNDECODABLE = (NOT_UNICODE, NUL)
-"""Reasons that show that a file is probably in another encoding."""
-NOT_DATA = (EMPTY_LINE, ABOVE_HEADER, HEADER, COLUMN_NUMBERS)
-"""Reasons for skipping lines that hold no data."""
 
 
 @dataclass
@@ -112,9 +80,9 @@ class ReadingReport:
         """Total number of skipped lines."""
         return sum(entry.count for entry in self.skipped.values())
 
-    def count(self, reasons: Iterable[str]) -> int:
-        """Return the number of lines in all files that were skipped for one of the given reasons."""
-        return sum(entry.count for reason, entry in self.skipped.items() if reason.partition(IN_FILE)[0] in reasons)
+    def count(self, chosen: Iterable[str]) -> int:
+        """Return the number of lines in all files that were skipped for one of the chosen reasons."""
+        return sum(entry.count for reason, entry in self.skipped.items() if reason.partition(reasons.IN_FILE)[0] in chosen)
 
     def render(self) -> str:
         """Return the report as a few lines for a terminal."""
@@ -129,7 +97,7 @@ class ReadingReport:
             more = ", …" if entry.count > len(entry.lines) else ""
             place = "row" if self.form in ("Parquet", "a JSON array") else "file" if self.unit == "files" else "line"
             places = f" ({place}{'s' * (entry.count > 1)} {', '.join(map(str, entry.lines))}{more})"
-            shown = reason.replace(NOT_UNICODE, f"not valid {self.encoding}")
+            shown = reason.replace(reasons.NOT_UNICODE, f"not valid {self.encoding}")
             rows.append(f"  skipped {entry.count:>{width},}: {shown}{places if entry.lines else ''}")
         if self.advice:
             rows.append(f"  {self.advice}")

@@ -35,6 +35,13 @@ def ranges(starts: Indices, counts: npt.NDArray[np.integer]) -> Indices:
     return np.repeat(starts - (ends - counts), counts) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
+def take_rows(rows: tuple[npt.NDArray[np.int32], Indices], places: Indices) -> tuple[npt.NDArray[np.int32], Indices]:
+    """Return some rows of concatenated rows with offsets: row i is `flat[offsets[i]:offsets[i + 1]]`."""
+    flat, offsets = rows
+    counts = np.diff(offsets)[places]
+    return flat[ranges(offsets[places], counts)], np.r_[0, np.cumsum(counts)].astype(np.int64)
+
+
 def hash_texts(texts: Sequence[str]) -> Hashes:
     """Return 64-bit hashes of texts, which can be compared within this process only.
 
@@ -79,6 +86,7 @@ def find_components(source: Hashes, target: Hashes) -> Indices:
             changed = np.flatnonzero(new < label)
             np.minimum.at(label, label[changed], new[changed])
             label = np.minimum(label, new)
+        # Each pair takes the label of its label's pair, so the length of a chain halves in every pass.
         label = label[label]
         if np.array_equal(label, before):
             return label
@@ -101,6 +109,7 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
     of a few sentences and is not representative. At most a tenth of the pairs are held out.
     """
     size = len(source)
+    # Draws depend on positions and groups of equal hashes only, never on the hashes, which differ between processes.
     generator = np.random.default_rng(seed)
     if max_pairs and size > max_pairs:
         behind = np.arange(max_pairs, size)
@@ -152,8 +161,7 @@ class LabelRows:
         return len(self.offsets) - 1
 
     def take(self, places: Indices) -> "LabelRows":
-        counts = np.diff(self.offsets)[places]
-        return LabelRows(self.flat[ranges(self.offsets[places], counts)], np.r_[0, np.cumsum(counts)].astype(np.int64))
+        return LabelRows(*take_rows((self.flat, self.offsets), places))
 
     def counts(self, num_labels: int) -> npt.NDArray[np.int64]:
         return np.bincount(self.flat, minlength=num_labels)

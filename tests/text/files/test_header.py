@@ -10,7 +10,8 @@ from regard.cli.lines import read_lines
 from regard.config import DataConfig, TextDataConfig
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
-from regard.text.report import ABOVE_HEADER, COLUMN_NUMBERS, HEADER, TOO_MANY_COLUMNS, ReadingReport
+from regard.text.reasons import HEADER, TOO_MANY_COLUMNS
+from regard.text.report import ReadingReport
 
 ENGLISH = [f"The old man number {i} is walking" for i in range(30)]
 GERMAN = [f"Der alte Mann Nummer {i} geht spazieren" for i in range(30)]
@@ -187,14 +188,14 @@ def test_a_single_bad_byte_does_not_blame_the_encoding(tmp_path):
 @pytest.mark.parametrize("settings", [{}, {"header": "yes"}, {"columns": ("english", "german")}])
 def test_a_title_above_the_header(tmp_path, title, settings):
     path = write(tmp_path, f"{title}\nEnglish,German", ENGLISH, GERMAN)
-    found, report = pairs(path, **settings)
-    above = [i + 1 for i, line in enumerate(title.split("\n")) if line != ","]
-    assert found == WANTED
-    assert skipped(report)[ABOVE_HEADER] == above
-    assert skipped(report)[HEADER] == [len(title.split("\n")) + 1]
+    lines = [line for line in title.split("\n") if line != ","]
+    wanted = (
+        f"above the header 'English' and 'German', such as the title '{lines[0].rstrip(',')}'; delete what is above the header"
+    )
+    assert wanted in refused(pairs, path, **settings)
     path = write(tmp_path, f"{title}\nReview,Sentiment,Date".replace(",\n", ",,\n"), ENGLISH, MOODS, ["2024-01-02"] * 30)
     if "columns" not in settings:
-        assert labelled(path, **settings)[0] == list(zip(ENGLISH, MOODS, strict=True))
+        assert "above the header 'Review' and 'Sentiment'" in refused(labelled, path, **settings)
 
 
 def test_a_short_first_line_above_examples(tmp_path):
@@ -205,9 +206,9 @@ def test_a_short_first_line_above_examples(tmp_path):
 
 def test_the_default_header_of_pandas(tmp_path):
     found, report = pairs(write(tmp_path, ",0,1", ROW_NAMES, ENGLISH, GERMAN))
-    assert (found, skipped(report)) == (WANTED, {COLUMN_NUMBERS: [1]})
+    assert (found, skipped(report)) == (WANTED, {HEADER: [1]})
     found, report = labelled(write(tmp_path, ",0,1", ROW_NAMES, ENGLISH, MOODS))
-    assert (found, skipped(report)) == (list(zip(ENGLISH, MOODS, strict=True)), {COLUMN_NUMBERS: [1]})
+    assert (found, skipped(report)) == (list(zip(ENGLISH, MOODS, strict=True)), {HEADER: [1]})
     assert pairs(write(tmp_path, ",0,9", ROW_NAMES, ENGLISH, GERMAN))[0][0] == ("0", "9")
 
 
@@ -255,8 +256,7 @@ def test_a_small_file_with_a_constant_column(tmp_path):
 def test_a_title_above_a_header_with_adjectives(tmp_path):
     path = write(tmp_path, "Vokabeln der Klasse 7b\nEnglischer Satz;Deutsche Übersetzung", ENGLISH, GERMAN)
     path.write_text(path.read_text().replace(",", ";"))
-    found, report = pairs(path)
-    assert (found[0], skipped(report)[HEADER]) == (WANTED[0], [2])
+    assert "has 1 line above the header 'Englischer Satz' and 'Deutsche Übersetzung'" in refused(pairs, path)
 
 
 MARK = "\ufeff"

@@ -14,7 +14,8 @@ from tables import read_all_labelled
 from regard.config import DataConfig
 from regard.errors import DataError
 from regard.text.pairs.readers import read_pairs
-from regard.text.report import EMPTY_LABEL, ReadingReport
+from regard.text.reasons import EMPTY_LABEL
+from regard.text.report import ReadingReport
 from regard.text.rows import jsonl as json_rows
 
 look_up = json_rows.look_up

@@ -13,7 +13,8 @@ from regard.text.encodings import find_encoding
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
-from regard.text.report import MISSING_LABEL, NOT_UNICODE, ReadingReport
+from regard.text.reasons import MISSING_LABEL, NOT_UNICODE
+from regard.text.report import ReadingReport
 
 LINES = [f"Ein Mädchen sieht {i} Bäume über dem Fluß.\tA girl sees {i} trees – “fine”." for i in range(200)]
 TEXT = "\n".join(LINES) + "\n"

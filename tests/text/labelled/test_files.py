@@ -14,7 +14,7 @@ from regard.text import preparation
 from regard.text.labelled.prepare import LabelledSchema
 from regard.text.labelled.readers import LONGEST_SIDE
 from regard.text.preparation import prepare_data
-from regard.text.report import EMPTY_TEXT, NOT_UNICODE
+from regard.text.reasons import EMPTY_TEXT, NOT_UNICODE
 
 
 def write(path: Path, content: str | bytes = "x\n") -> Path:
@@ -111,7 +111,7 @@ def test_folders_that_are_not_labels(reviews, tmp_path):
     )
     for name in ("sports", "news"):
         write(tmp_path / "tables" / name / "x.csv")
-    assert "x.csv: is named like a table, but its folder is read as a label" in refused(tmp_path / "tables")
+    assert "holds a table, x.csv, but is read as the texts of the label" in refused(tmp_path / "tables")
     again = write(tmp_path / "again" / "pos" / "1.txt").parent
     assert "both have the label 'pos', expected one file or folder for each label" in refused(reviews / "pos", again)
 

@@ -8,9 +8,9 @@ import pytest
 from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text.data_report import DataReport
-from regard.text.labelled.prepare import LabelledData, LabelledSchema
-from regard.text.preparation import prepare_data
-from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
+from regard.text.labelled.prepare import LabelledSchema
+from regard.text.preparation import Prepared, prepare_data
+from regard.text.reasons import BEYOND_MAX_TEXTS, REPEATED_TEXT
 
 ROWS = [(f"This {kind} film number {number}.", kind) for number in range(100) for kind in ("good", "bad")]
 
@@ -27,7 +27,7 @@ def write(path: Path, rows: list[tuple[str, str]], mode: str = "w") -> str:
     return str(path)
 
 
-def run(data: LabelledDataConfig, seed: int = 1, **given: object) -> LabelledData:
+def run(data: LabelledDataConfig, seed: int = 1, **given: object) -> Prepared:
     return prepare_data(LabelledSchema(data, WordsConfig(**given)), seed=seed, progress=False)
 
 
@@ -37,7 +37,7 @@ def fail(data: LabelledDataConfig) -> str:
     return str(caught.value)
 
 
-def pairs(prepared: LabelledData, part: str) -> list[tuple[str, str]]:
+def pairs(prepared: Prepared, part: str) -> list[tuple[str, str]]:
     corpus = getattr(prepared, part)
     names = prepared.labels.names
     return [(text, names[label]) for text, label in zip(corpus.texts(range(len(corpus))), corpus.labels, strict=True)]
@@ -63,7 +63,7 @@ def test_everything_is_encoded_and_accounted_for(data):
     assert report.train_tokens == {"text": prepared.train.lengths.sum()}
     assert prepared.train.lengths.max() == 400
     batch = prepared.train.batch([0])
-    assert prepared.tokenizer.decode(batch.tokens[0].tolist()) == pairs(prepared, "train")[0][0]
+    assert prepared.tokenizers[0].decode(batch.tokens[0].tolist()) == pairs(prepared, "train")[0][0]
     assert DataReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert "2 labels: bad 96 (50.0%), good 96 (50.0%)" in report.render()
 
@@ -71,7 +71,7 @@ def test_everything_is_encoded_and_accounted_for(data):
 def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
     write(Path(data.train[0]), [(text[:-1] + " .", label) for text, label in ROWS])
     auto = prepare_data(LabelledSchema(data, AutoConfig(lowercase=True)), seed=1, progress=False)
-    assert auto.tokenizer_config == WhitespaceConfig(lowercase=True)
+    assert auto.configs[0] == WhitespaceConfig(lowercase=True)
     assert auto.report.notes == ["the text is tokenised already: tokens are split at spaces"]
 
 

@@ -19,8 +19,7 @@ from regard.text import opening as lines_module
 from regard.text.content import read_list
 from regard.text.labelled.readers import is_missing
 from regard.text.opening import LONGEST_SIDE
-from regard.text.report import (
-    COLUMN_NUMBERS,
+from regard.text.reasons import (
     EMPTY_LABEL,
     EMPTY_LINE,
     EMPTY_TEXT,
@@ -124,7 +123,7 @@ def test_sentences_with_quotes_are_not_taken_for_csv(tmp_path):
     [
         ("text\tlabel", {}, HEADER),
         ("Sentence\tLABEL", {}, HEADER),
-        ("0\t1", {}, COLUMN_NUMBERS),
+        ("0\t1", {}, HEADER),
         ("phrase_in_full\tpolarity_bin", {}, HEADER),
         ("words\tlabel", {}, HEADER),
         ("review\twhat", {}, HEADER),

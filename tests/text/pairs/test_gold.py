@@ -50,7 +50,7 @@ def test_symbols_of_a_word_share_it(data):
     pieces = TokenizersConfig(source=BPEConfig(size=40), target=BPEConfig(size=40))
     settings = data(["", "0-0"], pairs)
     prepared = prepare_data(PairSchema(settings, pieces), seed=1, progress=False)
-    source, target = (t.encode(x) for t, x in ((prepared.source_tokenizer, "abcd e"), (prepared.target_tokenizer, "wxyz")))
+    source, target = (t.encode(x) for t, x in ((prepared.tokenizers[0], "abcd e"), (prepared.tokenizers[1], "wxyz")))
     first = [symbol for symbol, word in enumerate(source.word_of) if word == 0]
     assert len(first) > 1
     assert len(target.ids) > 1

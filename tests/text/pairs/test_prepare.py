@@ -11,9 +11,9 @@ import pytest
 from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import cache, preparation
-from regard.text.pairs.prepare import PairSchema, PreparedData
-from regard.text.preparation import prepare_data
-from regard.text.report import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS
+from regard.text.pairs.prepare import PairSchema
+from regard.text.preparation import Prepared, prepare_data
+from regard.text.reasons import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS
 from regard.text.symbols import END
 
 PAIRS = [(f"The {a} sees {b}.", f"Der {b} sieht {a} nicht.") for a in ("cat", "dog", "ant") for b in range(70)]
@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> DataConfig:
     return DataConfig(train=(str(tmp_path / "pairs.tsv"),), dev_size=10, cache=str(tmp_path / "cache"))
 
 
-def run(data: DataConfig, seed: int = 1, tokenizers: TokenizersConfig | None = None) -> PreparedData:
+def run(data: DataConfig, seed: int = 1, tokenizers: TokenizersConfig | None = None) -> Prepared:
     return prepare_data(PairSchema(data, tokenizers or TokenizersConfig()), seed=seed, progress=False)
 
 
@@ -46,7 +46,7 @@ def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
     Path(data.train[0]).write_text("".join(f"{source}\t{target[:-1]} .\n" for source, target in PAIRS), encoding="utf-8")
     auto = run(data, tokenizers=TokenizersConfig(source=AutoConfig(min_count=2), target=AutoConfig()))
     assert auto.tokenizers == TokenizersConfig(source=WordsConfig(min_count=2), target=WhitespaceConfig())
-    assert (auto.source_tokenizer.kind, auto.target_tokenizer.kind) == ("words", "whitespace")
+    assert (auto.tokenizers[0].kind, auto.tokenizers[1].kind) == ("words", "whitespace")
     assert auto.report.notes == ["the target is tokenised already: tokens are split at spaces"]
     again = run(data, tokenizers=auto.tokenizers)
     assert again.report == auto.report
@@ -65,8 +65,8 @@ def test_everything_is_encoded_and_accounted_for(data):
     dev_sides = {side for pair in texts(prepared.dev) for side in pair}
     assert not dev_sides & {side for pair in texts(prepared.train) for side in pair}
     batch = prepared.train.batch([5])
-    assert prepared.source_tokenizer.decode(batch.source[0].tolist()) == texts(prepared.train)[5][0]
-    assert prepared.target_tokenizer.decode(batch.target_out[0].tolist()) == texts(prepared.train)[5][1]
+    assert prepared.tokenizers[0].decode(batch.source[0].tolist()) == texts(prepared.train)[5][0]
+    assert prepared.tokenizers[1].decode(batch.target_out[0].tolist()) == texts(prepared.train)[5][1]
     assert batch.source[0, -1] == END
     assert list(prepared.report.train_tokens.values()) == [
         prepared.train.source_lengths.sum(),
@@ -80,7 +80,7 @@ def test_words_of_held_out_pairs_are_not_in_the_vocabulary(data):
     unknown = [pair for pair in texts(prepared.dev) if pair[0].startswith("solo")]
     assert unknown
     for source, _ in unknown:
-        assert prepared.source_tokenizer.encode(source).tokens == ["<unk>"]
+        assert prepared.tokenizers[0].encode(source).tokens == ["<unk>"]
 
 
 def test_an_unchanged_run_is_found_again_with_its_report(data, monkeypatch):
@@ -187,7 +187,7 @@ def test_joint_tokenizers_are_one_object_from_the_cache_too(data):
     tokenizers = TokenizersConfig(source=BPEConfig(size=150), target=BPEConfig(size=150), joint=True)
     for _ in range(2):
         prepared = run(data, tokenizers=tokenizers)
-        assert prepared.source_tokenizer is prepared.target_tokenizer
+        assert prepared.tokenizers[0] is prepared.tokenizers[1]
 
 
 def test_few_pairs_hold_out_none_and_say_so(data):

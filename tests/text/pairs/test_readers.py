@@ -15,17 +15,7 @@ from tables import Pairs, read_all_pairs, skipped, write
 from regard.errors import DataError
 from regard.text import opening as lines_module
 from regard.text.opening import LONGEST_SIDE
-from regard.text.report import (
-    COLUMN_NUMBERS,
-    EMPTY_LINE,
-    EMPTY_SOURCE,
-    EMPTY_TARGET,
-    HEADER,
-    NOT_UNICODE,
-    NUL,
-    OVER_LONG,
-    TOO_FEW_COLUMNS,
-)
+from regard.text.reasons import EMPTY_LINE, EMPTY_SOURCE, EMPTY_TARGET, HEADER, NOT_UNICODE, NUL, OVER_LONG, TOO_FEW_COLUMNS
 
 read = partial(read_all_pairs, allow_skipped=1.0)
 
@@ -123,8 +113,8 @@ def test_separators_inside_a_sentence_do_not_split_lines(tmp_path):
 @pytest.mark.parametrize(
     ("first", "settings", "reason"),
     [
-        ("1\t2", {}, COLUMN_NUMBERS),
-        ("0\t1\t2", {}, COLUMN_NUMBERS),
+        ("1\t2", {}, HEADER),
+        ("0\t1\t2", {}, HEADER),
         ("en\tde", {"source": "en", "target": "de"}, HEADER),
         ("English\tGerman", {}, HEADER),
         ("SRC\ttgt", {}, HEADER),

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import AutoConfig, DataConfig, TokenizersConfig, WhitespaceConfig
+from regard.config import AutoConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.text.pairs.prepare import PairSchema
 from regard.text.preparation import prepare_data
-from regard.text.report import COLUMN_NUMBERS
+from regard.text.reasons import HEADER
 
 pytestmark = pytest.mark.real
 FOLDER = Path(os.environ.get("REGARD_DATA") or Path(__file__).parents[4] / "shared" / "data")
@@ -23,10 +23,10 @@ def test_tatoeba(tmp_path):
     prepared = prepare_data(
         PairSchema(data, TokenizersConfig(source=AutoConfig(), target=AutoConfig())), seed=1, progress=False
     )
-    assert prepared.tokenizers == TokenizersConfig()
+    assert prepared.configs == (WordsConfig(), WordsConfig())
     report = prepared.report.train
     assert report.read == 50_002 == len(prepared.train) + len(prepared.dev) + report.num_skipped
-    assert report.skipped[COLUMN_NUMBERS].lines == [1]
+    assert report.skipped[HEADER].lines == [1]
     assert len(prepared.dev) == 1000
     train, dev = (corpus.texts(range(len(corpus))) for corpus in (prepared.train, prepared.dev))
     for side in (0, 1):
@@ -49,7 +49,7 @@ def test_multi30k(tmp_path):
     words = AutoConfig(min_count=2)
     data = DataConfig(train=files["train"], dev=files["val"], drop_repeats=False, cache=str(tmp_path))
     prepared = prepare_data(PairSchema(data, TokenizersConfig(source=words, target=words)), seed=1, progress=False)
-    assert prepared.tokenizers.source == prepared.tokenizers.target == WhitespaceConfig(min_count=2)
+    assert prepared.configs == (WhitespaceConfig(min_count=2),) * 2
     assert (prepared.report.train.read, len(prepared.train), len(prepared.dev)) == (29_000, 29_000, 1_014)
     # Published as 5,922 and 7,859: there, the nothing between two spaces that stand together is a word of English.
-    assert (prepared.source_tokenizer.size, prepared.target_tokenizer.size) == (5_921, 7_859)
+    assert (prepared.tokenizers[0].size, prepared.tokenizers[1].size) == (5_921, 7_859)

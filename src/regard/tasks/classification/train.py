@@ -25,9 +25,9 @@ from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassificationFormat, ClassifierParts
 from regard.text.corpora import LabelledBatch, LabelledCorpus
 from regard.text.labelled.labels import Labels, show_names
-from regard.text.labelled.prepare import LabelledData, LabelledSchema
+from regard.text.labelled.prepare import LabelledSchema
 from regard.text.labelled.vectors import Vectors, read_vectors
-from regard.text.preparation import prepare_data
+from regard.text.preparation import Prepared, prepare_data
 from regard.text.symbols import PAD, SPECIAL_TOKENS
 
 _PRIMING = 512  # number of texts per batch when the model reads all training texts before training
@@ -120,7 +120,7 @@ class TrainableClassifier(Trainable):
     unit: ClassVar[str] = "texts"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy", "macro_f1")
     validator_class = ClassificationValidator
-    data: LabelledData
+    data: Prepared[LabelledCorpus]
     model: TextClassifier
     parts: ClassifierParts
 
@@ -250,18 +250,18 @@ class ClassificationTraining(Training):
 
     def read(
         self, config: ClassificationConfig, learned: ClassifierParts | None, *, progress: bool
-    ) -> tuple[ClassificationConfig, LabelledData, ClassifierParts]:
+    ) -> tuple[ClassificationConfig, Prepared[LabelledCorpus], ClassifierParts]:
         """Read the texts, and the word vectors if there are any."""
         known = (learned.tokenizer, learned.labels) if learned else None
         schema = LabelledSchema(config.data, config.tokenizer, known)
-        data: LabelledData = prepare_data(schema, seed=config.seed, progress=progress)
-        config = replace(config, tokenizer=data.tokenizer_config)
+        data = prepare_data(schema, seed=config.seed, progress=progress)
+        config = replace(config, tokenizer=data.configs[0])
         if config.data.vectors:
-            vectors = self._vectors = read_vectors(config.data.vectors, data.tokenizer.vocabulary())
+            vectors = self._vectors = read_vectors(config.data.vectors, data.tokenizers[0].vocabulary())
             config = replace(config, data=replace(config.data, vectors_size=vectors.matrix.shape[1]))
             note = f"word vectors of {config.data.vectors}: {_describe(vectors)}"
             data = replace(data, report=replace(data.report, notes=[*data.report.notes, note]))
-        return config, data, ClassifierParts(data.tokenizer, data.labels)
+        return config, data, ClassifierParts(data.tokenizers[0], data.labels)
 
     def sizes(self, parts: ClassifierParts) -> tuple[int, ...]:
         """Return the size of the vocabulary and the number of labels."""

@@ -8,9 +8,10 @@ from regard.errors import ConfigError
 from regard.task import Scores, Validator
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.words import TrainableWords, WordTraining
+from regard.text.corpora import TextCorpus
 from regard.text.opening import check_file
-from regard.text.plain import WHAT, TextData, TextSchema, find_unit
-from regard.text.preparation import prepare_data
+from regard.text.plain import WHAT, TextSchema, find_unit
+from regard.text.preparation import Prepared, prepare_data
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -63,14 +64,14 @@ class LanguageTraining(WordTraining):
 
     def read(
         self, config: LanguageConfig, learned: Tokenizer | None, *, progress: bool
-    ) -> tuple[LanguageConfig, TextData, Tokenizer]:
+    ) -> tuple[LanguageConfig, Prepared[TextCorpus], Tokenizer]:
         """Read the texts; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
         if config.data.unit == "auto":  # so that the model reads other files in the same way
             unit = find_unit(check_file(config.data.train[0], WHAT), config.data.encoding)
             config = replace(config, data=replace(config.data, unit=unit))
-        data: TextData = prepare_data(TextSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
-        return replace(config, tokenizer=data.tokenizer_config), data, data.tokenizer
+        data = prepare_data(TextSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
+        return replace(config, tokenizer=data.configs[0]), data, data.tokenizers[0]
 
     def sizes(self, parts: Tokenizer) -> tuple[int, ...]:
         """Return the size of the vocabulary."""

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.attention.base import Attention
-from regard.config import RecurrentConfig
+from regard.config import RecurrentConfig, TokenizersConfig
 from regard.decoding import greedy
 from regard.errors import ConfigError
 from regard.evaluation.words import quality, warn_of_zero
@@ -23,9 +23,10 @@ from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.metrics import suitable_metrics, suitable_monitor
 from regard.tasks.words import TrainableWords, WordTraining
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
+from regard.text.corpora import EncodedCorpus
 from regard.text.pairs.gold import add_gold_alignments
-from regard.text.pairs.prepare import PairSchema, PreparedData
-from regard.text.preparation import prepare_data
+from regard.text.pairs.prepare import PairSchema
+from regard.text.preparation import Prepared, prepare_data
 from regard.training.schedule import gold_probability
 
 _SAMPLES = 3
@@ -237,20 +238,22 @@ class TranslationTraining(WordTraining):
 
     def read(
         self, config: TranslationConfig, learned: Tokenizers | None, *, progress: bool
-    ) -> tuple[TranslationConfig, PreparedData, Tokenizers]:
+    ) -> tuple[TranslationConfig, Prepared[EncodedCorpus], Tokenizers]:
         """Read the pairs; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
         both = (learned.source, learned.target) if learned else None
-        data: PreparedData = prepare_data(PairSchema(config.data, config.tokenizers, both), seed=config.seed, progress=progress)
+        data = prepare_data(PairSchema(config.data, config.tokenizers, both), seed=config.seed, progress=progress)
         if config.data.alignments:
             data = add_gold_alignments(data, config.data)
         training = config.training
         if training.monitor == "auto" and len(data.dev):
             some = range(0, len(data.dev) if training.validation_pairs else 0, 1 + len(data.dev) // 1000)
             references = data.dev.texts(some)[1]
-            training = replace(training, monitor=suitable_monitor(data.target_tokenizer, references))
-        tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)
-        return replace(config, tokenizers=data.tokenizers, training=training), data, tokenizers
+            training = replace(training, monitor=suitable_monitor(data.tokenizers[1], references))
+        tokenizers = Tokenizers(*data.tokenizers)
+        source, target = data.configs
+        chosen = TokenizersConfig(source=source, target=target, joint=data.report.joint)
+        return replace(config, tokenizers=chosen, training=training), data, tokenizers
 
     def sizes(self, parts: Tokenizers) -> tuple[int, ...]:
         """Return the sizes of both vocabularies."""

@@ -83,19 +83,19 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
         raise DataError(f"{given[0]}: holds no files to read{inside}, expected one text file for each label{advice}")
     files = [check_file(file, WHAT) for file in files]
     left_out = _show([*ignored, *folders])
-    shown = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else "")
-    if len(files) == 1 and data.format != "text":
+    shown, count = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else ""), len(files)
+    if count == 1 and data.format == "text":
+        raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, but only one was given")
+    if count == 1:
         form = data.format if data.format != "auto" else detect_format(files[0], data.encoding, _TABLES)
         return LabelFiles([LabelFile(files[0])], form, left_out)
     if data.format not in ("auto", "text"):
-        raise DataError(f"{len(files)} files were given with data.format '{data.format}', expected one: {shown}")
+        raise DataError(f"{count} files were given with data.format '{data.format}', expected one: {shown}")
     if data.format == "auto" and (table := find_table(files)):
         raise DataError(
-            f"{len(files)} files were given, and {table.name} is named like a table; expected one table, or one text file for "
-            f"each label (then set data.format to text): {shown}"
+            f"{count} files were given, and {table.name} is named like a table; expected one table, or one text file for each "
+            f"label (then set data.format to text): {shown}"
         )
-    if len(files) == 1:
-        raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, but only one was given")
     return LabelFiles(_in_order(files, _name_labels(files)), "text", left_out)
 
 
@@ -128,15 +128,12 @@ def _check_folders(folders: Sequence[Path], files: Sequence[Path], form: str) ->
         )
     for folder in folders:
         texts, inner = _scan(folder)
-        if inner or not texts:
-            found = f"a folder, {inner[0].name}" if inner else "no files"
+        table = find_table(texts)
+        if inner or table or not texts:
+            odd = f"a folder, {inner[0].name}" if inner else f"a table, {table.name}" if table else "no files"
             raise DataError(
-                f"{folder}: holds {found}, but is read as the texts of the label '{folder.name}'; expected files with one text "
+                f"{folder}: holds {odd}, but is read as the texts of the label '{folder.name}'; expected files with one text "
                 "each. To read one text file for each label, name these files one by one"
-            )
-        if table := find_table(texts):
-            raise DataError(
-                f"{table}: is named like a table, but its folder is read as a label; expected files with one text each"
             )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import DataError, nearest
+from regard.text.strings import is_unicode
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _SHOWN = 12
@@ -26,14 +27,15 @@ class Labels:
     """Number of training texts with each label. It can be 0, for example if a fold holds out all of them."""
 
     def __post_init__(self) -> None:
+        problem = ""
         if not self.names or not all(isinstance(name, str) and name for name in self.names):
-            raise DataError(f"labels are {self.names!r:.200}, expected names")
-        if any("\ud800" <= character <= "\udfff" for name in self.names for character in name):
-            raise DataError(
-                f"labels are {self.names!r:.200}, and one contains half of a surrogate pair, which is not a character"
-            )
-        if len(set(self.names)) != len(self.names):
-            raise DataError(f"labels are {self.names!r:.200}, and one of them occurs twice")
+            problem = "expected names"
+        elif not all(map(is_unicode, self.names)):
+            problem = "and one contains half of a surrogate pair, which is not a character"
+        elif len(set(self.names)) != len(self.names):
+            problem = "and one of them occurs twice"
+        if problem:
+            raise DataError(f"labels are {self.names!r:.200}, {problem}")
         if len(self.counts) != len(self.names) or not all(type(count) is int and count >= 0 for count in self.counts):
             raise DataError(f"the labels' counts are {self.counts!r:.200}, expected {len(self.names)} numbers of texts")
 

@@ -1,7 +1,7 @@
 """The preparation of labelled texts: labels are numbered, splits are stratified by label, and long texts are truncated."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,40 +10,18 @@ import pyarrow as pa
 from regard.config import LabelledDataConfig, TokenizerConfig
 from regard.errors import DataError
 from regard.plurals import counted
+from regard.text import reasons, split
 from regard.text.clean import Chunk
 from regard.text.corpora import LabelledCorpus, cut_rows
 from regard.text.labelled.files import WHAT, find_files
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.mapped import Rows
-from regard.text.preparation import DataSchema, EncodedRows, Part, Prepared, Selection
-from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
-from regard.text.split import (
-    Groups,
-    Hashes,
-    Indices,
-    LabelRows,
-    draw_dev,
-    draw_fold,
-    find_groups,
-    first_occurrences,
-    hash_pairs,
-    mark,
-    take_first,
-)
+from regard.text.preparation import DataSchema, EncodedRows, Part, Selection
+from regard.text.report import ReadingReport
+from regard.text.split import Groups, Hashes, Indices, LabelRows
 from regard.text.spool import Spool, Texts
 from regard.text.tokenizers.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelledData(Prepared[LabelledCorpus]):
-    """Labelled texts, ready for training."""
-
-    @property
-    def labels(self) -> Labels:
-        """The labels, with the number of training texts of each."""
-        counts = self.report.train_counts
-        return Labels(tuple(counts), self.train.multiple, tuple(counts.values()))
 
 
 class LabelledSchema(DataSchema):
@@ -56,13 +34,12 @@ class LabelledSchema(DataSchema):
     content = WHAT
     example = "a file of labelled texts"
     corpus = LabelledCorpus
-    prepared = LabelledData
+    data: LabelledDataConfig
 
     def __init__(
         self, data: LabelledDataConfig, tokenizer: TokenizerConfig, learned: tuple[Tokenizer, Labels] | None = None
     ) -> None:
         super().__init__(data, (tokenizer,), learned[:1] if learned else None)
-        self.data = data
         self.dev_size = 0 if data.folds else self.dev_size
         self._labels = learned[1] if learned else None
 
@@ -74,6 +51,7 @@ class LabelledSchema(DataSchema):
         """Return the format of the files, the labels from their names, and the labels of the starting model."""
         found = [find_files(paths, self.data) for paths in (self.data.train, self.data.dev) if paths]
         known = [self._labels.names, self._labels.multiple] if self._labels else None
+        # The cache must notice if a file moves to the folder of another label, which changes neither the bytes nor their order.
         files_of = [[each.form, [[file.label, len(file.texts_with_content)] for file in each.files]] for each in found]
         return {"files_of": files_of, "known": known}
 
@@ -83,12 +61,12 @@ class LabelledSchema(DataSchema):
     def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection:
         """Drop duplicates, check the labels, hold out texts of every label, and apply `max_texts`."""
         data, hashes = self.data, spool.hashes[0]
-        whole = hash_pairs(hashes, _label_sets(spool.labels))
-        first = first_occurrences(whole) if data.drop_repeats else np.ones(len(spool), np.bool_)
-        report.withdraw(REPEATED_TEXT, spool.lines[~first])
+        whole = split.hash_pairs(hashes, _label_sets(spool.labels))
+        first = split.first_occurrences(whole) if data.drop_repeats else np.ones(len(spool), np.bool_)
+        report.withdraw(reasons.REPEATED_TEXT, spool.lines[~first])
         places = np.flatnonzero(first)
         labels = spool.labels.take(places)
-        groups = find_groups(hashes[places], labels, len(spool.names))
+        groups = split.find_groups(hashes[places], labels, len(spool.names))
         _check_labels(spool, labels, groups, places, report)
         if data.folds > len(groups.sizes):
             raise DataError(
@@ -96,21 +74,22 @@ class LabelledSchema(DataSchema):
                 "(data.folds); each fold needs a text to hold out"
             )
         dev = (
-            draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
+            split.draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
             if data.folds
-            else draw_dev(groups, labels, dev_size=self.dev_size, seed=seed)
+            else split.draw_dev(groups, labels, dev_size=self.dev_size, seed=seed)
         )
+        # `max_texts` comes after the split, so that the same texts are held out whatever its value.
         left = np.flatnonzero(~dev)
         size = data.max_texts or len(left)
-        taken = left[take_first(labels.take(left), groups.stratum[groups.of[left]], size)]
-        report.withdraw(BEYOND_MAX_TEXTS, spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
+        taken = left[split.take_first(labels.take(left), groups.stratum[groups.of[left]], size)]
+        report.withdraw(reasons.BEYOND_MAX_TEXTS, spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
         if self._labels:
             spool = _number_as(spool, self._labels)
         differing = len(np.unique(whole)) - len(np.unique(hashes))
         return Selection(
             spool,
-            mark(places[taken], len(spool)),
-            mark(places[dev], len(spool)),
+            split.mark(places[taken], len(spool)),
+            split.mark(places[dev], len(spool)),
             [f"duplicates with different labels, all kept: {differing:,}"] if differing else [],
         )
 
@@ -193,6 +172,6 @@ def _check_labels(spool: Spool, labels: LabelRows, groups: Groups, places: Indic
 
 def _label_sets(labels: LabelRows) -> Hashes:
     """Return a hash of each text's set of labels, independent of their order."""
-    mixed = hash_pairs(labels.flat.astype(np.int64), np.zeros(len(labels.flat), np.int64)).astype(np.uint64)
+    mixed = split.hash_pairs(labels.flat.astype(np.int64), np.zeros(len(labels.flat), np.int64)).astype(np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     return (sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]).astype(np.int64)

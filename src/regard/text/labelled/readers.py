@@ -7,20 +7,13 @@ from typing import Any
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
+from regard.text import reasons
 from regard.text.clean import Chunk, Labels, clean, read_usable
 from regard.text.column_rules import LabelledColumns
 from regard.text.content import read_list
 from regard.text.labelled.files import WHAT, LabelFile, find_files
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_SIDE, check_file, line_blocks, show_encoding
-from regard.text.report import (
-    EMPTY_LABEL,
-    EMPTY_LINE,
-    EMPTY_TEXT,
-    IN_FILE,
-    LONG_LABEL,
-    MISSING_LABEL,
-    ReadingReport,
-)
+from regard.text.report import ReadingReport
 from regard.text.rows import load_format
 from regard.text.strings import normalise, quoted, trim
 
@@ -61,7 +54,9 @@ def _read_table(file: LabelFile, form: str, data: LabelledDataConfig, report: Re
     for (values, cells), lines in table.read(file.path, LabelledColumns(data), report):
         labels = reader.read(cells, lines)
         texts = [write_value(value)[:LONGEST_SIDE] if value != [] else "" for value in values]
-        yield clean([texts], lines, data.normalization, report, empty=(EMPTY_TEXT,), labels=labels, multiple=reader.multiple)
+        yield clean(
+            [texts], lines, data.normalization, report, empty=(reasons.EMPTY_TEXT,), labels=labels, multiple=reader.multiple
+        )
 
 
 def _read_label(file: LabelFile, form: str, data: LabelledDataConfig, report: ReadingReport) -> Iterator[Chunk]:
@@ -72,12 +67,12 @@ def _read_label(file: LabelFile, form: str, data: LabelledDataConfig, report: Re
     blocks: Iterator[tuple[list[str], Sequence[int]]] = _read_files(file, data, report)
     if form == "text":
         blocks = line_blocks(check_file(file.path, WHAT), data.encoding, report.hashes)
-    where = f"{IN_FILE}{file.path.name if form == 'text' else file.label})"
+    where = f"{reasons.IN_FILE}{file.path.name if form == 'text' else file.label})"
     label = tuple(normalise([file.label], data.normalization))
     for texts, lines in blocks:
         report.read += len(texts)
         texts = [text[:LONGEST_SIDE] for text in texts]
-        empty = EMPTY_LINE if form == "text" else EMPTY_TEXT
+        empty = reasons.EMPTY_LINE if form == "text" else reasons.EMPTY_TEXT
         yield clean([texts], lines, data.normalization, report, empty=(empty,), labels=[label] * len(texts), where=where)
 
 
@@ -157,8 +152,8 @@ class _LabelReader:
         whole = [label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() for label in found]
         cleaned = dict.fromkeys(label[:-2] if cut else label for label, cut in zip(found, whole, strict=True))
         if any(len(label) > LONGEST_LABEL for label in cleaned):
-            return LONG_LABEL
-        return tuple(cleaned) if cleaned or self.multiple else MISSING_LABEL if filled else EMPTY_LABEL
+            return reasons.LONG_LABEL
+        return tuple(cleaned) if cleaned or self.multiple else reasons.MISSING_LABEL if filled else reasons.EMPTY_LABEL
 
 
 def is_missing(label: str, *, typed: bool) -> bool:

@@ -23,9 +23,8 @@ from regard.text.cache import fingerprint_of, hash_files
 from regard.text.corpora import EncodedCorpus
 from regard.text.mapped import Indices
 from regard.text.opening import OVER_LONG_LINE, line_blocks
-from regard.text.pairs.prepare import PreparedData
 from regard.text.pairs.readers import read_pairs
-from regard.text.preparation import CHUNK_ROWS
+from regard.text.preparation import CHUNK_ROWS, Prepared
 from regard.text.report import ReadingReport
 from regard.text.split import hash_pairs, hash_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -70,7 +69,7 @@ class GuidedCorpus(EncodedCorpus):
         return GuidedBatch(**vars(plain), gold=gold / gold.sum(-1, keepdim=True).clamp_min(1))
 
 
-def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedData:
+def add_gold_alignments(prepared: Prepared[EncodedCorpus], data: DataConfig) -> Prepared[EncodedCorpus]:
     """Add the alignments of `data.alignments` to the training pairs."""
     known = _read(data)
     offsets, links = [0], [np.zeros((0, 2), np.int32)]
@@ -78,8 +77,7 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
         sources, targets = prepared.train.texts(range(start, min(start + CHUNK_ROWS, len(prepared.train))))
         for key, source, target in zip(_keys(sources, targets), sources, targets, strict=True):
             if key in known:
-                tokenizers = (prepared.source_tokenizer, prepared.target_tokenizer)
-                links.append(_between_symbols(known[key], (source, target), tokenizers, data.alignments))
+                links.append(_between_symbols(known[key], (source, target), prepared.tokenizers, data.alignments))
             offsets.append(offsets[-1] + (len(links[-1]) if key in known else 0))
     if not offsets[-1]:
         raise DataError(f"{data.alignments}: links no words of the training pairs; check that the file belongs to them")
@@ -116,9 +114,7 @@ def _keys(sources: Sequence[str], targets: Sequence[str]) -> list[int]:
     return hash_pairs(hash_texts(sources), hash_texts(targets)).tolist()
 
 
-def _between_symbols(
-    place: Place, texts: tuple[str, str], tokenizers: tuple[Tokenizer, Tokenizer], path: str
-) -> npt.NDArray[np.int32]:
+def _between_symbols(place: Place, texts: tuple[str, str], tokenizers: Sequence[Tokenizer], path: str) -> npt.NDArray[np.int32]:
     """Return links between all symbols of linked words."""
     number, links = place
     symbols: list[list[list[int]]] = []

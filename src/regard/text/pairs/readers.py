@@ -7,12 +7,13 @@ from typing import get_args
 from regard.config import DataConfig
 from regard.config.data import TableFormat
 from regard.errors import DataError
+from regard.text import reasons
 from regard.text.clean import Chunk, clean, read_usable
 from regard.text.column_rules import PairColumns
 from regard.text.header import skip_headers
 from regard.text.languages import find_language
 from regard.text.opening import OVER_LONG_LINE, check_file, ending, line_blocks, read_start, show_encoding
-from regard.text.report import EMPTY_SOURCE, EMPTY_TARGET, PARALLEL, ReadingReport
+from regard.text.report import PARALLEL, ReadingReport
 from regard.text.rows import Chunk as RawChunk
 from regard.text.rows import detect_format, find_table, load_format, most_lines
 from regard.text.strings import quoted, trim
@@ -34,7 +35,7 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
     report.form = PARALLEL if form == "text" else load_format(form).title
     report.encoding = show_encoding(files[0], "utf-8" if form == "parquet" else data.encoding)
     raw = _read_parallel(files, data, rules, report) if form == "text" else load_format(form).read(files[0], rules, report)
-    empty = (EMPTY_SOURCE, EMPTY_TARGET)
+    empty = (reasons.EMPTY_SOURCE, reasons.EMPTY_TARGET)
     chunks = (clean(columns, lines, data.normalization, report, empty=empty) for columns, lines in raw)
     yield from read_usable([(" + ".join(report.files), files, chunks)], data, report)
 

@@ -13,10 +13,11 @@ from itertools import chain, islice
 from pathlib import Path
 
 from regard.errors import DataError
+from regard.text import reasons
 from regard.text.column_rules import ColumnRules
 from regard.text.header import Layout, find_layout
 from regard.text.opening import CHUNK_CHARACTERS, CHUNK_ROWS, OVER_LONG_LINE, line_blocks
-from regard.text.report import OVER_LONG, ReadingReport
+from regard.text.report import ReadingReport
 from regard.text.rows import Chunk, Format, most_lines
 from regard.text.strings import quoted
 
@@ -49,7 +50,6 @@ def _choose(blocks: Iterator[NumberedRows], rules: ColumnRules, path: Path, repo
             if report.form == "tab-separated" and report.unit == "lines" and _are_quoted(rows[:HEAD_ROWS], layout):
                 quotes = f"The quotation marks around cells of {path.name} are read as text"
                 report.advice = f"{quotes}; to remove them, set data.format to csv, or write the file without them."
-            rows, numbers = layout.drop_above(rows, numbers, report)
         yield layout.select(rows, numbers, report)
 
 
@@ -61,16 +61,16 @@ def _are_quoted(rows: Sequence[Sequence[str]], layout: Layout) -> bool:
 
 def _read_split(path: Path, rules: ColumnRules, report: ReadingReport, separator: str = "\t") -> Iterator[Chunk]:
     """Read lines that are split at every separator."""
-    return _choose(_split_lines(path, rules, report, separator), rules, path, report)
 
+    def split_lines() -> Iterator[NumberedRows]:
+        for lines, numbers in line_blocks(path, rules.encoding, report.hashes):
+            report.read += len(lines)
+            if lines[0] is OVER_LONG_LINE:  # such a line forms its own block
+                report.skip(reasons.OVER_LONG, numbers[0])
+            else:
+                yield [line.split(separator) for line in lines], numbers
 
-def _split_lines(path: Path, rules: ColumnRules, report: ReadingReport, separator: str) -> Iterator[NumberedRows]:
-    for lines, numbers in line_blocks(path, rules.encoding, report.hashes):
-        report.read += len(lines)
-        if lines[0] is OVER_LONG_LINE:  # such a line forms its own block
-            report.skip(OVER_LONG, numbers[0])
-        else:
-            yield [line.split(separator) for line in lines], numbers
+    return _choose(split_lines(), rules, path, report)
 
 
 def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
@@ -80,8 +80,8 @@ def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator
     """
     report.unit = "rows"
     rows = _csv_rows(path, rules.encoding, report)
-    head = _take(rows, HEAD_ROWS)
-    yield from _choose(chain([head], iter(lambda: _take(rows, CHUNK_ROWS), ([], []))), rules, path, report)
+    blocks = chain([_take(rows, HEAD_ROWS)], iter(lambda: _take(rows, CHUNK_ROWS), ([], [])))
+    yield from _choose(blocks, rules, path, report)
 
 
 def _take(numbered: Iterator[tuple[int, list[str]]], most: int) -> NumberedRows:
@@ -109,6 +109,7 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[tupl
     head = head[1:] if named else head
     start = _split_start(head, named[1]) if named else _find_separator(head, path)
     report.form = _SEPARATED.get(start.separator, f"separated by {start.separator}")
+    # `strict` makes bad quoting an error; otherwise a stray quote would silently join many rows to one.
     reader = csv.reader(chain(head, lines), delimiter=start.separator, skipinitialspace=start.spaced, strict=True)
     number = begin = 2 if named else 1
     while True:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
+from regard.text import reasons
 from regard.text.column_rules import ColumnRules
 from regard.text.columns import COLUMNS_JUDGED, SAMPLE_ROWS, TOO_DEEP, choose_columns
 from regard.text.encodings import advise_encoding
 from regard.text.opening import CHUNK_ROWS, OVER_LONG_LINE, line_blocks, open_utf8, read_start
-from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
+from regard.text.report import ReadingReport
 from regard.text.rows import Chunk, Format
 from regard.text.strings import is_unicode
 
@@ -51,7 +52,7 @@ def _line_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iter
         rows, numbers = [], []
         for number, line in zip(places, lines, strict=True):
             if line is OVER_LONG_LINE or not line.strip():
-                report.skip(OVER_LONG if line is OVER_LONG_LINE else EMPTY_LINE, number)
+                report.skip(reasons.OVER_LONG if line is OVER_LONG_LINE else reasons.EMPTY_LINE, number)
                 continue
             rows.append(_parse(line, path, number, rules))
             numbers.append(number)

@@ -193,6 +193,7 @@ class Tokenizer:
             strings = pa.array(texts, pa.large_string())
         except UnicodeEncodeError:  # half of a surrogate pair
             strings = pa.array([_clean(text, "none") for text in texts], pa.large_string())
+        # Chunks repeat often: coding them as a dictionary leaves one look-up for each different chunk of the batch.
         chunks = pc.split_pattern(strings, " ")
         coded = chunks.values.dictionary_encode()
         if len(self._cache) > _MOST_CACHED:

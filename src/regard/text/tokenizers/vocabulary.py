@@ -14,15 +14,7 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 from tokenizers import models, trainers
 
-from regard.config import (
-    BPEConfig,
-    CharactersConfig,
-    FixedTokenizerConfig,
-    SpacyConfig,
-    UnigramConfig,
-    WhitespaceConfig,
-    WordsConfig,
-)
+from regard.config import BPEConfig, FixedTokenizerConfig, UnigramConfig
 from regard.errors import ConfigError
 from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
@@ -55,13 +47,11 @@ class Symbols:
 
 def learn(units: Counter[str], config: FixedTokenizerConfig, *, progress: bool = False) -> Symbols:
     """Learn the symbols of one tokenizer from the count of each unit (word, character, or word with its space mark)."""
-    match config:
-        case BPEConfig():
-            return _learn_bpe(units, config, progress)
-        case UnigramConfig():
-            return _learn_unigram(units, config, progress)
-        case WordsConfig() | WhitespaceConfig() | SpacyConfig() | CharactersConfig():
-            return _most_frequent(units, config.min_count, config.max_size)
+    if isinstance(config, BPEConfig):
+        return _learn_bpe(units, config, progress)
+    if isinstance(config, UnigramConfig):
+        return _learn_unigram(units, config, progress)
+    return _most_frequent(units, config.min_count, config.max_size)
 
 
 def _most_frequent(units: Counter[str], min_count: int, max_size: int) -> Symbols:
