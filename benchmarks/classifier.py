@@ -117,7 +117,7 @@ def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     machine = resolve_machine(config)
     with prepared(machine):
         task = ClassificationTraining().prepare(config, model=None, attention=None, start=None, progress=False)
-        plain = PlainClassifier(Sizes(), vocabulary_size=task.data.tokenizer.size, num_labels=len(task.data.labels.names))
+        plain = PlainClassifier(Sizes(), vocabulary_size=task.data.tokenizers[0].size, num_labels=len(task.data.labels.names))
         sizes = [sum(p.numel() for p in model.parameters()) for model in (task.model, plain)]
         trainers = {"regard": regard_updates(task, config), "plain": plain_updates(task, plain)}
         rates: dict[str, list[float]] = {name: [] for name in trainers}
@@ -186,7 +186,7 @@ def plain_updates(task: TrainableClassifier, model: PlainClassifier) -> Iterator
 def measure_use(task: TrainableClassifier, calls: int = 100) -> dict[str, Any]:
     """Measure `using`, on texts of the corpus."""
     classifier = Classifier(
-        Bundle(config=task.config, model=task.model, parts=ClassifierParts(task.data.tokenizer, task.data.labels))
+        Bundle(config=task.config, model=task.model, parts=ClassifierParts(task.data.tokenizers[0], task.data.labels))
     )
     texts = task.data.train.texts(range(min(5000, len(task.data.train))))
 

@@ -97,7 +97,7 @@ def test_a_model_of_another_version_tells_what_it_can(run, tmp_path):
     bundle = regard.load(run).bundle
     bundle.signature.pop("finished")
     bundle.report.clear()
-    bundle.report["num_train"] = 7
+    bundle.report |= {"train": {}, "num_train": 7}
     save_bundle(tmp_path / "old", bundle)
     text = regard.info(tmp_path / "old").render()
     assert "a trained model\n" in text

@@ -120,7 +120,7 @@ def test_preparing_splits_drops_repeats_and_keeps(tmp_path):
     assert (len(data.train), len(data.dev)) == (36, 4)
     assert data.report.train.skipped["exact repeat of an earlier text"].lines == [41]
     assert (data.report.train_tokens, data.report.dev_tokens) == ({"text": 36 * 4}, {"text": 4 * 4})
-    assert data.tokenizer.size == 4 + 2 + 36
+    assert data.tokenizers[0].size == 4 + 2 + 36
     assert DataReport.from_dict(data.report.to_dict()) == data.report
     assert "36 texts to train on, 4 to validate on" in data.report.render()
     entries = list((tmp_path / "cache").iterdir())
@@ -148,7 +148,7 @@ def test_max_texts_long_texts_and_kinds(tmp_path):
 def test_spaces_come_back(tmp_path):
     data = prepared(tmp_path, LINES, CharactersConfig(), dev_size=0)
     [row] = data.train.batch([0]).target_out.tolist()
-    assert data.tokenizer.decode(row) == "number 0 ."
+    assert data.tokenizers[0].decode(row) == "number 0 ."
 
 
 CODE = "def {name}(x):\n    y = x + 1  # two\n    if y:\n\ty  +=  2\n\n    return y\n\n\n"
