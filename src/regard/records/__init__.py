@@ -1,10 +1,9 @@
 """The attention of one prediction as plain data. This package needs numpy, but neither torch nor a drawing library."""
 
 from regard.records.alignment import Link, alignment_error_rate, format_pharaoh, parse_pharaoh, read_pharaoh
-from regard.records.builders import from_huggingface, record
+from regard.records.builders import from_huggingface, load_record, record
 from regard.records.data import AttentionRecord
 from regard.records.encoding import FORMAT_VERSION
-from regard.records.files import load_record
 from regard.records.subwords import join_subwords
 from regard.records.through_layers import rollout
 

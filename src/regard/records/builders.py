@@ -1,15 +1,16 @@
-"""Build records from any matrix, or from the attentions of models of Hugging Face's `transformers`.
+"""Build records from any matrix, from a file, or from the attentions of models of Hugging Face's `transformers`.
 
 The library `transformers` is not imported: an output is any object that has the same fields for attentions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from regard.errors import RequestError, ShapeError
-from regard.records import checks
+from regard.errors import DataError, RequestError, ShapeError, nearest
+from regard.records import checks, encoding
 from regard.records.data import NOTE, AttentionRecord
 from regard.records.subwords import SPELLED_IN_BYTES, Scheme, join
 from regard.rendering import Units
@@ -71,6 +72,33 @@ def record(
         target_is_read=target_is_read,
         note=note,
     )
+
+
+def load_record(path: str | Path) -> AttentionRecord:
+    """Read a record from a .json or .npz file.
+
+    Args:
+        path: A file that `AttentionRecord.save` wrote.
+
+    Raises:
+        RequestError: If the file has another ending.
+        DataError: If the file cannot be read, is too large, or contains no record.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in (".json", ".npz"):
+        raise RequestError(
+            f"{path}: records are read from .json and .npz files, not from '{ending}'{nearest(ending, ('.json', '.npz'))}"
+        )
+    try:
+        with open(path, "rb") as file:
+            content = file.read(encoding.MAX_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path}: the record cannot be read: {error.strerror}") from error
+    if len(content) > encoding.MAX_BYTES:
+        raise DataError(f"{path}: the file has more than {encoding.MAX_BYTES} bytes, too many for a record")
+    read = AttentionRecord.from_json if ending == ".json" else AttentionRecord.from_npz
+    return read(content, where=str(path))
 
 
 _FAMILIES = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}

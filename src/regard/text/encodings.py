@@ -38,9 +38,14 @@ _SEARCHED = 1 << 26
 def advise_encoding(path: str | Path) -> str:
     """Return a sentence with the probable encoding of a file that is not UTF-8; empty if there is no good guess."""
     found, name = find_encoding(path), Path(path).name
-    if found and _is_mixed(path):
+    if found is None:
+        return ""
+    lines, _ = next(line_blocks(path, "utf-8", any_line_ends=True), ([], range(0)))
+    beyond = [line for line in lines if not line.isascii()]
+    # With another encoding, lines that are UTF-8 would be read without an error, but as wrong letters.
+    if 10 * sum(map(is_unicode, beyond)) > len(beyond):
         return f"{name} has lines in UTF-8 and lines in {_SHOWN[found]}: convert all lines to UTF-8."
-    return f"{name} looks like {_SHOWN[found]}: set data.encoding to {found}." if found else ""
+    return f"{name} looks like {_SHOWN[found]}: set data.encoding to {found}."
 
 
 def advise_decoding(paths: Sequence[str | Path], encoding: str) -> str:
@@ -100,10 +105,3 @@ def _find_sample(path: str | Path) -> bytes:
         if sum(map(len, found)) >= _SAMPLE_BYTES or size >= _SEARCHED:
             break
     return "\n".join(found).encode("utf-8", "surrogateescape")[:_SAMPLE_BYTES]
-
-
-def _is_mixed(path: str | Path) -> bool:
-    """Return True if more than a tenth of the lines with non-ASCII bytes at the beginning of a file are valid UTF-8."""
-    lines, _ = next(line_blocks(path, "utf-8", any_line_ends=True), ([], range(0)))
-    beyond = [line for line in lines if not line.isascii()]
-    return 10 * sum(map(is_unicode, beyond)) > len(beyond)

@@ -117,18 +117,14 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
         dev = generator.permutation(behind[~seen])[: min(dev_size, max_pairs // LARGEST_DEV_PART)]
         dev.sort()
         return Split(np.arange(max_pairs), dev, np.setdiff1d(behind, dev, assume_unique=True))
-    dev = _draw_groups(find_components(source, target), min(dev_size, size // LARGEST_DEV_PART), generator)
-    return Split(np.setdiff1d(np.arange(size), dev, assume_unique=True), dev, np.zeros(0, np.int64))
-
-
-def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) -> Indices:
-    """Draw random whole groups until `wanted` positions are found or no further group fits, and return their positions."""
+    label, wanted = find_components(source, target), min(dev_size, size // LARGEST_DEV_PART)
     groups, sizes = np.unique(label, return_counts=True)
     order = generator.permutation(len(groups)) if wanted else np.zeros(0, np.int64)
     order = order[sizes[order] <= wanted]
     large = sizes[order] > max(1, wanted // 10)
     chosen = _fill(np.r_[order[~large], order[large]], sizes, wanted)
-    return np.flatnonzero(np.isin(label, groups[chosen]))
+    dev = np.flatnonzero(np.isin(label, groups[chosen]))
+    return Split(np.setdiff1d(np.arange(size), dev, assume_unique=True), dev, np.zeros(0, np.int64))
 
 
 def _fill(order: Indices, sizes: Indices, wanted: int) -> list[int]:

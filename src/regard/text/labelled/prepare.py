@@ -83,8 +83,14 @@ class LabelledSchema(DataSchema):
         size = data.max_texts or len(left)
         taken = left[split.take_first(labels.take(left), groups.stratum[groups.of[left]], size)]
         report.withdraw(reasons.BEYOND_MAX_TEXTS, spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
-        if self._labels:
-            spool = _number_as(spool, self._labels)
+        if (known := self._labels) and spool.multiple != known.multiple:
+            here, there = ("several labels", "one label") if spool.multiple else ("one label", "several labels")
+            raise DataError(
+                f"the texts have {here} each, but the training texts of the model had {there}; set "
+                "data.label_separator as it was for that model, or train a new model"
+            )
+        # Labels keep their numbers in the starting model if it has all of them.
+        spool = _renumber(spool, known) if known and set(spool.names) <= set(known.names) else spool
         differing = len(np.unique(whole)) - len(np.unique(hashes))
         return Selection(
             spool,
@@ -118,17 +124,6 @@ class LabelledSchema(DataSchema):
     def notes(self, too_long: int) -> list[str]:
         """Return a note on truncated texts."""
         return [f"texts truncated to {self.data.max_tokens:,} tokens (data.max_tokens): {too_long:,}"] if too_long else []
-
-
-def _number_as(spool: Spool, known: Labels) -> Spool:
-    """Number the labels as in a trained model if it has all of them; else leave them unchanged."""
-    if spool.multiple != known.multiple:
-        here, there = ("several labels", "one label") if spool.multiple else ("one label", "several labels")
-        raise DataError(
-            f"the texts have {here} each, but the training texts of the model had {there}; set "
-            "data.label_separator as it was for that model, or train a new model"
-        )
-    return _renumber(spool, known) if set(spool.names) <= set(known.names) else spool
 
 
 def _renumber(spool: Spool, known: Labels) -> Spool:

@@ -162,7 +162,12 @@ class Tokenizer:
     def _chunk_words(self, chunk: str, *, at_start: bool) -> Iterable[tuple[str, list[int]]]:
         """Return the words of a chunk and their ids; `at_start` is True for the first chunk of a text."""
         for word, units in _units(self.scheme, chunk, self.lowercase, spaced=not at_start or self.scheme.leading_space):
-            yield word, self._look_up(units)
+            if self._whole_units:
+                yield word, [self._id_of.get(unit, UNKNOWN) for unit in units]
+                continue
+            # Ordinary text never gets the id of a special symbol.
+            found = [token.id for unit in units for token in self._model.tokenize(unit)]
+            yield word, [number if number >= _NUM_SPECIAL else UNKNOWN for number in found]
 
     def _add(self, chunk: str) -> list[int]:
         """Return the ids of a chunk, and cache them unless the chunk is very long."""
@@ -171,13 +176,6 @@ class Tokenizer:
         if len(chunk) <= _LONGEST_CACHED:
             self._cache[chunk] = ids
         return ids
-
-    def _look_up(self, units: Sequence[str]) -> list[int]:
-        if self._whole_units:
-            return [self._id_of.get(unit, UNKNOWN) for unit in units]
-        # Ordinary text never gets the id of a special symbol.
-        found = [token.id for unit in units for token in self._model.tokenize(unit)]
-        return [number if number >= _NUM_SPECIAL else UNKNOWN for number in found]
 
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
         """Return flat ids and the number of ids of each text.
