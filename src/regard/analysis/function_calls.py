@@ -105,7 +105,12 @@ class Watch(TorchFunctionMode):
         """Report weights; if sentences and heads had one axis, only if the context is then split in the same order."""
         number = self.observer.take_kept(name, kept, is_checked=fold is None or 1 in fold)
         if fold is not None and 1 not in fold:
-            self.contexts[context] = lambda after: self.observer.confirm(number, getattr(after, "shape", ())[:2] == fold)
+
+            def confirm(after: Any) -> None:
+                is_checked = getattr(after, "shape", ())[:2] == fold
+                self.observer.calls[number] = replace(self.observer.calls[number], is_checked=is_checked)
+
+            self.contexts[context] = confirm
 
     def _follow(self, name: str, args: tuple, kwargs: Mapping[str, Any], output: Any) -> None:
         operands = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
@@ -212,6 +217,7 @@ def _derived(mark: _Mark, before: Tensor, after: Tensor, *, is_dropout: bool) ->
         return lost
     whole = replace(mark, weights=before, weights_axis=mark.axis) if mark.weights is None else mark
     size, count = before.shape[mark.axis], after.numel()
+    # A function does not say which axis of its result is that of the keys, so the result's memory or shape must show it.
     if after.numel() and after.untyped_storage().data_ptr() == before.untyped_storage().data_ptr():
         # A view has the keys in the axis with the same distance between neighbours, however the others were moved.
         stride = before.stride(mark.axis)

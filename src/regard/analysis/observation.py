@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from threading import get_ident
 from typing import Any
@@ -206,10 +206,6 @@ class Observer:
         # Only the name, and different numbers of queries and keys, show that the keys come from another sequence.
         across = any(part in name.lower() for part in _ACROSS) or kept.values.shape[-2] != kept.num_keys
         return self._add(name, kept, False if across else None, is_checked=is_checked)
-
-    def confirm(self, number: int, is_checked: bool) -> None:
-        """Record whether sentences and heads in a call were found to be in the assumed order."""
-        self.calls[number] = replace(self.calls[number], is_checked=is_checked)
 
     def _add(self, name: str, kept: Kept, within: bool | None, *, is_checked: bool = True) -> int:
         values = kept.values

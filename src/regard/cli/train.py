@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from regard.cli.habits import find_habit
 from regard.cli.options import Parser, model_folder
@@ -86,10 +85,12 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
         from regard.presets import preset_layer
 
         layers.append(_checked(preset_layer(preset), f"preset '{preset}'", task))
-    if teacher := _first_teacher(given):
+    teachers = given.get("distillation.teachers")
+    teachers = teachers.split(",") if isinstance(teachers, str) else teachers
+    if isinstance(teachers, list) and any(teachers):
         from regard.tasks.distillation import teaching_layer
 
-        layers.append(teaching_layer(teacher, task))
+        layers.append(teaching_layer(str(teachers[0]), task))
     layers += [file, override_layer(settings)]
     if not any(reduce(lay_over, layers).values.get("data.train") or ()):
         load_config(*layers)  # raises an error if `data.train` is misspelt
@@ -105,13 +106,6 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
     stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
     origin = f"from-{Path(config.start_from).name}" if config.start_from else preset
     return replace(config, out=f"runs/{stem}-{origin}" if origin else f"runs/{stem}")
-
-
-def _first_teacher(given: Mapping[str, Any]) -> str:
-    """Return the first folder in the setting `distillation.teachers`; empty if there is none, or the setting is invalid."""
-    teachers = given.get("distillation.teachers")
-    teachers = teachers.split(",") if isinstance(teachers, str) else teachers
-    return str(teachers[0]) if isinstance(teachers, list) and teachers else ""
 
 
 def _unknown_task(task: str) -> RequestError:

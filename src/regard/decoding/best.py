@@ -205,6 +205,7 @@ def best_continuations(worth: Float[Tensor, "B N"], values: Float[Tensor, "B N V
         sums = (worth[:, :, None] + values).flatten(1)
         found, place = sums.topk(min(count, sums.shape[1]), 1)
         return place // size, place % size, found
+    # The sum of a run's best word and its hypothesis ranks the run; only words in the best `count` runs can be chosen.
     maxima = values[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
     if covered < size:  # the last run is shorter
         maxima = torch.cat([maxima, values[..., covered:].amax(-1, keepdim=True)], -1)

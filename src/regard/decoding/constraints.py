@@ -158,6 +158,7 @@ class Constrained:
     def _after(self, words: Int[Tensor, "B N K"]) -> _Progress:
         """Return the progress after each candidate; the N·K candidates of a sentence are in one row."""
         now, phrases = self._now, self._phrases
+        # The candidates of a hypothesis are `plain` probable words, a word for each phrase, and the end symbol.
         count = phrases.lengths.shape[1]
         plain = words.shape[2] - count - 1
         batch, beam = now.phrase.shape
@@ -174,18 +175,15 @@ class Constrained:
         return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
 
     def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: Step) -> Bool[Tensor, "B N K"]:
-        """Return a mask that is True for the candidates that may be chosen.
-
-        A candidate may be chosen if enough steps remain for the missing phrases, if it is not the end symbol while a phrase is
-        missing, and if it is not a subword that continues the last word of a complete phrase. The last rule does not hold
-        for words of the prefix, which must follow in any case.
-        """
+        """Return a mask that is True for the candidates that may be chosen."""
         phrases = self._phrases
+        # Enough steps must remain for the missing phrases, and the end symbol may not come before them.
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
         left = (phrases.limits - step.number - 1)[:, None]
         fits = ((missing == 0) | (missing < left)).view(words.shape) & ~((words == END) & (missing > 0).view(words.shape))
         if self._continues is None:
             return fits
+        # A subword must not continue the last word of a complete phrase, except in the prefix, which must follow in any case.
         plain = words.shape[2] - phrases.lengths.shape[1] - 1
         glued = self._continues[words] & self._now.closed[..., None]
         glued[..., plain:] = False
@@ -195,15 +193,15 @@ class Constrained:
 
 
 def _deal(scores: Float[Tensor, "B K"], bank: Int[Tensor, "B K"], count: int) -> Int[Tensor, "B M"]:
-    """Return the indices of at most `count` candidates: the best of each bank, then the second best of each, and so on.
-
-    In each round, the bank with the most constraint words comes first.
-    """
+    """Return the indices of at most `count` candidates: the best of each bank, then the second best of each, and so on."""
+    # Two stable sorts order the candidates by bank and, within a bank, by score.
     by_score = scores.argsort(dim=1, descending=True, stable=True)
     order = by_score.gather(1, bank.gather(1, by_score).argsort(dim=1, stable=True))
     sorted_bank = bank.gather(1, order)
+    # The rank within a bank is the distance from the bank's first candidate.
     place = torch.arange(bank.shape[1], device=bank.device)
     rank = place - torch.searchsorted(sorted_bank, sorted_bank)
+    # In each round, the bank with the most constraint words comes first; impossible candidates come last.
     highest = bank.amax(1, keepdim=True)
     turn = rank * (highest + 1) + (highest - sorted_bank)
     turn = turn.masked_fill(scores.gather(1, order) == -torch.inf, torch.iinfo(turn.dtype).max)

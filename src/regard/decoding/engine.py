@@ -100,7 +100,7 @@ class CTranslate2Engine:
         return found
 
     def _hypothesis(self, tokens: list[int], score: float, alpha: float, limit: int) -> Hypothesis:
-        finished = len(tokens) < limit
+        finished = len(tokens) < limit  # CTranslate2 does not say whether it wrote the end symbol
         length = len(tokens) + finished
         return Hypothesis(tokens, score * length**alpha, score, finished, np.full(length, np.nan, dtype=np.float32))
 

@@ -113,12 +113,12 @@ class Trace:
             rows, totals = step.rows.numpy(force=True), step.total.numpy(force=True)
             if np.isnan(totals).any():
                 raise not_finite()
-            place[rows] = np.arange(len(rows))
+            place[rows] = np.arange(len(rows))  # sentences whose search has stopped have no row in this step
             here = place[winners["row"][alive]]
             words[alive, number] = step.words.numpy(force=True)[here, slot[alive]]
             total[alive, number + 1] = totals[here, slot[alive]]
             slot[alive] = step.parent.numpy(force=True)[here, slot[alive]]
-            for site, tensor in step.attention.items():
+            for site, tensor in step.attention.items():  # a step attends from the parents, which `slot` names now
                 weights = tensor.float().numpy(force=True)
                 weights = weights[here, slot[alive]] if weights.ndim == 3 else weights[here, :, slot[alive]]
                 if site not in maps:

@@ -52,7 +52,12 @@ class Scores(Result):
 
     def render(self) -> str:
         """Return the table of labels, and the confusions, for a terminal."""
-        head, macro, labels = counted(self.texts, "text"), f"{100 * self.macro_f1:.2f}", _render_labels(self.labels)
+        head, macro = counted(self.texts, "text"), f"{100 * self.macro_f1:.2f}"
+        rows = [
+            [one.label, f"{100 * one.precision:.1f}", f"{100 * one.recall:.1f}", f"{100 * one.f1:.1f}", f"{one.support:,}"]
+            for one in self.labels
+        ]
+        labels = table(["label", "precision", "recall", "F1", "texts"], rows)
         if self.confusion is None:
             exact, micro = f"{100 * self.accuracy:.2f}%", f"{100 * (self.micro_f1 or 0):.2f}"
             return f"{head}\nexact match  {exact}\nmicro F1     {micro}\nmacro F1     {macro}\n\n{labels}"
@@ -144,11 +149,3 @@ def negative_log_likelihood(
         return float(np.logaddexp(0, np.where(labels.astype(bool), -scores, scores)).sum(axis=1).mean())
     right = np.take_along_axis(scores, labels[:, None].astype(np.int64), 1)[:, 0]
     return float((np.logaddexp.reduce(scores, axis=1) - right).mean())
-
-
-def _render_labels(labels: Sequence[LabelScores]) -> str:
-    rows = [
-        [one.label, f"{100 * one.precision:.1f}", f"{100 * one.recall:.1f}", f"{100 * one.f1:.1f}", f"{one.support:,}"]
-        for one in labels
-    ]
-    return table(["label", "precision", "recall", "F1", "texts"], rows)

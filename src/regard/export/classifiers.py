@@ -47,7 +47,7 @@ class HierarchicalGraph(nn.Module):
         size = ((number[:, None] == every) & mask[:, None]).sum(-1)  # (B,N)
         start = ((number[:, None] < every) & mask[:, None]).sum(-1)
         longest: Any = size.max().item()
-        torch._check(longest >= 1)
+        torch._check(longest >= 1)  # without these two, the exporter cannot compare the symbolic sizes with 0 and 1
         word = torch.arange(longest)
         place = (start[..., None] + word).clamp(max=tokens.shape[1] - 1).flatten(1)  # (B,N·W)
         embedded = model.embed(tokens)

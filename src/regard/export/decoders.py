@@ -135,7 +135,7 @@ def _pack_memory(memory: Memory) -> tuple[Tensor, Tensor]:
 
 def _unpack_memory(attention: Attention, key: Tensor, value: Tensor, mask: Tensor) -> Memory:
     """Return the memory from the results of `_pack_memory`."""
-    with torch.no_grad():
+    with torch.no_grad():  # only a memory that the mechanism makes shows its class, and the width of keys without gates
         example = attention.prepare(torch.zeros(1, 2, attention.key_size))
     if isinstance(example, HeadMemory) and example.gates is not None:
         features = example.key.shape[-1]
@@ -247,7 +247,8 @@ def decoder_graphs(model: Decoding, *, overridable: bool = False) -> list[Graph]
         graphs, length = [encoder], encoder.example["source"].shape[1]
     state = {"hidden": "BNLH", "cell": "BNLH", "feed": "BNR"} if recurrent else _CACHES
     state = {name: axes for name, axes in state.items() if name in first}
-    for name in state:  # two hypotheses, after three words
+    # The exporter fixes an axis of length 0 or 1, so the example has two hypotheses after three words.
+    for name in state:
         example[name] = torch.zeros([{1: 2, 4: 3}.get(axis, size) for axis, size in enumerate(first[name].shape)])
     inputs |= state
     if overridable:

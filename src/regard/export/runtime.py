@@ -95,21 +95,15 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         """Run the encoder on the source, and return the state before the first step."""
         _refuse_reweight(reweight)
         given = {"source": source.numpy(), "source_mask": source_mask.numpy()}
-        if self._encoder is None:
-            return OnnxState({}, {name: self._empty(name, len(source)) for name in self._state}, {})
+        if self._encoder is None:  # before the first token, all dynamic axes after those of B and N = 1 have length 0
+            shapes = {name: [size if isinstance(size, int) else 0 for size in self._step.inputs[name]] for name in self._state}
+            first = {name: np.zeros([len(source), 1, *shape[2:]], np.float32) for name, shape in shapes.items()}
+            return OnnxState({}, first, {})
         found = self._encoder(given)
         within = {"encoder_heads": torch.from_numpy(found["encoder"])} if "encoder" in found else {}
         memory = {name: array for name, array in found.items() if name in self._step.inputs and name not in self._state}
         first = {name: found[name] for name in self._state}
         return OnnxState({**memory, "source_mask": given["source_mask"]}, first, within)
-
-    def _empty(self, name: str, batch: int) -> np.ndarray:
-        """Return one array of the state before the first token, for a model without an encoder.
-
-        Its shape is (B, 1, …); all further dynamic axes have length 0.
-        """
-        sizes = [size if isinstance(size, int) else 0 for size in self._step.inputs[name]]
-        return np.zeros([batch, 1, *sizes[2:]], dtype=np.float32)
 
     def step(
         self, tokens: Tensor, state: OnnxState, *, record: Collection[str] = (), reweight: ReweightBySite | None = None

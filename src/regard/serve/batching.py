@@ -85,13 +85,10 @@ class Batcher:
             words += "send fewer or shorter texts, or lower beam_size, samples or max_length"
             raise ServiceError(413, "too_much_work", words)
         if len(self._waiting) + len(texts) > self._limits.queue:
-            raise ServiceError(
-                429,
-                "queue_full",
-                f"{len(self._waiting)} texts wait for the model '{self.name}', out of at most {self._limits.queue}; "
-                "try again later",
-                {"Retry-After": str(self._retry_after())},
-            )
+            seconds = len(self._waiting) * sum(self._recent) / len(self._recent)  # time in which the queue will be processed
+            message = f"{len(self._waiting)} texts wait for the model '{self.name}', out of at most {self._limits.queue}; "
+            retry = {"Retry-After": str(min(_LONGEST_RETRY, max(1, math.ceil(seconds))))}
+            raise ServiceError(429, "queue_full", f"{message}try again later", retry)
         self._waiting |= dict.fromkeys(items)
         self._count()
         if items:
@@ -104,11 +101,6 @@ class Batcher:
             item.answer.cancel()
             self._waiting.pop(item, None)
         self._count()
-
-    def _retry_after(self) -> int:
-        """Estimate the time in seconds to process the queue."""
-        seconds = len(self._waiting) * sum(self._recent) / len(self._recent)
-        return min(_LONGEST_RETRY, max(1, math.ceil(seconds)))
 
     def _count(self) -> None:
         self._metrics.waiting.labels(self.name).set(len(self._waiting))
@@ -143,7 +135,8 @@ class Batcher:
         if not self._waiting:
             return []
         before = {item.request for item in self._batch}
-        order = sorted(self._waiting, key=lambda item: item.request in before)  # other requests come first
+        # Other requests than those of the last batch come first, so that a long request cannot keep them waiting.
+        order = sorted(self._waiting, key=lambda item: item.request in before)
         oldest = order[0]
         alike = [item for item in order if (item.operation, item.alone) == (oldest.operation, oldest.alone)]
         alike.sort(key=lambda item: abs(item.text.size - oldest.text.size))  # stable, so that the oldest is the first
@@ -160,7 +153,7 @@ class Batcher:
         own = {item.request for item in batch}
         end = time.monotonic() + self._limits.deadline_seconds / 3  # others are answered in the rest of the time
 
-        def goes_on() -> bool:
+        def goes_on() -> bool:  # the model's thread asks this at each step; the event loop changes `_waiting` meanwhile
             in_time = time.monotonic() < end or all(item.request in own for item in list(self._waiting))
             return in_time and not all(item.answer.done() for item in batch)
 

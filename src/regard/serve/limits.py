@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.config.fields import Count, NotNegative, Positive, facts_of
+from regard.config.fields import Count, NotNegative, Positive
 from regard.config.settings import Settings
 from regard.errors import ConfigError
 
@@ -45,9 +45,6 @@ class Limits(Settings):
     """Maximum time in seconds until an answer is complete; after that, the request gets status 504."""
 
     def __post_init__(self) -> None:
-        for name, facts in facts_of(Limits).items():
-            if problem := facts.problem(getattr(self, name)):
-                raise ConfigError(f"limits.{name} is {problem}")
         if self.texts > self.queue:
             raise ConfigError(
                 f"limits.texts is {self.texts}, more than limits.queue, {self.queue}: such a request could never be accepted"

@@ -22,17 +22,12 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
     return left_to_right(parts)
 
 
-def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, str]]:
-    """Return the words with the most weight and their weights, in descending order; weights rounded to zero are left out."""
-    places = decimals(greatest(weights))
-    order = np.argsort(-np.abs(weights), kind="stable")[:count]
-    pairs = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
-    return [(word, weight) for word, weight in pairs if float(weight)]
-
-
 def most_weight(words: Sequence[str], weights: np.ndarray) -> str:
-    """Return a sentence with the words that have the most weight, for readers who cannot see the colours."""
-    most = " · ".join(f"{word} {weight}" for word, weight in top_words(words, weights))
+    """Return a sentence with the five words that have the most weight, for readers who cannot see the colours."""
+    places = decimals(greatest(weights))
+    order = np.argsort(-np.abs(weights), kind="stable")[:5]
+    pairs = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
+    most = " · ".join(f"{word} {weight}" for word, weight in pairs if float(weight))
     return f"Most weight: {most}." if most else "No word has any weight." if words else ""
 
 

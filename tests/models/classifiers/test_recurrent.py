@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.config import RecurrentClassifierConfig
+from regard.models.classifiers.pooled import WordDropout
 from regard.models.classifiers.recurrent import RecurrentClassifier
-from regard.models.classifiers.words import WordDropout
 from regard.text.symbols import UNKNOWN
 
 WORDS, WIDTH, HIDDEN, LABELS = 29, 13, 17, 3

@@ -16,8 +16,7 @@ from torch.nn import functional
 
 from regard.config import BagClassifierConfig
 from regard.layers.dropout import Dropout
-from regard.models.classifiers.pooled import PooledClassifier
-from regard.models.classifiers.words import WordDropout
+from regard.models.classifiers.pooled import PooledClassifier, WordDropout
 from regard.models.text_classifier import Example
 from regard.reweight import Sites
 from regard.text.symbols import PAD

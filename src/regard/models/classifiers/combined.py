@@ -76,16 +76,12 @@ class CombinedClassifier(TextClassifier):
         return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Call `prime` of each member whose class overrides it."""
-        curious = [member for member in self._members() if type(member).prime is not TextClassifier.prime]
-        kept = list(examples) if len(curious) > 1 else examples
-        for member in curious:
-            member.prime(kept, label_weight=label_weight)
+        """Prime the member that counts; the recurrent ones need no priming."""
+        self._members()[0].prime(examples, label_weight=label_weight)
 
     def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Call `refine` of each member."""
-        for member in self._members():
-            member.refine(examples, label_weight=label_weight)
+        """Refine the member that counts."""
+        self._members()[0].refine(examples, label_weight=label_weight)
 
     def _members(self) -> list[TextClassifier]:
         return list(self.members)  # type: ignore[arg-type]

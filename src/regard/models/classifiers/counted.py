@@ -18,8 +18,7 @@ from regard.attention.masks import zero_masked
 from regard.attention.pooling import Pooling
 from regard.config import CountedClassifierConfig
 from regard.models.classifiers.bag import count_texts, hash_ngrams, log_ratios
-from regard.models.classifiers.pooled import NeuralClassifier
-from regard.models.classifiers.words import WordDropout
+from regard.models.classifiers.pooled import NeuralClassifier, WordDropout
 from regard.models.text_classifier import Example
 from regard.reweight import Sites
 from regard.text.symbols import PAD

@@ -11,8 +11,7 @@ from regard.config import HierarchicalClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
-from regard.models.classifiers.pooled import NeuralClassifier
-from regard.models.classifiers.words import WordDropout, build_embedding
+from regard.models.classifiers.pooled import NeuralClassifier, WordDropout, build_embedding
 from regard.reweight import Sites
 
 

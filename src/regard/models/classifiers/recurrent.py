@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from regard.config import RecurrentClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
-from regard.models.classifiers.pooled import PooledClassifier
-from regard.models.classifiers.words import WordDropout, build_embedding
+from regard.models.classifiers.pooled import PooledClassifier, WordDropout, build_embedding
 from regard.reweight import Reweight, Sites
 
 

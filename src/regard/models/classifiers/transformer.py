@@ -9,8 +9,7 @@ from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.positions import build_positions
 from regard.layers.transformer import TransformerEncoder
-from regard.models.classifiers.pooled import PooledClassifier
-from regard.models.classifiers.words import WordDropout, build_embedding
+from regard.models.classifiers.pooled import PooledClassifier, WordDropout, build_embedding
 from regard.models.transformer.build import build_encoder
 from regard.reweight import Sites
 
