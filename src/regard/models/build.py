@@ -25,7 +25,7 @@ from regard.models.classifiers.bag import BagClassifier
 from regard.models.classifiers.combined import CombinedClassifier
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier
-from regard.models.classifiers.transformer import build_transformer_classifier
+from regard.models.classifiers.transformer import TransformerClassifier
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.language.transformer import build_language_model as _build_language_model
 from regard.models.recurrent.build import build_recurrent
@@ -110,7 +110,7 @@ def build_classifier(
         case RecurrentClassifierConfig():
             model = RecurrentClassifier(settings, **sizes)
         case TransformerClassifierConfig():
-            model = build_transformer_classifier(settings, **sizes)
+            model = TransformerClassifier(settings, **sizes)
         case BagClassifierConfig():
             model = BagClassifier(settings, **sizes)
         case HierarchicalClassifierConfig():

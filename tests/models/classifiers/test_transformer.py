@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import AttentionPooling
 from regard.config import MultiHeadPoolingConfig, TransformerClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.positions import LearnedPositions, NoPositions
 from regard.models.build import build_classifier
-from regard.models.classifiers.transformer import TransformerClassifier, build_transformer_classifier
+from regard.models.classifiers.transformer import TransformerClassifier
 from regard.text.symbols import UNKNOWN
 
 WORDS, LABELS, LENGTH = 31, 3, 7
@@ -28,7 +27,7 @@ CONFIGS = {
 
 def build(config: TransformerClassifierConfig, **options) -> TransformerClassifier:
     torch.manual_seed(0)
-    return build_transformer_classifier(config, vocabulary_size=WORDS, num_labels=LABELS, **options).double().eval()
+    return TransformerClassifier(config, vocabulary_size=WORDS, num_labels=LABELS, **options).double().eval()
 
 
 @pytest.fixture(params=CONFIGS.values(), ids=CONFIGS.keys())
@@ -94,9 +93,5 @@ def test_the_configuration_is_followed():
 
 
 def test_refusals():
-    model = build(SMALL)
-    parts = {"mapping": model.mapping, "positions": model.positions, "encoder": model.encoder}
-    with pytest.raises(ConfigError, match="the pooling reads states of width 5, but the encoder's states have width 20"):
-        TransformerClassifier(model.embedding, pooling=AttentionPooling(5), num_labels=2, **parts)
     with pytest.raises(ConfigError, match=r"MultiHead\(size=20, num_heads=3\): size must be a multiple of num_heads"):
         build(replace(SMALL, num_heads=3))
