@@ -35,22 +35,13 @@ def build_recurrent(
             kind, fed_size = InputFeedingDecoder, readout.size
         case LuongDecoderConfig():
             kind, fed_size = LuongDecoder, 0
-    decoder = kind(
-        width + fed_size,
-        hidden_size=hidden_size,
-        num_layers=settings.num_layers,
-        cell=settings.cell,
-        attention=attention,
-        readout=readout,
-        layer_dropout=settings.layer_dropout,
-    )
+    decoder = kind(settings, input_size=width + fed_size, attention=attention, readout=readout)
     output = nn.Linear(readout.size, target_size)
     tie_embeddings(config.tie_embeddings, source=source, target=target, output=output)
-    bridge = BRIDGES[config.bridge]
     return RecurrentTranslator(
         source_embedding=source,
         encoder=encoder,
-        bridge=bridge(encoder.size, hidden_size=hidden_size, num_layers=settings.num_layers, lstm=settings.cell == "lstm"),
+        bridge=BRIDGES[config.bridge](encoder.size, settings),
         target_embedding=target,
         decoder=decoder,
         output=output,

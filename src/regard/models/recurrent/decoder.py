@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, is_exactly, is_plain
-from regard.layers.cells import Cell
+from regard.config import DecoderConfig
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
@@ -80,29 +80,14 @@ class RecurrentDecoder(nn.Module, ABC):
     feeds_readout = False
     """Whether a step needs the readout of the previous step."""
 
-    def __init__(
-        self,
-        input_size: int,
-        *,
-        hidden_size: int,
-        num_layers: int,
-        cell: Cell,
-        attention: Attention,
-        readout: Readout,
-        layer_dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: DecoderConfig, *, input_size: int, attention: Attention, readout: Readout) -> None:
         super().__init__()
         self.attention, self.readout = attention, readout
-        self.layer_dropout = nn.Dropout(layer_dropout)
+        self.layer_dropout = nn.Dropout(config.layer_dropout)
         self.layers = nn.ModuleList(
-            RecurrentLayer(hidden_size if depth else input_size, hidden_size=hidden_size, cell=cell)
-            for depth in range(num_layers)
+            RecurrentLayer(config.hidden_size if depth else input_size, hidden_size=config.hidden_size, cell=config.cell)
+            for depth in range(config.num_layers)
         )
-
-    @property
-    def is_lstm(self) -> bool:
-        """Whether there is a cell state in addition to the hidden state."""
-        return self._layer(0).num_gates == 4
 
     @abstractmethod
     def step(

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.config import EncoderConfig
+from regard.config import DecoderConfig, EncoderConfig
 from regard.errors import ConfigError
 from regard.layers.recurrent import RecurrentLayer, State
 
@@ -44,14 +44,14 @@ class RecurrentEncoder(nn.Module):
 
 
 class Bridge(nn.Module, ABC):
-    """Base of bridges, which compute the first state (L,B,H) of the decoder's L layers, and the first cell state of an LSTM.
+    """Base of bridges, which compute the first state (L,B,H) of a decoder's layers, and the first cell state of an LSTM.
 
-    `size` is the width D of the encoder's states, and `hidden_size` the width H of the decoder's.
+    `size` is the width D of the encoder's states.
     """
 
-    def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
+    def __init__(self, size: int, decoder: DecoderConfig) -> None:
         super().__init__()
-        self.hidden_size, self.num_layers, self.lstm = hidden_size, num_layers, lstm
+        self.hidden_size, self.num_layers, self.lstm = decoder.hidden_size, decoder.num_layers, decoder.cell == "lstm"
 
     @abstractmethod
     def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
@@ -73,11 +73,11 @@ class CopyBridge(Bridge):
     and the encoder a GRU, the cell state is a copy of the state.
     """
 
-    def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
-        super().__init__(size, hidden_size=hidden_size, num_layers=num_layers, lstm=lstm)
-        if size != hidden_size:
+    def __init__(self, size: int, decoder: DecoderConfig) -> None:
+        super().__init__(size, decoder)
+        if size != self.hidden_size:
             raise ConfigError(
-                f"bridge: copy starts the decoder ({hidden_size} wide) from the encoder's last state ({size} wide): "
+                f"bridge: copy starts the decoder ({self.hidden_size} wide) from the encoder's last state ({size} wide): "
                 "make model.decoder.hidden_size equal to model.encoder.hidden_size (twice that width if the "
                 "encoder is bidirectional), or set model.bridge to linear"
             )
@@ -96,9 +96,9 @@ class LinearBridge(Bridge):
     W has separate rows for the state and the cell state of each layer of the decoder.
     """
 
-    def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
-        super().__init__(size, hidden_size=hidden_size, num_layers=num_layers, lstm=lstm)
-        self.map = nn.Linear(size, hidden_size * num_layers * (1 + lstm))
+    def __init__(self, size: int, decoder: DecoderConfig) -> None:
+        super().__init__(size, decoder)
+        self.map = nn.Linear(size, self.hidden_size * self.num_layers * (1 + self.lstm))
 
     def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
         """Return the vectors (B,D) from which the bridge computes the decoder's first state."""
