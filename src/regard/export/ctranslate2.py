@@ -16,7 +16,6 @@ from regard.export.folder import (
     check_folder,
     check_packages,
     load_predictor,
-    report,
     writing,
 )
 from regard.inference.ctranslate2 import check_convertible, write_ctranslate2
@@ -63,7 +62,7 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
         worst = _verify(model, made, source, target)
         add_manifest(made, MANIFEST, predictor, worst, {})
         add_example(made, "ctranslate2")
-    return report(folder, worst)
+    return Exported(folder, worst)
 
 
 @torch.inference_mode()

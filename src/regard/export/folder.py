@@ -38,13 +38,16 @@ class Exported:
     """The result of an export."""
 
     folder: Path
-    files: tuple[str, ...]
-    """Names of the files in the folder."""
     largest_difference: float
     """Largest difference of a log probability, score or weight from the model's own, over inputs of several sizes. For weights
     of 8 bits, it is measured before the weights are rounded."""
     quality: tuple[Quality, ...] = ()
     """Scores with the model and with weights of 8 bits; empty for float32."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files in the folder."""
+        return tuple(sorted(path.name for path in self.folder.iterdir()))
 
 
 def load_predictor(run: Any) -> Any:
@@ -103,8 +106,3 @@ def add_manifest(made: Path, name: str, predictor: Any, worst: float, described:
         "versions": {"regard": __version__, "torch": torch.__version__.partition("+")[0]},
     }
     disk.save(made / name, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-
-
-def report(folder: Path, worst: float, quality: tuple[Quality, ...] = ()) -> Exported:
-    """Return the result of an export."""
-    return Exported(folder, tuple(sorted(path.name for path in folder.iterdir())), worst, quality)

@@ -17,7 +17,6 @@ from regard.export.folder import (
     check_folder,
     check_packages,
     load_predictor,
-    report,
     writing,
 )
 from regard.export.graphs import OPSET, Graph, write_graph
@@ -103,7 +102,7 @@ def export_onnx(
             disk.save(card, f"{text}\n## Export\n\nThe weights in this folder are 8-bit integers.\n\n{lines}\n")
         add_manifest(made, MANIFEST, predictor, worst, _describe(graphs, precision))
         add_example(made, "onnx")
-    return report(folder, worst, quality)
+    return Exported(folder, worst, quality)
 
 
 def _describe(graphs: list[Graph], precision: Precision) -> dict[str, Any]:

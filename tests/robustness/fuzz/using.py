@@ -85,4 +85,4 @@ def _evaluate(evaluation: Any) -> None:
 def _only_saved(run: Any, folder: Path, **options: Any) -> Exported:
     """Stand in for `export_onnx`, whose graphs take seconds: the texts on a page come from elsewhere."""
     run.save(folder)
-    return Exported(folder, (), 0.0)
+    return Exported(folder, 0.0)

@@ -1,7 +1,6 @@
 """The contents of a page for each model: its graphs, and the settings that the JavaScript reads."""
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,11 @@ from regard.records.data import NOTE
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The data of one model on a page."""
+def read_contents(predictor: Any, name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Export a model, and return plain data for the page's JavaScript, and the content of each ONNX file by its graph's name.
 
-    settings: dict[str, Any]
-    """Plain data for the page's JavaScript, such as names, tokenizers, labels, scores, and settings of the search."""
-    graphs: dict[str, bytes]
-    """Content of each ONNX file, by the name of its graph, such as `encoder`."""
-
-
-def read_contents(predictor: Any, name: str) -> Contents:
-    """Export a model, and collect the data that a page needs to run it under a name."""
+    The data are, for example, the model's name, tokenizers, labels, scores, and settings of the search.
+    """
     model, config = predictor.model, predictor.config
     if not isinstance(model, Decoding | TextClassifier):
         raise RequestError(
@@ -52,7 +44,7 @@ def read_contents(predictor: Any, name: str) -> Contents:
         "note": NOTE,
         "max_tokens": config.data.max_tokens,
     }
-    return Contents(settings | described, graphs)
+    return settings | described, graphs
 
 
 def _describe_classifier(classifier: Any) -> dict[str, Any]:

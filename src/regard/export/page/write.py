@@ -70,7 +70,7 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
                 f"a page compares models of one task, but {names[0]} is for {first} and {name} for {task}; write two pages"
             )
     models = [read_contents(predictor, name) for predictor, name in zip(predictors, names, strict=True)]
-    languages = [language for language in models[0].settings["languages"] if language]
+    languages = [language for language in models[0][0]["languages"] if language]
     both = f": {' → '.join(languages)}" if len(chosen) == 1 and len(languages) == 2 else ""
     heading = title or " and ".join(names) + both
     data = {
@@ -78,9 +78,9 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
         "regard": __version__,
         "title": heading,
         "examples": list(examples) or choose_examples(predictors),
-        "models": [model.settings for model in models],
+        "models": [settings for settings, _ in models],
     }
-    blobs = {f"{number}-{name}": graph for number, model in enumerate(models) for name, graph in model.graphs.items()}
+    blobs = {f"{number}-{name}": graph for number, (_, graphs) in enumerate(models) for name, graph in graphs.items()}
     document = build_document(data, blobs, title=heading)
     path.parent.mkdir(parents=True, exist_ok=True)
     disk.save(path, document)
