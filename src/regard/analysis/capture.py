@@ -125,6 +125,7 @@ class Captured(Mapping[str, Tensor]):
                 raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
         for call in self.calls:
             _check_sentences(call, batch)
+        # All calls of a module decide together, because a short sentence may show nothing.
         causal = {name: self._is_causal(name) for name in self}
         weights: dict[str, np.ndarray] = {}
         count: dict[str, int] = {}

@@ -67,6 +67,7 @@ class Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
+        # The function runs first and unchanged; observing it must not change its result.
         output = func(*args, **kwargs)
         if torch.compiler.is_compiling() or not isinstance(output, Tensor | tuple | list) or isinstance(output, torch.Size):
             return output
@@ -136,6 +137,7 @@ class Watch(TorchFunctionMode):
                 self.sums[output] = self.sums[first]  # for example, with a small number added
 
     def _begin(self, output: Tensor, axis: Any) -> None:
+        # The attention belongs to the module that calls `nn.Softmax`, not to this layer.
         names = [name for name, part in self.observer.running if not isinstance(part, nn.Softmax)]
         self.sources.append(_Source((names or [""])[-1]))
         self.marks[output] = _Mark(self.sources[-1], axis if axis is None or axis < 0 else axis - output.ndim)

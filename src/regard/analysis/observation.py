@@ -133,6 +133,7 @@ class Observer:
         self._thread = get_ident()
         compiled: list[str] = []
         for name, part in module.named_modules(remove_duplicate=False):
+            # Hooks do not run inside compiled modules, nor inside their parts.
             if is_compiled(part):
                 compiled.append(name)
                 self.miss(name)

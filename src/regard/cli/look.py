@@ -42,6 +42,7 @@ def main(arguments: Sequence[str]) -> None:
         if options.to:  # before printing, because printing fails if a pipe such as `| head -1` is closed
             family = options.heads or (site and site.partition(".")[0])
             pictured = family and Path(options.to).suffix.lower() in DRAWINGS
+            # A picture has room for one kind of heads; pages and data contain all sites.
             drawn = f"{family}.*" if pictured else None
             record.save(options.to, site=drawn, special=options.special, caption=options.caption, units=options.units)
     finally:

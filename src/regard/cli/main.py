@@ -129,6 +129,7 @@ def _run(arguments: list[str]) -> int:
 
         show(f"regard {__version__}")
         return 0
+    # Operations are looked up only for other names, because finding them imports all tasks.
     if name not in _MODULES:
         from regard.cli.habits import find_habit
         from regard.cli.operate import find_operations

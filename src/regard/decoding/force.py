@@ -46,6 +46,7 @@ def force(
         raise RequestError(f"force: target {lengths.index(0) + 1} has no symbols; a target needs at least its end symbol")
     state = model.encode(source, source_mask, record=record, reweight=reweight)
     features, attention = model.decode(target_in, state, record=record, reweight=reweight)
+    # Scores over the vocabulary for all positions at once would need far more memory than the features.
     parts = zip(features.flatten(0, 1).split(_BLOCK_ROWS), target_out.flatten().split(_BLOCK_ROWS), strict=True)
     scored = [model.logits(part).float().log_softmax(-1).gather(-1, words[:, None])[:, 0] for part, words in parts]
     each = torch.cat(scored).view(target_out.shape)

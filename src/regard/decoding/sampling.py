@@ -104,6 +104,7 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
     """Return a random number in [0, 1) for each sentence, sample and step."""
     chance = torch.zeros(len(limits), sampling.count, int(limits.amax()), dtype=torch.float64)
     for row, (number, limit) in enumerate(zip(numbers, limits.tolist(), strict=True)):
+        # The numbers of a sentence depend on its number alone, so batches and parts of a file do not change them.
         generator = np.random.default_rng([sampling.seed, sampling.first + number])
         chance[row, :, :limit] = torch.from_numpy(generator.random((sampling.count, limit)))
     return chance.to(limits.device)
@@ -131,6 +132,7 @@ class _Drawn:
         words = _draw(offered, self._sampling, chance)
         if self._restricts:
             self._words = torch.cat([self._words, words[..., None]], -1)
+        # In the first step, all samples continue the one empty hypothesis.
         parent = self._places[: len(words)].clamp(max=step.total.shape[1] - 1)
         return parent, words, step.total + values.gather(-1, words[..., None])[..., 0]
 

@@ -70,6 +70,7 @@ class _Corpus:
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
         self._rows = _read(f"{self.name}s.tsv.xz")
+        # The rows stay in one circular order; a seed chooses where it begins.
         self._first = (seed - 1) * _STEP % len(self._rows)
 
     def __len__(self) -> int:

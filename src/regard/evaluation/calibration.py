@@ -117,6 +117,7 @@ def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " 
     target = np.full(scores.shape, rest / (scores.shape[1] - 1))
     np.put_along_axis(target, labels[:, None].astype(np.int64), 1 - rest, 1)
     target_mean = float((target * scores).sum())
+    # Halving the interval of log T gives the same relative accuracy everywhere.
     low, high = np.log(_COLDEST), np.log(_HOTTEST)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

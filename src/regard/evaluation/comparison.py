@@ -121,6 +121,7 @@ def _bootstrap(
     total = counts.sum()
     (first,), (second,) = statistic(counts[None].astype(np.float64))
     generator = np.random.default_rng(seed)
+    # Some samples at a time, because all counts of all samples may not fit into memory.
     step = max(1, _AT_ONCE // len(counts))
     parts = []
     for start in range(0, resamples, step):

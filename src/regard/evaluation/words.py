@@ -209,6 +209,7 @@ def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
     """
     number: dict[str, int] = {}
     ids = np.array([number.setdefault(item, len(number)) for item in second], np.int64)
+    # One row of the table of distances at a time, each computed by vector operations.
     places = np.arange(len(ids) + 1)
     row = places  # distances of the items read so far from each beginning of the second sequence
     for count, item in enumerate(first, 1):

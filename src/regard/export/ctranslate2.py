@@ -53,6 +53,7 @@ def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False)
         regard.export_ctranslate2("runs/deu", "exported/deu")
     """
     predictor, folder = load_predictor(run), Path(folder)
+    # A copy, because the conversion changes the type of the weights.
     model = check_convertible(copy.deepcopy(predictor.model)).float().cpu().eval()
     check_folder(folder, overwrite=overwrite)
     check_packages("ctranslate2", extra="ctranslate2")

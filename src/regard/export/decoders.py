@@ -70,6 +70,7 @@ class StepGraph(nn.Module):
         reweight = _overriding(self.model, given["override"], given["overridden"]) if "override" in given else None
         state: Any = unpack_state(self.model, given)
         logits, maps, after = self.model.step(tokens, state, record=sites, reweight=reweight)
+        # The memory of the source is the same at every step, so it is an input only.
         changed = [tensor for name, tensor in pack_state(self.model, after).items() if name not in ("key", "value")]
         return logits.log_softmax(-1), *_join_maps(maps).values(), *changed
 
@@ -175,6 +176,7 @@ def unpack_state(model: Decoding, tensors: Mapping[str, Tensor]) -> RecurrentSta
             feed=tensors.get("feed"),
         )
     own_key = tensors["own_key"]
+    # The cache has a row for each hypothesis, (B·N,G,T,D) in each layer.
     caches = list(map(HeadMemory, *(_split_layers(tensors[name].flatten(0, 1)) for name in _CACHES)))
     pairs = zip(*(_split_layers(tensors[name]) for name in ("key", "value") if name in tensors), strict=True)
     memories = [

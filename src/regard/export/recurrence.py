@@ -31,6 +31,7 @@ class NativeRecurrentLayer(nn.Module):
         self.layer = layer  # for `step`, which is exported as a formula, not as an operator
         self.hidden_size, self.num_directions = layer.hidden_size, layer.num_directions
         self.is_lstm = layer.num_gates == 4
+        # ONNX has both biases in one tensor.
         biases = torch.cat((self._reordered(layer.bias_ih), self._reordered(layer.bias_hh)), 1)
         self.register_buffer("input_weight", self._reordered(layer.weight_ih))
         self.register_buffer("state_weight", self._reordered(layer.weight_hh))

@@ -82,6 +82,7 @@ def _compare_sequences(
         logits, maps, ours = model.step(words, ours, record=sites)
         found, exported_maps, theirs = exported.step(words, theirs, record=exported.sites)
         made.add(logits.log_softmax(-1), found, _maps_difference(maps, by_layer(exported_maps)))
+        # Reversing the hypotheses shows whether both states follow their parents.
         beam = torch.arange(words.shape[1]).flip(0).expand_as(words)
         if step == 1 and len(words) > 1:  # remove the first sentence
             kept = torch.arange(1, len(words))

@@ -91,6 +91,7 @@ def _pooled(logits: Iterable[Tensor]) -> Tensor:
     """Return the logarithm of the mean softmax, computed member by member to save memory."""
     count, pooled = 0, None
     for one in logits:
+        # In half precision, the logarithm of a small probability would be inaccurate.
         each = one.log_softmax(-1, dtype=torch.promote_types(one.dtype, torch.float32))
         pooled = each if pooled is None else torch.logaddexp(pooled, each)
         count += 1

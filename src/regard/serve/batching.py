@@ -111,6 +111,7 @@ class Batcher:
             if not self._waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
+                # An idle model waits a moment, so that texts that arrive together share a batch.
                 if self._limits.window_ms:
                     await asyncio.sleep(self._limits.window_ms / 1000)
             batch = self._take()
@@ -123,6 +124,7 @@ class Batcher:
                 if item.answer.done():
                     continue
                 if isinstance(result, Stopped):
+                    # A batch that was stopped for others begins again later, and may then delay only its own request.
                     item.alone = item.request
                     self._waiting[item] = None
                 elif isinstance(result, Exception):
@@ -142,6 +144,7 @@ class Batcher:
         alike.sort(key=lambda item: abs(item.text.size - oldest.text.size))  # stable, so that the oldest is the first
         batch = alike[: min(self._limits.batch, oldest.operation.most_together)]
         totals = list(accumulate(item.cost for item in batch))
+        # The first text is always taken, even if it alone is more work than a batch may have.
         batch = batch[: max(1, bisect_right(totals, self._limits.batch_work))]
         self._batch = batch
         self._waiting = {item: None for item in order if item not in batch}

@@ -75,6 +75,7 @@ class Middleware:
                 message = "the header 'Host' has an unexpected name; if you use this name for the service, start it with "
                 raise ServiceError(421, "wrong_host", f"{message}--allow-host NAME or, for any name, with a token")
             given = _given_token(headers.get("authorization", ""))
+            # The time of the comparison does not depend on how many characters are right.
             if self._token and not hmac.compare_digest(given, self._token):
                 message = "a token is needed: send the header 'Authorization: Bearer TOKEN'"
                 raise ServiceError(401, "unauthorized", message, {"WWW-Authenticate": 'Basic realm="regard"'})

@@ -135,6 +135,7 @@ class Models:
             seen = version(served.folder)
             if seen == served.seen:
                 return
+            # A copy of the same model needs no loading.
             if read_signature(served.folder) == served.signature:
                 served.seen = seen
                 return

@@ -57,6 +57,7 @@ def _endpoints(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _kind(field: Mapping[str, Any]) -> str:
     """Return the type of a field, with its limits."""
+    # pydantic describes an optional field as a choice between its type and null.
     one = next((one for one in field.get("anyOf", [field]) if one.get("type") != "null"), field)
     if one.get("type") == "array":
         return f"list of {_kind(one['items'])}, at most {one['maxItems']}" if "maxItems" in one else "list"

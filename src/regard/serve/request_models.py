@@ -60,6 +60,7 @@ def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[st
         for option in kind.options():
             if option not in kind.command_only | kind.per_text_fields():
                 fields[option] = _field(kind, option, limits)
+        # Options of single texts are lists in a body, in the order of the texts.
         for option, listed in kind.per_text.items():
             if listed:
                 words = f"{kind.options()[option].help} One for each text."

@@ -109,10 +109,12 @@ class _Server(uvicorn.Server):
         # The kernel completes connections before the server accepts them. Closing the socket now would reset these connections.
         for opened in sockets or ():
             opened.listen(0)
+        # Each round accepts connections that the kernel has already completed.
         for _ in range(_ACCEPTING_ROUNDS):
             await asyncio.sleep(0)
         for server in self.servers:
             server.close()
+        # Clients may have sent a request just before they learn that the connection closes.
         await asyncio.sleep(_SETTLING_SECONDS)
         await super().shutdown(sockets)
 

@@ -52,6 +52,7 @@ def draw(
     size, cell = next((x[1:] for x in _SIZES if len(names) <= x[0]), (8.0, _LARGEST / len(names)))
     with picture.begin("confusion matrix", [*shown, *(foot or ()), top], path) as figure:
         widest = max(figure.measure(shown, size), default=0.0)
+        # With few labels, wider cells let the names stay horizontal.
         if len(names) <= _ROOMY and widest + 0.14 <= _WIDEST:
             cell = max(cell, widest + 0.14)
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

@@ -114,6 +114,7 @@ def draw(
     drawn_panels = panels(runs, by=by, columns=columns)
     names = [label(name, _MOST_LABEL) for name in runs]
     title = label(title, 200) if title else ""
+    # Two or four panels look better in two columns than with a gap in three.
     across = min(len(drawn_panels), 2 if len(drawn_panels) in (2, 4) else 3)
     with picture.begin("picture of curves", [*names, title], path) as figure:
         for number, panel in enumerate(drawn_panels):

@@ -57,6 +57,7 @@ def families(texts: Iterable[str]) -> tuple[list[str], str]:
     missing -= _characters(font_manager.findfont(MAIN), 0)
     chosen = [MAIN, *_choose(missing)]
     if missing:
+        # Looking for new fonts reads all font folders, so it comes last.
         _add_new_fonts()
         chosen += _choose(missing)
     return chosen, "".join(map(chr, sorted(missing)))

@@ -45,6 +45,7 @@ def draw(
         return picture.draw_empty("heatmap", empty(record, site), [*reference, *note(record)] if caption else None, path, title)
     foot = [*reference, *write(record, [site], [view], head)] if caption else None
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
+    # The first word of such a text is the rightmost column.
     if runs_right_to_left(columns):
         columns, matrix = columns[::-1], matrix[:, ::-1]
     size, side = next(x[1:] for x in _SIZES if max(matrix.shape) <= x[0])

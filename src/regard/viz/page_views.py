@@ -74,6 +74,7 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
         pairs, missing, budget = _fitting(converted, sites, budget)
         left_out = left_out or missing
         shown += [(kind, site, head, converted.view(site, head, special=options.special)) for site, head in pairs]
+    # All matrices of a record share one scale, so that their colours can be compared.
     weights_of_all = [view.matrix for *_, view in shown]
     scale, places = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
     words: dict[str, dict[str, list[str]]] = {}

@@ -89,6 +89,7 @@ class Picture(Figure):
 
     def add_panel(self, left: float, top: float, width: float, height: float) -> Axes:
         """Add axes with a position and size in inches; positions count right and down from any origin."""
+        # The place is final only when `finish` knows the size of the whole picture.
         axes = self.add_axes((0, 0, 1, 1))
         self._places[axes] = (left, top, width, height)
         self._move(0.0, 0.0)

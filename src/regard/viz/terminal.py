@@ -98,6 +98,7 @@ def _print_matrix(view: WordView, down: str, across: str, console: Console) -> N
     row_width = min(max(map(cell_len, rows)), max(_LEAST, int(room * _ROW_SHARE)))
     widths = [min(_MOST, max(_LEAST, cell_len(word) + 1)) for word in columns]
     scale = colour.full_scale(matrix)
+    # Hundredths of 1 would all be 0 for very small weights, and too wide for large ones.
     unit = 1.0 if _FEWEST_HUNDREDTHS <= scale <= 1 else scale
     hundredths = np.reshape(units(matrix / unit, 2), matrix.shape)
     for block in _blocks(widths, room - row_width - 1):

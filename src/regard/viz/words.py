@@ -62,6 +62,7 @@ def _draw_words(figure: Picture, words: list[str], fills: np.ndarray) -> float:
     size, width = next(x[1:] for x in _SIZES if len(words) <= x[0])
     line = size * 1.75 / 72
     widths = [taken + 2 * _PAD for taken in figure.measure(words, size)]
+    # A word that is longer than a line makes all lines longer.
     width = max(width - 2 * EDGE, *widths)
     right_to_left = runs_right_to_left(words)
     lefts, tops, left, top = [], [], 0.0, 0.0

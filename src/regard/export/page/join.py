@@ -42,6 +42,7 @@ def join_modules(name: str = MAIN) -> str:
         text = read_file(f"js/{module}").decode()
         for imported in _IMPORT.findall(text):
             add(imported)
+        # It is inserted again behind its imports, which `add` has inserted meanwhile.
         del done[module]
         done[module] = _EXPORT.sub("", _IMPORT.sub("", text))
 
@@ -80,6 +81,7 @@ def build_document(data: Mapping[str, Any], blobs: Mapping[str, bytes], *, title
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     about = facts | {"license_text": read_file("onnxruntime/LICENSE").decode()}
+    # Without a time, the same models give the same bytes.
     packed = {name: gzip.compress(content, 9, mtime=0) for name, content in blobs.items()} | {"onnxruntime": binary}
     parts = {
         "POLICY": policy,

@@ -104,6 +104,7 @@ class BagClassifier(PooledClassifier):
         self.embedding.weight.mul_(_COUNTED_NORM / _INITIAL_NORM).add_(log_ratios(words, self.count_smoothing) @ directions)
         if self.max_ngram > 1:
             self.ngram_embedding.weight.copy_(log_ratios(ngrams, self.count_smoothing) @ directions)
+        # Each head of the pooling returns the whole width, so all heads get the same initial weights.
         heads = self.pooling.output_size // width
         self.output.weight.copy_(directions.repeat(1, heads) * (_COUNTED_SCALE / heads))
 

@@ -170,6 +170,7 @@ class CountedClassifier(NeuralClassifier):
         if not found:
             return
         hashes, counts = torch.cat(found).unique(return_counts=True)
+        # The rarest come first, so that the most frequent ones overwrite them below.
         ordered = hashes[counts.argsort(stable=True)].cpu().numpy()
         before = self.keys.cpu().numpy()
         keys = before.copy()
@@ -191,6 +192,7 @@ class CountedClassifier(NeuralClassifier):
         ends = torch.cat(sizes).cumsum(dim=0)
         starts = functional.pad(ends[:-1], (1, 0)).int()
         seen = counts.any(dim=1).nonzero().squeeze(1)
+        # Only the rows that occur are fitted, so they get consecutive numbers.
         place = torch.zeros(len(counts), dtype=torch.int32, device=counts.device)
         place[seen] = torch.arange(len(seen), dtype=torch.int32, device=counts.device)
         scale, label = torch.cat(scales).to(counts.dtype).unsqueeze(-1), torch.cat(labels)

@@ -115,6 +115,7 @@ def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_s
     position = torch.arange(size, device=mask.device).expand_as(mask)
     starts = position == 0
     starts[:, 1:] |= ends[:, :-1] & ~ends[:, 1:]
+    # The distance from the sentence's first token, at which a long sentence is split.
     offset = position - position.where(starts, 0).cummax(dim=1).values if size else position
     starts = (offset % max_sentence == 0) & mask
     first = starts.flatten().nonzero()[:, 0]

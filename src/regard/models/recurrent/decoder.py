@@ -115,6 +115,7 @@ class RecurrentDecoder(nn.Module, ABC):
         need_weights: bool,
     ) -> Decoded:
         """Read a whole target, with the arguments of `step`: all steps at once if `decode_at_once` can, else one by one."""
+        # The fast forms know one hypothesis per sentence, as in training.
         if state.hidden.shape[2] == 1:
             found = self.decode_at_once(embedded, state, real, reweight, need_weights)
             if found is not None:
@@ -324,5 +325,6 @@ def _mean_loss(outputs: Sequence[AttentionOutput], real: Tensor | None) -> Tenso
         return None
     if real is None:
         return torch.stack(losses).mean()
+    # A step's loss is the mean over its real words, so steps count by their number of words.
     counts = real.sum(0)
     return (torch.stack(losses) * counts).sum() / counts.sum().clamp(min=1)
