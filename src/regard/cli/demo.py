@@ -62,8 +62,6 @@ def main(arguments: Sequence[str]) -> None:
     )
     add_machine_options(parser)
     options = parser.read(arguments)
-    if options.seed >= 1 << 32:
-        parser.error(f"--seed is {options.seed}, expected at most {(1 << 32) - 1}")
     if (options.examples or 0) > (most := _FIRST_HELD_OUT[options.task]):
         parser.error(f"--examples is {options.examples:,}, expected at most {most:,}; the examples after these are held out")
     if options.model and options.task == "classification":
