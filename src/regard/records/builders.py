@@ -197,10 +197,8 @@ def record_of_tokens(
     target_is_read: bool = False,
     **options: Unpack[TokenOptions],
 ) -> AttentionRecord:
-    """Build the record of a model whose tokens are parts of words.
-
-    If there is no target, and all sites are those of a decoder, the tokens are the target, which the model reads.
-    """
+    """Build the record of a model whose tokens are parts of words."""
+    # If there is no target, and all sites are those of a decoder, the tokens are the target, which the model reads.
     subwords, units = options.get("subwords", "auto"), options.get("units", "auto")
     if subwords == "none":
         subwords, units = "auto", "tokens"  # with readable labels, also if letters stand for bytes

@@ -57,11 +57,9 @@ def from_json(text: str | bytes, where: str) -> Any:
 
 
 def to_npz(fields: Fields) -> bytes:
-    """Return the fields as NPZ.
-
-    The array `record` contains the bytes of a JSON object with all fields; its `weights` is the list of the sites' names. The
-    arrays `weights.0`, `weights.1`, … are the matrices of these sites.
-    """
+    """Return the fields as NPZ."""
+    # The array `record` contains the bytes of a JSON object with all fields; its `weights` is the list of the sites' names. The
+    # arrays `weights.0`, `weights.1`, … are the matrices of these sites.
     texts = json.dumps({**_versioned(fields), "weights": list(fields["weights"])})
     arrays = {f"weights.{number}": array for number, array in enumerate(fields["weights"].values())}
     buffer = io.BytesIO()

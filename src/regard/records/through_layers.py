@@ -66,11 +66,9 @@ def rollout_across(
 
 
 def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarray, "rows columns"]:
-    """Return the rollout of a record's weights, from the sites `family.0`, `family.1`, …
-
-    The family `cross` needs `decoder.i` and `cross.i` of every layer i. If there is no `encoder.i`, it treats the encoder's
-    states as the source words themselves.
-    """
+    """Return the rollout of a record's weights, from the sites `family.0`, `family.1`, …"""
+    # The family `cross` needs `decoder.i` and `cross.i` of every layer i. If there is no `encoder.i`, it treats the encoder's
+    # states as the source words themselves.
     if family not in FAMILIES:
         raise RequestError(f"rollout: there is no family {family!r}, expected one of {', '.join(FAMILIES)}")
     if family != "cross":

@@ -36,10 +36,8 @@ def pick_head(weights: np.ndarray, site: str, head: int | None) -> Float[np.ndar
 def merge(
     weights: Float[np.ndarray, "T S"], row_of: Sequence[int], column_of: Sequence[int], num_words: tuple[int, int]
 ) -> Float[np.ndarray, "rows columns"]:
-    """Sum the columns of each word and average the rows of each word; tokens with word index −1 are left out.
-
-    The result is float32; words without tokens have zeros.
-    """
+    """Sum the columns of each word and average the rows of each word; tokens with word index −1 are left out."""
+    # The result is float32; words without tokens have zeros.
     row, column = np.asarray(row_of, int), np.asarray(column_of, int)
     keep_row, keep_column = row >= 0, column >= 0
     tokens = np.asarray(weights, np.float64)[keep_row][:, keep_column]
@@ -53,10 +51,8 @@ def merge(
 
 
 def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:
-    """Return the links (source, output): the largest weight of each row, or all weights that reach a given threshold.
-
-    Without a threshold, the first of equal weights is used, and rows without weight have no links.
-    """
+    """Return the links (source, output): the largest weight of each row, or all weights that reach a given threshold."""
+    # Without a threshold, the first of equal weights is used, and rows without weight have no links.
     if threshold is not None:
         rows, columns = np.nonzero(matrix >= threshold)
     else:
@@ -140,10 +136,8 @@ class WordView:
 
 
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
-    """Combine weights over tokens into weights over words, and compute the share that is left out.
-
-    If `special`, special tokens are separate words.
-    """
+    """Combine weights over tokens into weights over words, and compute the share that is left out."""
+    # If `special`, special tokens are separate words.
     if special:
         rows, columns = rows.with_special(), columns.with_special()
     size = (len(rows.words), len(columns.words))

@@ -47,12 +47,10 @@ class Batch:
         return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
     def padded(self) -> "Batch":
-        """Return the batch padded to sizes of a coarse grid, so that few shapes occur; the loss stays the same.
-
-        Lengths become 1, 2 or multiples of 4, and numbers of rows 1, 2, 4, 8 or multiples of 16; beyond 32 and 128, multiples
-        of an eighth of the next power of two. Added rows repeat the first, so that no source is empty; their targets are
-        padding.
-        """
+        """Return the batch padded to sizes of a coarse grid, so that few shapes occur; the loss stays the same."""
+        # Lengths become 1, 2 or multiples of 4, and numbers of rows 1, 2, 4, 8 or multiples of 16; beyond 32 and 128, multiples
+        # of an eighth of the next power of two. Added rows repeat the first, so that no source is empty; their targets are
+        # padding.
         more = _on_grid(len(self), 16) - len(self)
         fields = {}
         for name, tensor in vars(self).items():
@@ -163,11 +161,9 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return a sort key for each pair, and the number of possible keys for each length of the longer side.
-
-    The longest pairs come first. Among equal lengths, the difference of the sides rises if the length is even, and falls if it
-    is odd, so that the last pairs of one length are similar to the first of the next.
-    """
+    """Return a sort key for each pair, and the number of possible keys for each length of the longer side."""
+    # The longest pairs come first. Among equal lengths, the difference of the sides rises if the length is even, and falls if
+    # it is odd, so that the last pairs of one length are similar to the first of the next.
     longer = np.maximum(source, target).astype(np.int64)
     longest = int(longer.max())
     difference = source.astype(np.int64) - target

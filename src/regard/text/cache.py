@@ -72,10 +72,8 @@ def prepared_settings(data: FileSettings) -> dict[str, Any]:
 
 
 def entry_name(settings: Mapping[str, Any], kinds: Collection[str]) -> str:
-    """Return the first part of the name of an entry: a hash of the settings and of versions of the software.
-
-    The second part is a hash of the files' bytes. Names of files do not affect the name, unless `settings` contains them.
-    """
+    """Return the first part of the name of an entry: a hash of the settings and of versions of the software."""
+    # The second part is a hash of the files' bytes. Names of files do not affect the name, unless `settings` contains them.
     versions = {}
     for package in ("tokenizers", *(["spacy"] if "spacy" in kinds else [])):
         with suppress(PackageNotFoundError):
@@ -104,10 +102,8 @@ def workspace(cache: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, entry: Path, load: Callable[[], T | None]) -> T:
-    """Make a finished folder of `workspace` an entry, and return the content of the entry, which `load` reads.
-
-    If another run has published a complete entry already, that entry is kept. A damaged entry is replaced.
-    """
+    """Make a finished folder of `workspace` an entry, and return the content of the entry, which `load` reads."""
+    # If another run has published a complete entry already, that entry is kept. A damaged entry is replaced.
     files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
     disk.write(work / MANIFEST, json.dumps(files, indent=1))
     disk.name_folder(work, entry, replace=entry.exists() and not is_whole(entry))

@@ -116,10 +116,8 @@ def _find_damage(texts: Sequence[str]) -> str:
 def read_usable(
     sources: Sequence[tuple[str, Sequence[Path], Iterable[Chunk]]], data: FileSettings, report: ReadingReport
 ) -> Iterator[Chunk]:
-    """Yield the chunks of sources, given by name, files and chunks, and raise an error if too many lines of one are unusable.
-
-    Duplicates, blank lines, a header, and examples beyond the limits of the settings do not count as unusable.
-    """
+    """Yield the chunks of sources, given by name, files and chunks, and refuse a source with too many unusable lines."""
+    # Duplicates, blank lines, a header, and examples beyond the limits of the settings do not count as unusable.
     for name, paths, chunks in sources:
         before = report.read - report.count(reasons.NOT_DATA), report.count(reasons.UNUSABLE), report.count(reasons.UNDECODABLE)
         for chunk in chunks:

@@ -65,20 +65,16 @@ def is_metadata(name: str) -> bool:
 
 
 def rate_text(content: Content) -> int:
-    """Return how well a column fits texts: 2 for texts of several words, 1 for single words, 0 for other values.
-
-    A few values that repeat often are no texts.
-    """
+    """Return how well a column fits texts: 2 for texts of several words, 1 for single words, 0 for other values."""
+    # A few values that repeat often are no texts.
     if content.kind != "words" or (content.count >= 30 and content.distinct * 10 <= content.count):
         return 0
     return 2 if content.words > 1.5 else 1
 
 
 def rate_label(content: Content) -> int:
-    """Return how well a column fits labels: 2 for lists and values that repeat, 1 for other short values, 0 for all others.
-
-    A constant column repeats too, because it may be the label of a file that is sorted by label.
-    """
+    """Return how well a column fits labels: 2 for lists and values that repeat, 1 for other short values, 0 for all others."""
+    # A constant column repeats too, because it may be the label of a file that is sorted by label.
     if content.kind in ("dates", "addresses", "licences", "nothing") or content.words > _LONGEST_LABEL_WORDS:
         return 0
     if content.kind in ("lists", "one value") or (content.repeats and content.count > 2):
@@ -195,10 +191,8 @@ class PairColumns(ColumnRules):
         return max(names.rank(name), _ANY_LANGUAGE if inside else 0)
 
     def recognises(self, first: Sequence[str]) -> bool:
-        """Return True if cells name the source and the target, or all are usual names.
-
-        If two cells name the same language, all are taken for sentences.
-        """
+        """Return True if cells name the source and the target, or all are usual names."""
+        # If two cells name the same language, all are taken for sentences.
         languages = list(map(find_named_language, first))
         if any(languages.count(code) > 1 for code in filter(None, languages)):
             return False

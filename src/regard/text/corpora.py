@@ -183,11 +183,9 @@ class TextCorpus(MappedCorpus):
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
-    """Return a batch whose targets are rows of `flat`, and whose sources are one end symbol each.
-
-    The input of the decoder is the row without its last id, and the expected output is the row without its first id, so
-    `lengths` is one less than the rows' numbers of tokens.
-    """
+    """Return a batch whose targets are rows of `flat`, and whose sources are one end symbol each."""
+    # The input of the decoder is the row without its last id, and the expected output is the row without its first id, so
+    # `lengths` is one less than the rows' numbers of tokens.
     target_in, mask = pad_rows(flat, starts, lengths)
     target_out, _ = pad_rows(flat, starts + 1, lengths)
     return Batch(

@@ -93,10 +93,9 @@ def _drop(rows: list[list[str]], numbers: Sequence[int], reasons: Sequence[str],
 
 
 def find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
-    """Find the layout of a file whose values have no types, such as CSV, from its first rows.
-
-    If an error is raised, and the first row or a tenth of the rows cannot be decoded, its message names the probable encoding.
-    """
+    """Find the layout of a file whose values have no types, such as CSV, from its first rows."""
+    # If an error is raised, and the first row or a tenth of the rows cannot be decoded, its message names the probable
+    # encoding.
     stripped = [cells for row in rows if any(cells := list(map(trim, row)))]
     # In a wrong encoding, the names of columns are not recognised either; the error should name the first cause.
     try:
@@ -194,10 +193,8 @@ def _is_wider(row: Sequence[str], width: int) -> bool:
 
 
 def _is_numbered(first: Sequence[str], rest: Rows) -> bool:
-    """Return True if the first line numbers the columns from 0 or 1, and the lines below are not only numbers.
-
-    The first cell may be empty, above row numbers.
-    """
+    """Return True if the first line numbers the columns from 0 or 1, and the lines below are not only numbers."""
+    # The first cell may be empty, above row numbers.
     cells = first if first[0] else first[1:]
     if len(cells) < 2 or not any(all(cell == str(begin + place) for place, cell in enumerate(cells)) for begin in (0, 1)):
         return False
@@ -258,10 +255,8 @@ def _is_word(cell: str) -> bool:
 
 
 def _differs(column: Column) -> bool | None:
-    """Return whether the first cell of a column differs from the cells below; None if it cannot be compared.
-
-    It differs if it is the only cell that is not repeated, or if it is much shorter than the texts below.
-    """
+    """Return whether the first cell of a column differs from the cells below; None if it cannot be compared."""
+    # It differs if it is the only cell that is not repeated, or if it is much shorter than the texts below.
     cells = [str(cell) for cell in column.cells if cell]
     if not cells:
         return None

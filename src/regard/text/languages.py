@@ -58,10 +58,8 @@ def describe_unknown(setting: str, name: str) -> list[str]:
 
 
 def find_named_language(name: str) -> str | None:
-    """Return the code of the language that a cell names: `en` for `English`, `English word` and `en`; None without one.
-
-    Codes count only as the whole cell in lower case, because `Hi` and `No` are sentences.
-    """
+    """Return the code of the language that a cell names: `en` for `English`, `English word` and `en`; None without one."""
+    # Codes count only as the whole cell in lower case, because `Hi` and `No` are sentences.
     words = [re.sub(r"(?<=sch)(e|er|es|en)$", "", word) for word in fold(name).split()]
     kept = [word for word in words if not _BESIDE_LANGUAGE.fullmatch(word)]
     if kept and len(kept) < len(words):

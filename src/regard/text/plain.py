@@ -64,10 +64,8 @@ def _read_file(file: Path, unit: str, data: TextDataConfig, report: ReadingRepor
 
 
 def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "block"]:
-    """Return `block` if a quarter of a file's first lines have indentation that varies, as in source code; else `line`.
-
-    An indentation is a tab or at least two spaces; one space is often left over from another tool.
-    """
+    """Return `block` if a quarter of a file's first lines have indentation that varies, as in source code; else `line`."""
+    # An indentation is a tab or at least two spaces; one space is often left over from another tool.
     lines, _ = next(line_blocks(path, encoding), ([], range(0)))
     indents = [(len(line) - len(line.lstrip(" "))) // 2 for line in (each.expandtabs() for each in lines) if line.strip()]
     changes = sum(one != other for one, other in pairwise(indents))
@@ -75,11 +73,9 @@ def find_unit(path: str | Path, encoding: str = "auto") -> Literal["line", "bloc
 
 
 def _paragraphs(blocks: Iterable[tuple[list[str], range]], *, whole: bool) -> Iterator[tuple[list[str], list[int]]]:
-    """Join the lines of each paragraph, up to an empty line, and yield paragraphs with the number of their first line.
-
-    A line that is too long is a paragraph. If `whole` is True, white space is kept, and a paragraph continues after an empty
-    line if the next line is indented.
-    """
+    """Join the lines of each paragraph, up to an empty line, and yield paragraphs with the number of their first line."""
+    # A line that is too long is a paragraph. If `whole` is True, white space is kept, and a paragraph continues after an empty
+    # line if the next line is indented.
     waiting: list[str] = []
     size = begin = empty = 0
     join = (lambda lines: show_space("\n".join(lines))) if whole else " ".join

@@ -43,12 +43,10 @@ def take_rows(rows: tuple[npt.NDArray[np.int32], Indices], places: Indices) -> t
 
 
 def hash_texts(texts: Sequence[str]) -> Hashes:
-    """Return 64-bit hashes of texts, which can be compared within this process only.
-
-    The hash is Python's SipHash, which is computed once per string. It has a secret key, so nobody can cause collisions on
-    purpose; of ten million texts, two collide with a probability below 1 in 300,000. Only equality of hashes is used, so
-    results do not depend on the key.
-    """
+    """Return 64-bit hashes of texts, which can be compared within this process only."""
+    # The hash is Python's SipHash, which is computed once per string. It has a secret key, so nobody can cause collisions on
+    # purpose; of ten million texts, two collide with a probability below 1 in 300,000. Only equality of hashes is used, so
+    # results do not depend on the key.
     return np.fromiter(map(hash, texts), np.int64, len(texts))
 
 
@@ -70,11 +68,9 @@ def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
 
 
 def find_components(source: Hashes, target: Hashes) -> Indices:
-    """Return the group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
-
-    The algorithm is FastSV (Zhang, Azad & Hu 2020): each pair repeatedly takes the smallest label of all pairs with the same
-    source or target, until nothing changes. This takes a few passes over the arrays, even for long chains.
-    """
+    """Return the group of each pair: two pairs are in one group if a chain of shared sources and targets joins them."""
+    # The algorithm is FastSV (Zhang, Azad & Hu 2020): each pair repeatedly takes the smallest label of all pairs with the same
+    # source or target, until nothing changes. This takes a few passes over the arrays, even for long chains.
     label = np.arange(len(source))
     sides = [_group(source), _group(target)]
     while True:
@@ -101,13 +97,11 @@ def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
 
 
 def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int, seed: int) -> Split:
-    """Choose the pairs to train on and the pairs to validate on, given by hashes in the file's order.
-
-    If there are more pairs than `max_pairs`, the first `max_pairs` are for training. Of the others, pairs that share neither
-    source nor target with training can be drawn for dev. Otherwise, dev pairs are drawn in whole groups of `find_components`.
-    Groups larger than a tenth of the pairs to hold out are used only if necessary, because a large group consists of variants
-    of a few sentences and is not representative. At most a tenth of the pairs are held out.
-    """
+    """Choose the pairs to train on and the pairs to validate on, given by hashes in the file's order."""
+    # If there are more pairs than `max_pairs`, the first `max_pairs` are for training. Of the others, pairs that share neither
+    # source nor target with training can be drawn for dev. Otherwise, dev pairs are drawn in whole groups of `find_components`.
+    # Groups larger than a tenth of the pairs to hold out are used only if necessary, because a large group consists of variants
+    # of a few sentences and is not representative. At most a tenth of the pairs are held out.
     size = len(source)
     # Draws depend on positions and groups of equal hashes only, never on the hashes, which differ between processes.
     generator = np.random.default_rng(seed)
@@ -194,11 +188,10 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
 
 
 def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the texts to hold out, (N,): at most a tenth of all.
-
-    `dev_size` is divided among the strata in proportion to their sizes. Each stratum contributes whole groups, drawn at random;
-    a group larger than what is left of its stratum's share is skipped. At least one text of each label stays in training.
-    """
+    """Return a mask of the texts to hold out, (N,): at most a tenth of all."""
+    # `dev_size` is divided among the strata in proportion to their sizes. Each stratum contributes whole groups, drawn at
+    # random; a group larger than what is left of its stratum's share is skipped. At least one text of each label stays in
+    # training.
     wanted = min(dev_size, len(groups.of) // LARGEST_DEV_PART)
     order = _shuffled(groups, seed)
     _, starts = np.unique(groups.stratum[order], return_index=True)
@@ -215,11 +208,9 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
 
 
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the texts in fold number `fold`, from 1, (N,). Each text is in exactly one fold.
-
-    The groups of each stratum are assigned to the folds in turn, large groups first, so that the numbers of groups in two folds
-    differ by at most one.
-    """
+    """Return a mask of the texts in fold number `fold`, from 1, (N,). Each text is in exactly one fold."""
+    # The groups of each stratum are assigned to the folds in turn, large groups first, so that the numbers of groups in two
+    # folds differ by at most one.
     order = _shuffled(groups, seed)
     order = order[np.lexsort((-groups.sizes[order], groups.stratum[order]))]
     dealt = np.empty(len(order), np.int64)

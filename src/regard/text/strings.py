@@ -40,10 +40,8 @@ def normalise(texts: Iterable[str], form: str) -> list[str]:
 
 
 def to_form(text: str, form: str) -> str:
-    """Bring a text into a Unicode form: `nfc`, `nfkc` or `none`.
-
-    Python needs quadratic time to sort a run of combining marks, so long runs are divided into parts.
-    """
+    """Bring a text into a Unicode form: `nfc`, `nfkc` or `none`."""
+    # Python needs quadratic time to sort a run of combining marks, so long runs are divided into parts.
     if form == "none" or text.isascii():
         return text
     return "".join(unicodedata.normalize(_FORMS[form], part) for part in _MANY_MARKS.split(text))

@@ -139,10 +139,8 @@ class _LabelReader:
         return self._known[cell]
 
     def _clean(self, labels: Sequence[str], *, filled: bool) -> Labels | str:
-        """Return the different labels, without invisible characters at their ends, which would make labels that look the same.
-
-        A whole number loses its decimals, so that `1.0` from CSV and 1 from JSON are the same label.
-        """
+        """Return the different labels, without invisible characters at their ends, which would make labels that look alike."""
+        # A whole number loses its decimals, so that `1.0` from CSV and 1 from JSON are the same label.
         found = [name for label in labels if (name := trim(normalise([label], self.data.normalization)[0]))]
         found = [label for label in found if not is_missing(label, typed=self.typed)]
         if len(found) > 2 and found.count("0") + found.count("1") == len(found):
@@ -157,10 +155,8 @@ class _LabelReader:
 
 
 def is_missing(label: str, *, typed: bool) -> bool:
-    """Return True if a label is a word that programs write for a missing value: NaN, N/A, null, or None.
-
-    `none`, `NONE` and `NA` are ordinary labels, and so is `None` in a format with types.
-    """
+    """Return True if a label is a word that programs write for a missing value: NaN, N/A, null, or None."""
+    # `none`, `NONE` and `NA` are ordinary labels, and so is `None` in a format with types.
     return label in _MISSING or (label == "None" and not typed)
 
 

@@ -99,10 +99,8 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
 
 
 def _has_headers(lines: Sequence[str], paths: Sequence[Path], rules: PairColumns) -> bool:
-    """Return True if both files begin with a header, such as `English` and `German`, or `data.header` says so.
-
-    If only one does, an error is raised, because then line n of one is not the translation of line n of the other.
-    """
+    """Return True if both files begin with a header, such as `English` and `German`, or `data.header` says so."""
+    # If only one does, an error is raised, because then line n of one is not the translation of line n of the other.
     if rules.header != "auto":
         return rules.header == "yes"
     first = ["" if line is OVER_LONG_LINE else line.strip() for line in lines]

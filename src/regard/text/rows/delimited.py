@@ -74,10 +74,8 @@ def _read_split(path: Path, rules: ColumnRules, report: ReadingReport, separator
 
 
 def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
-    """Read rows of a CSV file.
-
-    The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
-    """
+    """Read rows of a CSV file."""
+    # The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
     report.unit = "rows"
     rows = _csv_rows(path, rules.encoding, report)
     blocks = chain([_take(rows, HEAD_ROWS)], iter(lambda: _take(rows, CHUNK_ROWS), ([], [])))
@@ -167,12 +165,10 @@ class _Start:
 
 
 def _find_separator(head: Sequence[str], path: Path) -> _Start:
-    """Choose the separator of a CSV file, and return the first rows, split with it.
-
-    A separator can be chosen if it gives at least half of the rows the same number of columns, two or more; without any, it is
-    the comma. Of several, those remain that split the first row that one of them splits, because this may be the header; then
-    those that obey the rules of quoting, unlike a comma inside quoted cells. A tab is chosen before the others.
-    """
+    """Choose the separator of a CSV file, and return the first rows, split with it."""
+    # A separator can be chosen if it gives at least half of the rows the same number of columns, two or more; without any, it
+    # is the comma. Of several, those remain that split the first row that one of them splits, because this may be the header;
+    # then those that obey the rules of quoting, unlike a comma inside quoted cells. A tab is chosen before the others.
     comma, semicolon, tab = (_split_start(head, separator) for separator in _SEPARATED)
     clear = [start for start in (tab, comma, semicolon) if start.share >= _CLEAR_SHARE]
     if not clear:
@@ -189,11 +185,9 @@ def _find_separator(head: Sequence[str], path: Path) -> _Start:
 
 
 def _split_start(head: Sequence[str], separator: str) -> _Start:
-    """Split the first rows of a CSV file with one separator.
-
-    Spaces between a separator and a quote are ignored if the rows then obey the rules of quoting, and no fewer of them have the
-    same number of columns.
-    """
+    """Split the first rows of a CSV file with one separator."""
+    # Spaces between a separator and a quote are ignored if the rows then obey the rules of quoting, and no fewer of them have
+    # the same number of columns.
     plain = _split_head(head, separator) or _Start(separator, False, [])
     if not any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for row in plain.rows for cell in row):
         return plain
@@ -202,10 +196,8 @@ def _split_start(head: Sequence[str], separator: str) -> _Start:
 
 
 def _split_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
-    """Return the first lines of a CSV file as rows, of which the last may be incomplete; None if they cannot be read.
-
-    If `spaced`, spaces after a separator are ignored; if `strict`, rows must obey the rules of quoting.
-    """
+    """Return the first lines of a CSV file as rows, of which the last may be incomplete; None if they cannot be read."""
+    # If `spaced`, spaces after a separator are ignored; if `strict`, rows must obey the rules of quoting.
     rows = []
     try:
         for row in csv.reader(head, delimiter=separator, skipinitialspace=spaced, strict=strict):

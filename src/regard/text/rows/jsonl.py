@@ -134,10 +134,8 @@ def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Ite
 
 
 def choose_keys(rows: Sequence[Object], rules: ColumnRules, path: Path, where: str) -> list[Keys]:
-    """Return the keys of the two wanted columns; `where` is the file and line of the first row, for messages.
-
-    Whether a key can be a column depends on its first value that is neither null nor an empty list or object.
-    """
+    """Return the keys of the two wanted columns; `where` is the file and line of the first row, for messages."""
+    # Whether a key can be a column depends on its first value that is neither null nor an empty list or object.
     first: dict[Keys, Any] = {}
     for row in rows[:SAMPLE_ROWS]:
         for keys, value in _find_values(row):

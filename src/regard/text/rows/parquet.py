@@ -17,10 +17,8 @@ from regard.text.rows.jsonl import Keys, choose_keys, look_up
 
 
 def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
-    """Read the columns of a Parquet file. A null counts as an empty text.
-
-    Parquet is read from its end, so the hash of the file needs a pass of its own.
-    """
+    """Read the columns of a Parquet file. A null counts as an empty text."""
+    # Parquet is read from its end, so the hash of the file needs a pass of its own.
     import pyarrow as pa
 
     report.unit = "rows"

@@ -16,12 +16,10 @@ _CLOSING = "\"'“”‘’«»‹›)]} \t"
 
 
 def is_tokenised(texts: Sequence[str]) -> bool:
-    """Return whether text is tokenised, with punctuation separated from words: `she kissed him .`
-
-    Text is tokenised if at least 95% of the final punctuation marks and of the commas after a word have a space before them,
-    and there are at least half as many such marks as sentences. Text without punctuation counts as not tokenised, because the
-    rules for words split it at spaces anyway.
-    """
+    """Return whether text is tokenised, with punctuation separated from words: `she kissed him .`"""
+    # Text is tokenised if at least 95% of the final punctuation marks and of the commas after a word have a space before them,
+    # and there are at least half as many such marks as sentences. Text without punctuation counts as not tokenised, because the
+    # rules for words split it at spaces anyway.
     stripped = [text.rstrip(_CLOSING) for text in texts]
     ended = [text for text in stripped if text.endswith(tuple(ENDS))]
     apart = sum(text.rstrip(ENDS)[-1:].strip() == "" for text in ended)
@@ -33,10 +31,8 @@ def is_tokenised(texts: Sequence[str]) -> bool:
 def resolve_kinds(
     configs: Sequence[TokenizerConfig], sample: Iterable[Sequence[Sequence[str]]], *, joint: bool = False
 ) -> tuple[FixedTokenizerConfig, ...]:
-    """Replace `auto` by a kind: `whitespace` for tokenised text, `words` for any other; if `joint`, the same for all columns.
-
-    The first `SAMPLE_SIZE` rows of `sample`, chunks with a list for each column, are read, or none if no kind is `auto`.
-    """
+    """Replace `auto` by a kind: `whitespace` for tokenised text, else `words`; if `joint`, the same for all columns."""
+    # The first `SAMPLE_SIZE` rows of `sample`, chunks with a list for each column, are read, or none if no kind is `auto`.
     if not any(isinstance(config, AutoConfig) for config in configs):
         return tuple(_resolve(config, False) for config in configs)
     columns: list[list[str]] = [[] for _ in configs]

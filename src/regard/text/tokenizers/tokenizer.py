@@ -178,10 +178,8 @@ class Tokenizer:
         return ids
 
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
-        """Return flat ids and the number of ids of each text.
-
-        Texts are split at spaces, each different chunk is looked up once, and its ids are copied to all its occurrences.
-        """
+        """Return flat ids and the number of ids of each text."""
+        # Texts are split at spaces, each different chunk is looked up once, and its ids are copied to all its occurrences.
         import pyarrow as pa  # the import takes a quarter of a second, and predictions do not need it
         import pyarrow.compute as pc
 

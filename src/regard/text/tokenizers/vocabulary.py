@@ -90,11 +90,9 @@ def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -
 
 
 def _order_characters(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Make trained unigram scores deterministic.
-
-    The trainer adds characters that have no symbol yet, with the scores min, min + 1e-4, min + 2e-4, … in the order of a hash
-    table, which differs between runs. They get the same scores in the order of their code points.
-    """
+    """Make trained unigram scores deterministic."""
+    # The trainer adds characters that have no symbol yet, with the scores min, min + 1e-4, min + 2e-4, … in the order of a hash
+    # table, which differs between runs. They get the same scores in the order of their code points.
     scores = {subword: round(score, _SCORE_DIGITS) for subword, score in vocabulary if subword not in SPECIAL_TOKENS}
     least = min(scores.values())
     steps = {subword: (score - least) * 1e4 for subword, score in scores.items() if len(subword) == 1}
