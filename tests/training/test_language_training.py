@@ -12,8 +12,10 @@ from regard.config import LanguageModelConfig, LinearDecayConfig, TextDataConfig
 from regard.errors import ConfigError
 from regard.machine import resolve_machine
 from regard.models.build import build_language_model
+from regard.task import Validator
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
-from regard.tasks.language.train import LanguageScores, LanguageValidator, TrainableLanguageModel
+from regard.tasks.language.train import TrainableLanguageModel
+from regard.tasks.words import WordScores
 from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.mapped import MappedWriter
 
@@ -74,7 +76,7 @@ def test_perplexity_by_hand(tmp_path):
     training = LanguageTrainingConfig(precision="float32", batch_tokens=4)
     config = LanguageConfig(device="cpu", threads=1, training=training)
     data = SimpleNamespace(dev=TextCorpus(tmp_path / "dev.arrow"))
-    validator = LanguageValidator(TrainableLanguageModel(config, data, model, None), resolve_machine(config))
+    validator = Validator(TrainableLanguageModel(config, data, model, None), resolve_machine(config))
     total = 0.0
     for text in texts:
         words = torch.tensor([[2, *text, 3]])
@@ -83,15 +85,14 @@ def test_perplexity_by_hand(tmp_path):
             logits, _, state = model.step(words[:, position, None], state)
             total -= logits[0, 0].log_softmax(-1)[words[0, position + 1]].item()
     scores = validator.validate()
-    assert scores.tokens == 7
     assert scores.nll == pytest.approx(total / 7, rel=1e-5)
     assert scores.to_dict()["perplexity"] == pytest.approx(math.exp(total / 7), rel=1e-5)
     described = validator.task.describe_scores(scores.to_dict())
-    assert described == f"loss {scores.nll:.3f}, perplexity {scores.perplexity:,.2f}"
+    assert described == f"loss {scores.nll:.3f}, perplexity {scores.perplexity:,.3f}"
 
 
 def test_a_hopeless_models_perplexity_is_no_error():
-    assert LanguageScores(800.0, 1).perplexity == math.inf
+    assert WordScores(800.0).perplexity == math.inf
 
 
 def test_a_model_of_ones_own(run):

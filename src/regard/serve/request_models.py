@@ -58,7 +58,7 @@ def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[st
     fields: dict[str, Any] = {first.inputs: (list[text], Field(description="The texts.", examples=[[first.example]], **shared))}
     for kind in kinds:
         for option in kind.options():
-            if option not in kind.command_only | kind.per_text_fields():
+            if option not in kind.command_only and not kind.per_text.get(option):
                 fields[option] = _field(kind, option, limits)
         # Options of single texts are lists in a body, in the order of the texts.
         for option, listed in kind.per_text.items():

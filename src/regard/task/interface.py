@@ -23,8 +23,6 @@ class TaskWords:
 
     predictor: str
     """Noun for a trained model, with its article: `a classifier`."""
-    predictors: str
-    """Plural of the noun in `predictor`: `classifiers`."""
     summary: str
     """Sentence that describes `regard train TASK`, for help texts."""
     data: str
@@ -41,6 +39,11 @@ class TaskWords:
     short: Mapping[str, str] = field(default_factory=dict)
     """Settings that have a short name on the command line, by this name: `{"folds": "data.folds"}`."""
 
+    @property
+    def predictors(self) -> str:
+        """Plural of the noun in `predictor`: `classifiers`."""
+        return f"{self.predictor.partition(' ')[2]}s"
+
 
 class Task:
     """A task and its parts.
@@ -52,7 +55,7 @@ class Task:
         config_class: Class of the settings of the task's runs.
         words: Texts about the task, for the command line and for messages.
         files: Names of the signed files of the task's models, besides the files that the models of all tasks have. If there
-            are several sets, each model has the files of one set.
+            are several sets, each model has the files of one set. By default, the `file` of the bundle format.
         unsigned_files: Names of files that may be added to a model after training. The signature does not cover them, and a
             new run that overwrites the model deletes them.
         settings_table: Table that chooses settings from the data; None if the defaults of the config classes are used.
@@ -65,13 +68,16 @@ class Task:
     name: str
     config_class: type[RunConfig]
     words: TaskWords
-    files: tuple[frozenset[str], ...]
     unsigned_files: tuple[str, ...] = ()
     settings_table: SettingsTable | None = None
     training: Training
     bundle_format: BundleFormat
     predictor: Callable[[Bundle], Any]
     operations: Sequence[type[Operation]] = ()
+
+    @property
+    def files(self) -> tuple[frozenset[str], ...]:
+        return (frozenset({self.bundle_format.file}),)
 
     def file_operation(self, name: str) -> type[FileOperation] | None:
         """Return the operation on files with this name; None if the task has none."""

@@ -186,11 +186,6 @@ class TextOperation(Operation):
     picture: ClassVar[str] = ""
     """Content of a picture of a result's attention, for help texts; empty if there is none."""
 
-    @classmethod
-    def per_text_fields(cls) -> set[str]:
-        """Return the options that a request lists, with one value for each text."""
-        return {name for name, listed in cls.per_text.items() if listed}
-
     @abstractmethod
     def run(self, predictor: Any, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Any]:
         """Return a result for each text.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, make_dataclass
@@ -71,11 +70,6 @@ class Scores:
     nll: float
     """Mean of −log p over all dev examples, in nats: the loss."""
 
-    @property
-    def perplexity(self) -> float:
-        """exp(nll); infinity if it overflows."""
-        return math.exp(self.nll) if self.nll < 700 else math.inf
-
     def monitored(self, name: str) -> float:
         """Return the score `name` (`training.monitor`), which selects the best model. The loss is negated: higher is better."""
         return -self.nll if name == "loss" else float(getattr(self, name))
@@ -87,7 +81,8 @@ class Scores:
 
     def to_row(self, columns: Sequence[str]) -> dict[str, float]:
         """Return the scores that are among the columns of the logs."""
-        named = {"dev_nll": self.nll, "dev_perplexity": self.perplexity, **self.to_dict()}
+        plain = self.to_dict()
+        named = {**plain, "dev_nll": plain["loss"], "dev_perplexity": plain.get("perplexity")}
         return {name: named[name] for name in columns if name in named}
 
     def lines(self, *, first: bool) -> list[str]:
@@ -140,7 +135,7 @@ class Validator:
 
     def score(self, nll: float, after_batch: Callable[[], None]) -> Scores:
         """Return the scores of the model, whose mean loss is `nll`."""
-        return Scores(nll)
+        return self.task.scores_class(nll)
 
 
 class Trainable(ABC):
@@ -171,6 +166,8 @@ class Trainable(ABC):
     """Names of the task's columns in the logs, besides the columns that every run has."""
     validator_class: ClassVar[type[Validator]] = Validator
     """Class that validates the model on the dev examples."""
+    scores_class: ClassVar[type[Scores]] = Scores
+    """Class of the results of a validation that computes only the loss."""
 
     def __init__(self, config: Any, data: Any, model: nn.Module, parts: Any, custom: Custom = "") -> None:
         self.config, self.data, self.model, self.parts, self.custom = config, data, model, parts, custom
@@ -248,7 +245,7 @@ class Trainable(ABC):
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe in one line scores as returned by `Scores.to_dict`."""
-        return ", ".join(f"{name} {value:.3f}" for name, value in scores.items() if isinstance(value, float))
+        return ", ".join(f"{name} {value:,.3f}" for name, value in scores.items() if isinstance(value, float))
 
     def describe_start(self, start: Any) -> list[str]:
         """Return lines that describe how the data differ from those of the trained model that training starts from."""

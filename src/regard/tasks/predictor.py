@@ -69,9 +69,7 @@ class Predictor:
         """
         if record is None:
             return list(self.main_sites)
-        if isinstance(record, str):
-            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
-        if not isinstance(record, Collection) or not all(isinstance(site, str) for site in record):
+        if isinstance(record, str) or not isinstance(record, Collection) or not all(isinstance(site, str) for site in record):
             raise RequestError(
                 f"record is {record!r:.60}, expected a list of attention sites, such as record=['cross']; () records none, and "
                 "None the default ones"

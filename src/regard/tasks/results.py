@@ -1,10 +1,12 @@
 """The base class of results, and short views of models and results for notebooks. All text from files and users is escaped."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from regard.records import AttentionRecord
+from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.viz.labels import escaped
 
 SHOWN = 60
@@ -24,6 +26,14 @@ class Prediction:
     def attention(self) -> AttentionRecord | None:
         """Record of the attention, built at the first access; None if no attention was recorded."""
         return None if self._build is None else self._build()
+
+
+def record_side(
+    side: str, tokenizer: Tokenizer, tokens: Sequence[str], words: Sequence[str], word_of: Sequence[int], text: str
+) -> dict[str, Any]:
+    """Return the fields of an `AttentionRecord` on one side, `source` or `target`."""
+    units = {"tokens": tuple(tokens), "words": tuple(words), "word_of": tuple(word_of)}
+    return {f"{side}_{name}": value for name, value in (units | {"scheme": tokenizer.record_scheme, "text": text}).items()}
 
 
 def shortened(words: str) -> str:

@@ -1,6 +1,7 @@
 """Training of models that predict words: translators and language models."""
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,32 @@ from regard.config.fields import Role, facts_of
 from regard.config.loading import check_config
 from regard.errors import ConfigError
 from regard.models.seq2seq import Seq2Seq
-from regard.task import Bundle, Trainable, Training
+from regard.task import Bundle, Scores, Trainable, Training
 from regard.tasks.distillation import TaughtWords, describe_teachers, hash_teachers, load_teachers, read_with_teachers
 from regard.tasks.objective import objective
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of
 
 
+@dataclass(frozen=True)
+class WordScores(Scores):
+    """Results of one validation; `nll` is the mean of −log p per token over all dev examples."""
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nll); infinity if it overflows."""
+        return math.exp(self.nll) if self.nll < 700 else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for a bundle's signature."""
+        return {**super().to_dict(), "perplexity": self.perplexity}
+
+
 class TrainableWords(Trainable):
     """A model that predicts words, and its data. The loss is −log p(target | source), summed over target tokens."""
 
     model: Seq2Seq
+    scores_class = WordScores
     taught: TaughtWords | None = None
     """The teachers' most probable words for each target token; None without teachers."""
 

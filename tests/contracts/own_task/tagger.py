@@ -227,14 +227,12 @@ class TaggingTask(Task):
     config_class = TaggingConfig
     words = TaskWords(
         predictor="a tagger",
-        predictors="taggers",
         summary="Train a tagger on tagged sentences.",
         data="a text file with one tagged sentence per line",
         missing="a file of tagged sentences",
         use=('regard look DIR "a sentence"',),
         short={"width": "model.hidden_size"},
     )
-    files = (frozenset({"lexicon.json"}),)
     training = TaggingTraining()
     bundle_format = TaggingFormat()
     predictor = Tagger

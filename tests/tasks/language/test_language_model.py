@@ -192,7 +192,7 @@ def test_records_are_of_the_words_that_were_read(model, tmp_path):
         ({"samples": 0}, "samples is 0, expected 1 or more"),
         ({"record": ["decoder.7"]}, "record names the attention 'decoder.7'; this model has: decoder.0, decoder.1"),
         ({"record": True}, "record is True, expected a list of attention sites"),
-        ({"record": "decoder.0"}, "record is the text 'decoder.0', expected a list"),
+        ({"record": "decoder.0"}, "record is 'decoder.0', expected a list"),
     ],
 )
 def test_bad_requests(model, options, message):

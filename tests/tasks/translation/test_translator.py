@@ -272,7 +272,7 @@ def test_text_that_was_tokenised_is_scored_as_it_is(echo):
             lambda t: t.translate(["a", "x" * 50_000_000]),
             r"text 2 has 50,000,000 characters, expected at most 16,777,216; split",
         ),
-        (lambda t: t.translate(["one"], record="cross"), r"record is the text 'cross', expected a list .* record=\['cross'\]"),
+        (lambda t: t.translate(["one"], record="cross"), r"record is 'cross', expected a list .* record=\['cross'\]"),
         (lambda t: t.force(["one"], []), "force: got 1 sources and 0 targets, expected the same number of each"),
         (lambda t: t.evaluate([], []), "evaluate: got 0 sources and 0 targets, expected the same number, at least one"),
     ],

@@ -6,7 +6,6 @@ from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER
 
 _WORDS = TaskWords(
     predictor="a classifier",
-    predictors="classifiers",
     summary="Train a text classifier on labelled texts.",
     examples="""\
   regard train classification --data.train reviews.csv --data.text review --data.label sentiment

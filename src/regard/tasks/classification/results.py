@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.records import AttentionRecord
 from regard.records.data import NOTE
-from regard.tasks.results import Prediction, shortened, table
+from regard.tasks.results import Prediction, record_side, shortened, table
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _SHOWN_LABELS = 20
@@ -61,16 +61,12 @@ def build_record(
     if found.cut_at is not None:
         note = f"The model read only the first {found.cut_at:,} tokens (data.max_tokens); the text is longer. {note}"
     return AttentionRecord(
-        source_tokens=tuple(tokens),
+        **record_side("source", tokenizer, tokens, encoding.words[: max(word_of, default=-1) + 1], word_of, found.text),
         target_tokens=(found.label,),
-        source_words=tuple(encoding.words[: max(word_of, default=-1) + 1]),
         target_words=(found.label,),
-        source_word_of=tuple(word_of),
         target_word_of=(0,),
-        source_scheme=tokenizer.record_scheme,
-        weights=dict(attention),
-        source_text=found.text,
         target_text=found.label,
+        weights=dict(attention),
         probabilities=found.probabilities,
         log_probability=float(np.log(max(found.probability, 1e-300))),
         note=note,

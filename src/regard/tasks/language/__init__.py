@@ -6,7 +6,6 @@ from regard.tasks.language.config import LanguageConfig
 
 _WORDS = TaskWords(
     predictor="a language model",
-    predictors="language models",
     summary="Train a language model on texts.",
     examples="""\
   regard train language --data.train stories.txt --preset language-tiny

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regard.records import AttentionRecord
-from regard.tasks.results import Prediction, shortened, table
+from regard.tasks.results import Prediction, record_side, shortened, table
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -77,13 +77,9 @@ def build_record(
         source_tokens=(),
         source_words=(),
         source_word_of=(),
-        target_tokens=tuple(shown.tokens),
-        target_words=tuple(words),
-        target_word_of=tuple(word_of),
-        target_scheme=tokenizer.record_scheme,
-        weights=dict(attention),
         source_text=prompt,
-        target_text=text,
+        **record_side("target", tokenizer, shown.tokens, words, word_of, text),
+        weights=dict(attention),
         log_probability=min(log_probability, 0.0),
         target_is_read=True,
     )

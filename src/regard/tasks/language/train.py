@@ -1,11 +1,9 @@
 """Training of language models."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import ClassVar
 
 from regard.errors import ConfigError
-from regard.task import Scores, Validator
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.words import TrainableWords, WordTraining
 from regard.text.corpora import TextCorpus
@@ -15,36 +13,11 @@ from regard.text.preparation import Prepared, prepare_data
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
-class LanguageScores(Scores):
-    """Scores of one validation; `nll` is the mean of −log p per token over all dev texts."""
-
-    tokens: int
-    """Number of tokens, including end symbols."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for a bundle's signature."""
-        return {**super().to_dict(), "perplexity": self.perplexity}
-
-
-class LanguageValidator(Validator):
-    """Validation of models on the dev texts."""
-
-    def score(self, nll: float, after_batch: Callable[[], None]) -> LanguageScores:
-        """Return loss and perplexity."""
-        return LanguageScores(nll, int(self.corpus.lengths.sum()))
-
-
 class TrainableLanguageModel(TrainableWords):
     """A language model and its data. The loss is −log p, summed over the tokens of the texts and their end symbols."""
 
     unit: ClassVar[str] = "tokens"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
-    validator_class = LanguageValidator
-
-    def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Describe loss and perplexity."""
-        return f"loss {scores['loss']:.3f}, perplexity {scores['perplexity']:,.2f}"
 
 
 class LanguageTraining(WordTraining):

@@ -6,7 +6,6 @@ from regard.tasks.translation.config import TranslationConfig
 
 _WORDS = TaskWords(
     predictor="a translator",
-    predictors="translators",
     summary="Train a translator on sentence pairs.",
     examples="""\
   regard train translation --data.train deu.txt --data.source en --data.target de

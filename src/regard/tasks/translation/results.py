@@ -9,7 +9,7 @@ import numpy as np
 from regard.decoding import Hypothesis
 from regard.plurals import counted
 from regard.records import AttentionRecord
-from regard.tasks.results import Prediction, shortened, table
+from regard.tasks.results import Prediction, record_side, shortened, table
 from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.sources import Source
 from regard.text.symbols import END, UNKNOWN
@@ -74,7 +74,6 @@ def build_record(
         text: The translation.
         reference: The target if the caller gave it, whose words are shown even if the model does not know them; else None.
     """
-    source_tokens, source_words, source_word_of = source.describe(tokenizers.source)
     tokens = hypothesis.tokens
     # End symbols are among the tokens, but belong to no word.
     ended = len(hypothesis.token_log_probabilities) > len(tokens)
@@ -87,17 +86,9 @@ def build_record(
     for number, parts in groupby(sorted(replaced.items()), key=lambda item: output.word_of[item[0]]):
         target_words[number] = "".join(part for _, part in parts)
     return AttentionRecord(
-        source_tokens=tuple(source_tokens),
-        target_tokens=tuple(output.tokens),
-        source_words=tuple(source_words),
-        target_words=tuple(target_words),
-        source_word_of=tuple(source_word_of),
-        target_word_of=tuple(target_word_of),
-        source_scheme=tokenizers.source.record_scheme,
-        target_scheme=tokenizers.target.record_scheme,
+        **record_side("source", tokenizers.source, *source.describe(tokenizers.source), source.text),
+        **record_side("target", tokenizers.target, output.tokens, target_words, target_word_of, text),
         weights=hypothesis.attention,
-        source_text=source.text,
-        target_text=text,
         score=hypothesis.score,
         log_probability=hypothesis.log_probability,
     )

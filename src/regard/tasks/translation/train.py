@@ -16,12 +16,12 @@ from regard.evaluation.words import quality, warn_of_zero
 from regard.machine import Machine, to_device
 from regard.models.seq2seq import Seq2Seq
 from regard.plurals import counted
-from regard.task import Scores, Validator
+from regard.task import Validator
 from regard.tasks.objective import draw_gold
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.metrics import suitable_metrics, suitable_monitor
-from regard.tasks.words import TrainableWords, WordTraining
+from regard.tasks.words import TrainableWords, WordScores, WordTraining
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.corpora import EncodedCorpus
 from regard.text.pairs.gold import add_gold_alignments
@@ -46,7 +46,7 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationScores(Scores):
+class TranslationScores(WordScores):
     """Scores of one validation; `nll` is the mean of −log p per target token over all dev pairs."""
 
     bleu: float
@@ -68,7 +68,7 @@ class TranslationScores(Scores):
         """Return plain data for a bundle's signature."""
         plain = super().to_dict()
         del plain["samples"]
-        return {**plain, "perplexity": self.perplexity, "decoding": _DECODING}
+        return {**plain, "decoding": _DECODING}
 
     def lines(self, *, first: bool) -> list[str]:
         """Return the signatures of the scores, once, and a few translations."""
