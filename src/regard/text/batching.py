@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.utils.data import Sampler
 
 from regard.config import RunConfig
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError
 from regard.text.symbols import PAD
 
 _SHUFFLED = 2**16  # number of different random numbers that put pairs with the same two lengths into random order
@@ -89,12 +89,6 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         seed: int,
     ) -> None:
         source, target = np.asarray(source_lengths, np.int32), np.asarray(target_lengths, np.int32)
-        if source.shape != target.shape or source.ndim != 1:
-            raise ShapeError(
-                f"BucketBatchSampler got source_lengths of shape {source.shape} and target_lengths of shape {target.shape}; "
-                "expected one length of each for every pair, (N,) and (N,)"
-            )
-        _check_budget(batch_tokens, batch_sentences)
         if not len(source):
             raise ConfigError("there are no examples to make batches of")
         self.seed, self._epoch, self._position = seed, 0, 0
@@ -147,17 +141,9 @@ def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_s
 
     To put results into the original order, assign `results[batch] = …` for each batch.
     """
-    _check_budget(batch_tokens, batch_sentences)
     lengths = np.asarray(lengths, np.int64)
     starts = _cut(lengths, batch_tokens, batch_sentences)
     return np.split(np.argsort(-lengths, kind="stable"), starts[1:-1]) if len(lengths) else []
-
-
-def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
-    if batch_tokens < 1:
-        raise ConfigError(f"batch_tokens is {batch_tokens}; expected 1 or more, such as 4096")
-    if batch_sentences < 0:
-        raise ConfigError(f"batch_sentences is {batch_sentences}; expected 0 or more; 0 means no limit")
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:

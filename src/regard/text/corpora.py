@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.errors import DataError
 from regard.text.batching import Batch
 from regard.text.mapped import Ids, Indices, MappedCorpus, Offsets, Rows, pad_rows
 from regard.text.split import ranges
@@ -109,13 +108,7 @@ class LabelledCorpus(MappedCorpus):
         super().__init__(path)
         self._starts, self.lengths = self._rows("tokens")
         self._label_starts, self._label_counts = self._rows("labels")
-        try:
-            self.num_labels = int(self._metadata[_NUM_LABELS])
-            self.multiple = self._metadata[_MULTIPLE] == b"1"
-        except (KeyError, ValueError) as error:
-            raise DataError(f"{path}: does not say how many labels there are; delete it, and regard writes it again") from error
-        if not self.multiple and (self._label_counts != 1).any():
-            raise DataError(f"{path}: a text in it does not have exactly one label; delete it, and regard writes it again")
+        self.num_labels, self.multiple = int(self._metadata[_NUM_LABELS]), self._metadata[_MULTIPLE] == b"1"
 
     @property
     def labels(self) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:

@@ -161,8 +161,6 @@ def find_mark(file: io.BufferedReader) -> tuple[bytes, str]:
 @contextmanager
 def open_utf8(path: str | Path, encoding: str = "auto", hashes: dict[str, str] | None = None) -> Iterator[Any]:
     """Open a file, unpack it if necessary, and read it as UTF-8 without a byte order mark; `hashes` as for `open_bytes`."""
-    if encoding != "auto" and not is_utf8(encoding) and codecs.lookup(encoding).incrementaldecoder is None:
-        raise DataError(f"data.encoding is '{encoding}', which Python cannot decode in parts; convert the file to UTF-8")
     with open_bytes(path, hashes) as file:
         mark, found = find_mark(file)
         if encoding != "auto":
@@ -199,10 +197,7 @@ def fits_utf8(path: str | Path) -> bool:
 
 def is_utf8(encoding: str) -> bool:
     """Return True if an encoding's name means UTF-8, with or without a byte order mark."""
-    try:
-        return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
-    except LookupError as error:
-        raise DataError(f"data.encoding is '{encoding}', which Python does not have; expected auto, cp1252, …") from error
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")  # settings with unknown encodings are refused before
 
 
 def show_encoding(path: str | Path, encoding: str) -> str:

@@ -277,12 +277,6 @@ def test_separate_tokenizers_learn_from_their_side():
     assert target.symbols.tokens[4:] == ("c", "d")
 
 
-def test_joint_with_different_settings_is_refused():
-    config = TokenizersConfig(source=WordsConfig(), target=WordsConfig(min_count=2), joint=True)
-    with pytest.raises(ConfigError, match=r"tokenizers.joint is on, but tokenizers.source and tokenizers.target differ"):
-        build_tokenizers([], config, DATA)
-
-
 def test_joint_spacy_needs_one_language():
     config = TokenizersConfig(source=SpacyConfig(), target=SpacyConfig(), joint=True)
     with pytest.raises(ConfigError, match=r"the rules of one language, but data names 'en' and 'de': set tokenizers"):
@@ -297,8 +291,6 @@ def test_no_text_is_refused():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (WordsConfig(min_count=0), "the tokenizer's min_count is 0; expected 1 or more"),
-        (WordsConfig(max_size=-1), "the tokenizer's max_size is -1; expected 0 or more"),
         (
             BPEConfig(size=4),
             "the tokenizer's size is 4; expected a larger one, such as 8000, for 4 special symbols and some subwords",

@@ -22,7 +22,7 @@ from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
 from regard.text.corpora import EncodedCorpus
 from regard.text.mapped import Indices
-from regard.text.opening import OVER_LONG_LINE, line_blocks
+from regard.text.opening import line_blocks
 from regard.text.pairs.readers import read_pairs
 from regard.text.preparation import CHUNK_ROWS, Prepared
 from regard.text.report import ReadingReport
@@ -91,8 +91,6 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
     lines = chain.from_iterable(lines for lines, _ in line_blocks(data.alignments))
     wanted: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
-        if line is OVER_LONG_LINE:
-            raise DataError(f"{data.alignments}, line {number}: is too long to be an alignment, expected links such as 0-0 1-2")
         if line.strip():
             wanted[number] = line
     report = ReadingReport()

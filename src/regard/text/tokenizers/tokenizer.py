@@ -261,11 +261,6 @@ def build_tokenizers(
 
     For `auto`, the kind is chosen from the first texts (`resolve.py`).
     """
-    if config.joint and config.source != config.target:
-        raise ConfigError(
-            "tokenizers.joint is on, but tokenizers.source and tokenizers.target differ "
-            f"({config.source} and {config.target}): make them equal, or turn joint off"
-        )
     if config.joint and isinstance(config.source, SpacyConfig) and not config.source.language and data.source != data.target:
         raise ConfigError(
             "a joint spacy tokenizer splits both sides by the rules of one language, but data names "

@@ -55,9 +55,6 @@ def learn(units: Counter[str], config: FixedTokenizerConfig, *, progress: bool =
 
 
 def _most_frequent(units: Counter[str], min_count: int, max_size: int) -> Symbols:
-    for name, value, least in (("min_count", min_count, 1), ("max_size", max_size, 0)):
-        if value < least:
-            raise ConfigError(f"the tokenizer's {name} is {value}; expected {least} or more")
     seen = [(-count, unit) for unit, count in units.items() if count >= min_count and unit not in SPECIAL_TOKENS]
     kept = [(count, unit) for count, unit in sorted(seen) if not _CONTROL.search(unit)][: max_size or None]
     return Symbols((*SPECIAL_TOKENS, *(unit for _, unit in kept)))
