@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import Literal
 
 import pytest
@@ -186,7 +185,6 @@ def test_heads_of_a_transformer_go_to_the_attention_to_the_source():
 
 
 def test_a_kind_of_your_own_joins_by_its_class():
-    @dataclass(frozen=True, kw_only=True)
     class DoubledConfig(ScorerConfig):
         kind: Literal["doubled"] = "doubled"
         shift: float = -2.0
@@ -209,14 +207,12 @@ def test_two_classes_of_one_kind_are_refused():
     class Pie(NormalizerConfig):
         """A family of the test's own, so that no other test sees the clash."""
 
-    @dataclass(frozen=True, kw_only=True)
     class First(Pie):
         kind: str = "apple"
 
         def build_plain(self):
             return Softmax()
 
-    @dataclass(frozen=True, kw_only=True)
     class Second(First):
         kind: str = "apple"
 
@@ -232,12 +228,10 @@ def test_the_class_defined_last_is_meant_whatever_its_base(deeper_first):
     class Pie(NormalizerConfig):
         """A family of the test's own."""
 
-    @dataclass(frozen=True, kw_only=True)
     class Fruit(Pie):
         """A base without a kind, which `kinds` reads first."""
 
     def define(base: type) -> type:
-        @dataclass(frozen=True, kw_only=True)
         class Cherry(base):
             kind: str = "cherry"
 

@@ -2,7 +2,6 @@
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import pytest
@@ -16,7 +15,6 @@ from regard.tasks.language.config import LanguageConfig
 from regard.tasks.translation.config import TranslationConfig
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(Settings):
     """Options of a test."""
 

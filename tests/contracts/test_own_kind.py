@@ -10,7 +10,6 @@ from regard.config.loading import load_config, override_layer, read_layer
 from regard.errors import ConfigError
 
 MODULE = '''
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -31,7 +30,6 @@ class Nearest(ScoredAttention):
         return -self.beta * (self.project(query)[:, :, None] - memory.key[:, None]).square().sum(-1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NearestConfig(AttentionConfig):
     """−β ‖W q − k‖²."""
 
@@ -44,11 +42,9 @@ class NearestConfig(AttentionConfig):
 '''
 
 PLAIN = '''
-from dataclasses import dataclass
 from regard.config import AttentionConfig, GeneralConfig
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlainConfig(AttentionConfig):
     """The general score under another name."""
 

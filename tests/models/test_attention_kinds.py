@@ -1,6 +1,6 @@
 """Every attention, pooling and normalizer inside models that are built from configs: training, decoding and drawing."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -199,7 +199,6 @@ class Negative(ScoredAttention):
         return -torch.cdist(self.projection(query), memory.key).square()
 
 
-@dataclass(frozen=True, kw_only=True)
 class NegativeConfig(AttentionConfig):
     """−‖W q − k‖²."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from regard.bundle.scores import score_rows
-from regard.config.loading import dump_config
+from regard.config.loading import dump_config, flatten
 from regard.errors import printable
 from regard.task import Bundle, Card, find_task
 
@@ -53,7 +53,7 @@ def _model_rows(bundle: Bundle) -> list[tuple[str, str]]:
     rows = [("parameters", f"{sum(parameter.numel() for parameter in bundle.model.parameters()):,}")]
     if bundle.custom == "model":
         return [*rows, ("kind", f"`{type(bundle.model).__name__}`, by its author")]
-    return rows + [(name, f"`{value}`") for name, value in _flat(dump_config(bundle.config.model)) if value != []]
+    return rows + [(name, f"`{value}`") for name, value in flatten(dump_config(bundle.config.model)).items() if value != []]
 
 
 def _data_rows(bundle: Bundle, signature: Mapping[str, Any], examples: str) -> list[tuple[str, str]]:
@@ -80,14 +80,6 @@ def _scores(card: Card, scores: Mapping[str, Any]) -> str:
     if "folds" in scores:
         return f"By cross-validation, with models trained on a part of the {card.examples}:\n\n" + _table(score_rows(scores))
     return f"On the held-out {card.examples}:\n\n" + _table(score_rows(scores))
-
-
-def _flat(plain: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    for name, value in plain.items():
-        full = f"{path}.{name}" if path else name
-        rows += _flat(value, full) if isinstance(value, Mapping) else [(full, value)]
-    return rows
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:

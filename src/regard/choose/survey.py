@@ -161,42 +161,6 @@ class _Sample:
         )
 
 
-class _Rows:
-    """Counter of the rows to train on. If duplicates are dropped, it counts each distinct row once.
-
-    To find duplicates, it keeps the hashes of distinct rows, 8 bytes each. New hashes are collected until there are as many as
-    kept ones; then they are merged into the kept ones. All merges together cost about as much as sorting all hashes twice.
-    """
-
-    def __init__(self, *, distinct: bool) -> None:
-        self._distinct, self._plain = distinct, 0
-        self._known: Hashes = np.zeros(0, np.int64)
-        self._new: list[Hashes] = []
-
-    def add(self, hashes: Hashes) -> None:
-        if not self._distinct:
-            self._plain += len(hashes)
-            return
-        self._new.append(hashes)
-        if sum(map(len, self._new)) >= len(self._known):
-            self.count()
-
-    @property
-    def at_least(self) -> int:
-        """Number of rows, without those that were not merged yet."""
-        return len(self._known) + self._plain
-
-    def count(self) -> int:
-        """Return the number of rows."""
-        if self._new:
-            # `np.unique` does the same with a hash table, which takes about ten times as long (numpy 2.4).
-            hashes = np.sort(np.concatenate([self._known, *self._new]))
-            first = np.ones(len(hashes), np.bool_)
-            first[1:] = hashes[1:] != hashes[:-1]
-            self._known, self._new = hashes[first], []
-        return self.at_least
-
-
 def survey_pairs(data: DataConfig) -> PairSurvey:
     """Measure the pairs in `data.train`, which is read once; reading stops soon after `data.max_pairs` pairs."""
     chunks = (
@@ -231,18 +195,36 @@ def survey_plain(data: TextDataConfig) -> PlainSurvey:
 def _measure(
     chunks: Iterable[tuple[tuple[Sequence[str], ...], Hashes]], data: FileSettings, most: int
 ) -> tuple[int, list[_Sample]]:
-    """Return the number of rows, at most `most` (0 for no limit), and a sample of each column."""
+    """Return the number of rows, at most `most` (0 for no limit), and a sample of each column.
+
+    If duplicates are dropped, each distinct row counts once. For this, the hashes of distinct rows are kept, 8 bytes each.
+    """
     samples: list[_Sample] = []
-    rows = _Rows(distinct=data.drop_repeats)
+    known, new, count = np.zeros(0, np.int64), list[Hashes](), 0
     for columns, hashes in chunks:
         samples = samples or [_Sample() for _ in columns]
         for sample, texts in zip(samples, columns, strict=True):
             sample.add(texts)
-        rows.add(hashes)
-        if 0 < most <= rows.at_least:
+        count += len(hashes)
+        if data.drop_repeats:
+            new.append(hashes)
+            # Merged when there are as many new ones as known ones, so that all merges cost about as much as sorting twice.
+            if sum(map(len, new)) >= len(known):
+                known, new = _distinct(known, *new), []
+            count = len(known)
+        if 0 < most <= count:
             break
-    count = rows.count()
+    if data.drop_repeats:
+        count = len(_distinct(known, *new))
     return min(count, most or count), samples
+
+
+def _distinct(*hashes: Hashes) -> Hashes:
+    # `np.unique` does the same with a hash table, which takes about ten times as long (numpy 2.4).
+    together = np.sort(np.concatenate(hashes))
+    first = np.ones(len(together), np.bool_)
+    first[1:] = together[1:] != together[:-1]
+    return together[first]
 
 
 def _cover(letters: Counter[str], wanted: float) -> frozenset[str]:

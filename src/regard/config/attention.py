@@ -5,7 +5,6 @@ here and not beside the mechanisms, because settings are read and explained with
 
 To use your own mechanism in a configuration, write its config class, and import the class's module:
 
-    @dataclass(frozen=True, kw_only=True)
     class MineConfig(AttentionConfig):
         kind: Literal["mine"] = "mine"
 
@@ -13,7 +12,7 @@ To use your own mechanism in a configuration, write its config class, and import
             return Mine(query_size, key_size=key_size)
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Le
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from regard.attention.base import Attention
 
 
-@dataclass(frozen=True, kw_only=True)
 class AttentionConfig(Family):
     """Settings of an attention mechanism with queries and keys (a pooling has no queries)."""
 
@@ -83,7 +81,6 @@ class AttentionConfig(Family):
         return self
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormalizedSettings(AttentionConfig):
     """Settings of a mechanism that turns scores into weights with a normalizer."""
 
@@ -95,7 +92,6 @@ class NormalizedSettings(AttentionConfig):
     """Dropout on the attention weights in training."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TanhSettings(NormalizedSettings):
     """Settings of a mechanism whose scores come from a tanh layer."""
 
@@ -103,7 +99,6 @@ class TanhSettings(NormalizedSettings):
     """Width of the tanh layer; 0 for the query's width."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScorerConfig(NormalizedSettings):
     """Settings of a mechanism that computes a score for each pair of query and key, and turns the scores into weights.
 
@@ -111,7 +106,6 @@ class ScorerConfig(NormalizedSettings):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class AdditiveConfig(TanhSettings, ScorerConfig):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
@@ -120,7 +114,6 @@ class AdditiveConfig(TanhSettings, ScorerConfig):
     """Whether there is a bias inside the tanh."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DotConfig(ScorerConfig):
     """q·k (Luong et al. 2015, eq. 8); query and key must have the same width."""
 
@@ -132,28 +125,24 @@ class DotConfig(ScorerConfig):
         return self.construct("ScaledDot" if self.scaled else "Dot", query_size, key_size, without="scaled")
 
 
-@dataclass(frozen=True, kw_only=True)
 class GeneralConfig(ScorerConfig):
     """k·(W q) (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["general"] = "general"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConcatConfig(TanhSettings, ScorerConfig):
     """v·tanh(W [q; k]) (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["concat"] = "concat"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SumConcatConfig(TanhSettings, ScorerConfig):
     """v·tanh(W (q + k)), a variant of `concat` from a well-known tutorial; query and key must have the same width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearConfig(ScorerConfig):
     """w·[q; k] + b. The query's part cancels in a softmax, so weights don't depend on the query (for preset `tutorial-gru`)."""
 
@@ -161,7 +150,6 @@ class LinearConfig(ScorerConfig):
     kind: Literal["linear"] = "linear"
 
 
-@dataclass(frozen=True, kw_only=True)
 class CosineScoreConfig(ScorerConfig):
     """g q·k / (‖q‖ ‖k‖), g times the cosine of the angle (Graves et al. 2014); query and key must have the same width."""
 
@@ -173,28 +161,24 @@ class CosineScoreConfig(ScorerConfig):
     """Whether to train g, the factor that multiplies the cosine."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrilinearConfig(ScorerConfig):
     """w·[q; k; q∘k] (Seo et al. 2017); query and key must have the same width."""
 
     kind: Literal["trilinear"] = "trilinear"
 
 
-@dataclass(frozen=True, kw_only=True)
 class WeightNormAdditiveConfig(TanhSettings, ScorerConfig):
     """g v/‖v‖ · tanh(W_q q + W_k k + b), an additive score with a learned scale g (Raffel et al. 2017)."""
 
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SelfAttentionConfig(NormalizedSettings):
     """One head of scaled dot products, with projections of queries, keys and values; query and key must have the same width."""
 
     kind: Literal["self_attention"] = "self_attention"
 
 
-@dataclass(frozen=True, kw_only=True)
 class CoverageConfig(TanhSettings):
     """`additive` with the key's earlier weights, summed, inside the tanh, and a loss for repeated attention (See et al. 2017).
 
@@ -206,7 +190,6 @@ class CoverageConfig(TanhSettings):
     """Whether there is a bias inside the tanh."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FertilityCoverageConfig(TanhSettings):
     """`coverage` without its loss; a key's earlier weights are divided by its predicted fertility (Tu et al. 2016).
 
@@ -220,7 +203,6 @@ class FertilityCoverageConfig(TanhSettings):
     """Whether there is a bias inside the tanh."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LocationSensitiveConfig(TanhSettings):
     """`additive` with a convolution of the previous query's weights inside the tanh (Chorowski et al. 2015)."""
 
@@ -231,7 +213,6 @@ class LocationSensitiveConfig(TanhSettings):
     """Number of keys that a filter covers, an odd number."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LocalMonotonicConfig(AttentionConfig):
     """Attention within a window of keys, which is around position t for query t (Luong et al. 2015, local-m)."""
 
@@ -242,7 +223,6 @@ class LocalMonotonicConfig(AttentionConfig):
     """Mechanism that computes the scores and the weights within the window."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LocalPredictiveConfig(AttentionConfig):
     """Attention in a window around a predicted position, with weights multiplied by a Gaussian (Luong et al. 2015, local-p)."""
 
@@ -255,7 +235,6 @@ class LocalPredictiveConfig(AttentionConfig):
     """Mechanism that computes the scores and the weights within the window."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class _ScanConfig(AttentionConfig):
     """Settings of a monotonic scan: each query reads the keys in order, from the key at which the previous query stopped."""
 
@@ -267,7 +246,6 @@ class _ScanConfig(AttentionConfig):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class _TrainedScanConfig(_ScanConfig):
     """Settings of a mechanism that trains with the expected weights of a scan, because a choice of keys has no gradient."""
 
@@ -283,7 +261,6 @@ class _TrainedScanConfig(_ScanConfig):
         return SoftToHard(soft) if self.decoding == "hard" else soft
 
 
-@dataclass(frozen=True, kw_only=True)
 class MonotonicConfig(_TrainedScanConfig):
     """A scan that stops at one key for each query, and goes on from there for the next query (Raffel et al. 2017).
 
@@ -294,14 +271,12 @@ class MonotonicConfig(_TrainedScanConfig):
     kind: Literal["monotonic"] = "monotonic"
 
 
-@dataclass(frozen=True, kw_only=True)
 class HardMonotonicConfig(_ScanConfig):
     """A monotonic scan that stops at one key for each query, also in training; the choice of the key has no gradient."""
 
     kind: Literal["hard_monotonic"] = "hard_monotonic"
 
 
-@dataclass(frozen=True, kw_only=True)
 class _ChunkConfig(_ScanConfig):
     """Settings of a monotonic scan, and of a softmax over the chunk of keys that ends at the key where the scan stops."""
 
@@ -311,7 +286,6 @@ class _ChunkConfig(_ScanConfig):
     """Mechanism that computes the scores for the softmax within a chunk; its normalizer is not used."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MoChAConfig(_ChunkConfig, _TrainedScanConfig):
     """A monotonic scan, and a softmax over the chunk of keys that ends where the scan stops (Chiu & Raffel 2018).
 
@@ -321,7 +295,6 @@ class MoChAConfig(_ChunkConfig, _TrainedScanConfig):
     kind: Literal["mocha"] = "mocha"
 
 
-@dataclass(frozen=True, kw_only=True)
 class HardMoChAConfig(_ChunkConfig):
     """A softmax over the chunk where a monotonic scan stops, also in training; the choice of the chunk has no gradient."""
 

@@ -1,6 +1,6 @@
 """Settings of the model of a text classifier."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -12,7 +12,6 @@ from regard.config.pooling import AdditivePoolingConfig, LinearPoolingConfig, Po
 from regard.config.settings import ModelSettings, Settings
 
 
-@dataclass(frozen=True, kw_only=True)
 class NeuralClassifierSettings(ModelSettings):
     """Settings of classifiers that embed the words and pool their states into one vector."""
 
@@ -29,7 +28,6 @@ class NeuralClassifierSettings(ModelSettings):
     """Dropout on the pooled vector."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class RecurrentClassifierConfig(NeuralClassifierSettings):
     """Embedding, recurrent layers over the words, attention pooling, linear layer."""
 
@@ -46,7 +44,6 @@ class RecurrentClassifierConfig(NeuralClassifierSettings):
     """Dropout on the output of each recurrent layer except the last."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BagClassifierConfig(NeuralClassifierSettings):
     """Embeddings of words and n-grams, attention pooling, linear layer.
 
@@ -67,7 +64,6 @@ class BagClassifierConfig(NeuralClassifierSettings):
     output_dropout: Dropout = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class HierarchicalClassifierConfig(NeuralClassifierSettings):
     """Attention over the words of each sentence, then over the sentences of the text (Yang et al. 2016)."""
 
@@ -85,7 +81,6 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings):
     """Dropout on the vector of the text."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
     """Embedding, Transformer encoder, attention pooling, linear layer."""
 
@@ -123,7 +118,6 @@ class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
         return self.layer_dropout
 
 
-@dataclass(frozen=True, kw_only=True)
 class CountedClassifierConfig(Settings):
     """A linear classifier of the log-count ratios of words and n-grams, fitted to all training texts at once."""
 
@@ -139,7 +133,6 @@ class CountedClassifierConfig(Settings):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class CombinedClassifierConfig(ModelSettings):
     """A linear classifier of counts and several recurrent classifiers, whose scores are averaged."""
 

@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from encodings.aliases import aliases
 from typing import Annotated, Literal
 
@@ -16,7 +16,6 @@ TableFormat = Literal["tsv", "csv", "jsonl", "parquet"]
 """Formats of tables, which the modules of `regard.text.rows` declare."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FileSettings(DataSettings):
     """Settings under `data` that all built-in tasks have."""
 
@@ -52,7 +51,6 @@ class FileSettings(DataSettings):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DataConfig(FileSettings):
     """Files of sentence pairs: their format, their columns, and the choice of the pairs to use."""
 
@@ -91,7 +89,6 @@ class DataConfig(FileSettings):
     """Maximum number of tokens on each side. Longer pairs are left out, also from validation, and counted in the report."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelledDataConfig(FileSettings):
     """Files of labelled texts: their format, their columns, and the choice of the texts to use."""
 
@@ -139,7 +136,6 @@ class LabelledDataConfig(FileSettings):
     """Maximum number of tokens per text, in training and later; longer texts are truncated, and the report says how many."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TextDataConfig(FileSettings):
     """Files of texts: their format, and the choice of the texts to use."""
 
@@ -166,7 +162,6 @@ class TextDataConfig(FileSettings):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class VocabularySettings(Settings):
     """Settings of tokenizers whose vocabulary contains the most frequent words (or characters)."""
 
@@ -179,28 +174,24 @@ class VocabularySettings(Settings):
     """Keep the N most frequent words (or characters); 0 for all."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class WordsConfig(VocabularySettings):
     """Tokenizer that splits texts into words and punctuation marks by the rules of Unicode."""
 
     kind: Literal["words"] = "words"
 
 
-@dataclass(frozen=True, kw_only=True)
 class AutoConfig(VocabularySettings):
     """Tokenizer that is chosen from the text: `whitespace` if punctuation is already separated from words, else `words`."""
 
     kind: Literal["auto"] = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
 class WhitespaceConfig(VocabularySettings):
     """Tokenizer for text that is tokenised already: it splits texts at spaces, and decoding joins tokens with spaces."""
 
     kind: Literal["whitespace"] = "whitespace"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpacyConfig(VocabularySettings):
     """Tokenizer that splits texts by spaCy's rules for the language, without a trained pipeline (needs the extra `spacy`)."""
 
@@ -209,14 +200,12 @@ class SpacyConfig(VocabularySettings):
     """Language code; empty for the one in `data.source` or `data.target`, or in `data.language` for single texts."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class CharactersConfig(VocabularySettings):
     """Tokenizer in which every character is a token."""
 
     kind: Literal["characters"] = "characters"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SubwordSettings(Settings):
     """Settings of tokenizers that learn parts of words. Tokens include spaces, so that decoding restores the text."""
 
@@ -227,7 +216,6 @@ class SubwordSettings(Settings):
     """If True, text is converted to lower case."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BPEConfig(SubwordSettings):
     """Byte-pair encoding (Sennrich et al. 2016). Tokens include spaces, so that decoding restores the text."""
 
@@ -238,7 +226,6 @@ class BPEConfig(SubwordSettings):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnigramConfig(SubwordSettings):
     """Subwords that a unigram language model selects (Kudo 2018)."""
 
@@ -250,7 +237,6 @@ TokenizerConfig = FixedTokenizerConfig | AutoConfig
 """In the saved configuration of a run, `auto` is replaced by the kind that was chosen."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TokenizersConfig(Settings):
     """Tokenizers of the source and of the target."""
 

@@ -1,6 +1,5 @@
 """Facts about settings and options, which stand on the fields of their dataclasses: type, range, role and help.
 
-    @dataclass(frozen=True, kw_only=True)
     class TrainingConfig(Settings):
         max_epochs: Annotated[Count, Role.ADJUSTABLE] = 10
         '''Maximum number of passes over the training data.'''

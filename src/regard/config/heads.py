@@ -1,7 +1,7 @@
 """Settings of mechanisms with several heads, of modifiers of heads, and of rotary positions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from annotated_types import Ge, Gt, Lt
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from regard.attention.heads.rotary import Rotary, RotaryScaling
 
 
-@dataclass(frozen=True, kw_only=True)
 class HeadModifiersConfig(Settings):
     """Optional changes of multi-head attention. The formulas are in `regard.attention.heads.modifiers`."""
 
@@ -46,7 +45,6 @@ class HeadModifiersConfig(Settings):
         return found
 
 
-@dataclass(frozen=True, kw_only=True)
 class RotaryConfig(Settings):
     """Rotary positions. The formulas are in `regard.attention.heads.rotary`."""
 
@@ -78,7 +76,6 @@ class RotaryConfig(Settings):
         return Rotary(self.base, layout=self.layout, scaling=scaling)
 
 
-@dataclass(frozen=True, kw_only=True)
 class HeadsConfig(AttentionConfig):
     """Settings of a mechanism with several heads, whose formula differs from that of multi-head attention.
 
@@ -96,21 +93,18 @@ class HeadsConfig(AttentionConfig):
         return replace(self, num_heads=self.num_heads or 4).construct(self.mechanism, query_size, key_size)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearAttentionConfig(HeadsConfig):
     """Weights proportional to φ(q)·φ(k), with φ(x) = elu(x) + 1, instead of a softmax (Katharopoulos et al. 2020)."""
 
     kind: Literal["linear_attention"] = "linear_attention"
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatedDeltaNetConfig(HeadsConfig):
     """A memory matrix that decays over time; each key overwrites a part of the value stored for it (Yang et al. 2025)."""
 
     kind: Literal["gated_delta_net"] = "gated_delta_net"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxHeadsConfig(HeadsConfig):
     """Settings of a mechanism with several heads, each of which computes its weights with a softmax."""
 
@@ -123,7 +117,6 @@ class SoftmaxHeadsConfig(HeadsConfig):
         return replace(within, dropout=self.dropout or dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
 class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedSettings):
     """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
 
@@ -152,7 +145,6 @@ class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedSettings):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DifferentialAttentionConfig(SoftmaxHeadsConfig):
     """Heads whose weights are the difference softmax(s) − λ softmax(s') of two softmaxes (Ye et al. 2024)."""
 
@@ -161,7 +153,6 @@ class DifferentialAttentionConfig(SoftmaxHeadsConfig):
     """Initial value of λ, the learned factor of the second softmax."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ForgettingAttentionConfig(SoftmaxHeadsConfig):
     """A softmax over scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
 
@@ -170,7 +161,6 @@ class ForgettingAttentionConfig(SoftmaxHeadsConfig):
     """Initial bias of the forget gates; the larger it is, the less is forgotten at first."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
     """A softmax with contextual positions, which count the keys that matter to the query (CoPE, Golovneva et al. 2024)."""
 
@@ -179,7 +169,6 @@ class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
     """Number of positions with a learned vector; all larger positions use the last vector."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LatentAttentionConfig(SoftmaxHeadsConfig):
     """Heads that compute their keys and values from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
 

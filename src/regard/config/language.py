@@ -10,7 +10,6 @@ from regard.config.model import TransformerSettings
 from regard.config.settings import Settings
 
 
-@dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig(TransformerSettings):
     """A Transformer decoder without a source: causal self-attention and feed-forward networks (Radford et al. 2018)."""
 
@@ -39,7 +38,6 @@ class SamplingSettings:
     """Seed of the sampling, which is combined with the number of each text."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class GenerationConfig(Settings):
     """Default settings for generating texts; commands can override them."""
 

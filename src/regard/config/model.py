@@ -1,7 +1,7 @@
 """Settings of the model of a translator."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from annotated_types import Ge
@@ -15,7 +15,6 @@ from regard.config.settings import ModelSettings, Settings
 Cell = Literal["gru", "lstm"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EncoderConfig(Settings):
     """A stack of recurrent layers over the source."""
 
@@ -40,7 +39,6 @@ class EncoderConfig(Settings):
         return self.hidden_size * (1 + self.bidirectional)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecoderSettings(Settings):
     """Settings of recurrent decoders."""
 
@@ -65,14 +63,12 @@ class DecoderSettings(Settings):
     """Dropout on the features from which words are predicted."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BahdanauDecoderConfig(DecoderSettings):
     """Attend with the previous state, then feed [embedding; context] to the cell (Bahdanau et al. 2015)."""
 
     kind: Literal["bahdanau"] = "bahdanau"
 
 
-@dataclass(frozen=True, kw_only=True)
 class LuongDecoderConfig(DecoderSettings):
     """Run the cell first, then attend with the cell's output (Luong et al. 2015)."""
 
@@ -90,7 +86,6 @@ class LuongDecoderConfig(DecoderSettings):
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
 
 
-@dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(ModelSettings):
     """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
 
@@ -115,7 +110,6 @@ class RecurrentConfig(ModelSettings):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayerSettings(ModelSettings):
     """Settings of the layers of all Transformers."""
 
@@ -161,7 +155,6 @@ class LayerSettings(ModelSettings):
             yield "model.positions", f"model.positions is 'sinusoidal', which needs an even {name}; it is {size}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class TransformerSettings(LayerSettings):
     """Settings of Transformers that predict words."""
 
@@ -181,7 +174,6 @@ class TransformerSettings(LayerSettings):
     """Dropout on the hidden layer of each feed-forward network."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TransformerConfig(TransformerSettings):
     """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 

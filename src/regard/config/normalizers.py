@@ -1,6 +1,6 @@
 """Settings of normalizers, which turn attention scores into weights. The formulas are in `regard.attention.normalizers`."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from regard.attention.normalizers.base import Normalizer
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormalizerConfig(Family):
     """Settings of a normalizer, which turns attention scores into weights."""
 
@@ -45,28 +44,24 @@ class NormalizerConfig(Family):
         return named_normalizer(type(self).__name__, self.kind, **settings)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxConfig(NormalizerConfig):
     """exp(s_k) / Σ_j exp(s_j)."""
 
     kind: Literal["softmax"] = "softmax"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SparsemaxConfig(NormalizerConfig):
     """The probability distribution that is nearest to the scores: many weights are exactly zero (Martins & Astudillo 2016)."""
 
     kind: Literal["sparsemax"] = "sparsemax"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Entmax15Config(NormalizerConfig):
     """A function between softmax and sparsemax: some weights are exactly zero (Peters et al. 2019)."""
 
     kind: Literal["entmax15"] = "entmax15"
 
 
-@dataclass(frozen=True, kw_only=True)
 class EntmaxConfig(NormalizerConfig):
     """A function between softmax (α = 1) and sparsemax (α = 2); α can be learned (Correia et al. 2019)."""
 
@@ -77,14 +72,12 @@ class EntmaxConfig(NormalizerConfig):
     """Whether to train α, starting from `alpha`. If it is trained, each head of a multi-head attention has its own α."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SigmoidConfig(NormalizerConfig):
     """1 / (1 + exp(−s_k)), for each key independently of the others: the weights don't sum to one."""
 
     kind: Literal["sigmoid"] = "sigmoid"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SinkConfig(NormalizerConfig):
     """exp(s_k) / (exp(b) + Σ_j exp(s_j)), a softmax with an additional score b that belongs to no key (gpt-oss, 2025)."""
 
@@ -95,14 +88,12 @@ class SinkConfig(NormalizerConfig):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftpickConfig(NormalizerConfig):
     """max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score below zero get weight zero (Zuhri et al. 2025)."""
 
     kind: Literal["softpick"] = "softpick"
 
 
-@dataclass(frozen=True, kw_only=True)
 class StickBreakingConfig(NormalizerConfig):
     """σ(s_k) Π_{j>k} (1 − σ(s_j)): each key, from the last to the first, takes a share of what remains (Tan et al. 2025)."""
 

@@ -1,6 +1,6 @@
 """Settings of poolings, which turn a sequence into one vector. The formulas are in `regard.attention.pooling`."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from regard.config.fields import Natural, Role, Width
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from regard.attention.pooling import Pooling
 
 
-@dataclass(frozen=True, kw_only=True)
 class PoolingConfig(Family):
     """Settings of a pooling, a weighted average of the states of a sequence.
 
@@ -39,7 +38,6 @@ class PoolingConfig(Family):
         return pooling
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoredPoolingSettings(PoolingConfig):
     """Settings of a pooling that computes a score for each state, and turns the scores into weights with a normalizer."""
 
@@ -47,7 +45,6 @@ class ScoredPoolingSettings(PoolingConfig):
     """Function that turns scores into weights."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearPoolingConfig(ScoredPoolingSettings):
     """The score w·h + b of each state h; a normalizer (by default a softmax) turns the scores into weights."""
 
@@ -55,7 +52,6 @@ class LinearPoolingConfig(ScoredPoolingSettings):
     kind: Literal["linear"] = "linear"
 
 
-@dataclass(frozen=True, kw_only=True)
 class AdditivePoolingConfig(ScoredPoolingSettings):
     """The score v·tanh(W h + b) of each state h; a normalizer turns the scores into weights (Yang et al. 2016, eq. 5 to 7)."""
 
@@ -64,7 +60,6 @@ class AdditivePoolingConfig(ScoredPoolingSettings):
     """Width of the tanh layer; 0 for the states' width."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MultiHeadPoolingConfig(ScoredPoolingSettings):
     """Several heads with their own scores and weights, whose results are concatenated (Lin et al. 2017)."""
 
@@ -75,7 +70,6 @@ class MultiHeadPoolingConfig(ScoredPoolingSettings):
     """Width of the tanh layer, which the heads share; 0 for the states' width."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MeanPoolingConfig(PoolingConfig):
     """Equal weights for all states, as a baseline that shows how much attention improves the results."""
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated
 
 import yaml
 from annotated_types import Ge, Le
@@ -15,16 +15,12 @@ from regard.config.training import TrainingConfig
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
-class _Parts(Settings):
-    """Parts of a run's settings whose classes depend on the task."""
-
-    data: DataSettings
-    model: ModelSettings
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunConfig(_Parts):
+class RunConfig(Settings):
     """Settings of the runs of all tasks. A task's class adds `data`, `model`, and its other settings."""
+
+    if TYPE_CHECKING:  # no fields yet, because their classes depend on the task
+        data: DataSettings
+        model: ModelSettings
 
     task: str = ""
     """Name of the task, such as `translation`."""

@@ -2,21 +2,20 @@
 
 from abc import ABC
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, ClassVar, dataclass_transform
 
 from regard.config.fields import Role
 from regard.errors import ConfigError
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Settings:
-    """Base class of all dataclasses of settings."""
+    """Base class of all settings. Each subclass becomes a frozen dataclass with keyword arguments, without a decorator."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        # If the class itself has no `__repr__`, `@dataclass` adds one that prints all settings, which is a page long.
-        if "__repr__" not in vars(cls):
-            type.__setattr__(cls, "__repr__", cls.__repr__)
+        dataclass(frozen=True, kw_only=True, repr=False)(cls)  # the usual `repr` prints all settings, which is a page long
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in _differences(self))
@@ -27,7 +26,6 @@ class Settings:
         return ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class DataSettings(Settings):
     """Base class of the settings under `data` of all tasks."""
 
@@ -37,7 +35,6 @@ class DataSettings(Settings):
     """Files to validate on."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelSettings(Settings):
     """Base class of the settings under `model` of all tasks."""
 

@@ -1,7 +1,7 @@
 """Settings of training and of distillation, and of the search for translations."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -17,7 +17,6 @@ _MOST_L2 = 0.05
 """Largest weight decay for `adam`. With 0.1, a Transformer learns nothing except the frequencies of words."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScheduleSettings(Settings):
     """Settings of all schedules."""
 
@@ -26,14 +25,12 @@ class ScheduleSettings(Settings):
     """Number of updates over which the learning rate rises linearly from zero."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConstantConfig(ScheduleSettings):
     """The same learning rate throughout, after the warm-up."""
 
     kind: Literal["constant"] = "constant"
 
 
-@dataclass(frozen=True, kw_only=True)
 class InverseSquareRootConfig(ScheduleSettings):
     """A learning rate proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
 
@@ -41,7 +38,6 @@ class InverseSquareRootConfig(ScheduleSettings):
     warmup_steps: Natural = 4000
 
 
-@dataclass(frozen=True, kw_only=True)
 class FallingSettings(ScheduleSettings):
     """Settings of schedules that fall from the peak to a last value."""
 
@@ -49,21 +45,18 @@ class FallingSettings(ScheduleSettings):
     """Last learning rate, as a share of the peak."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class CosineConfig(FallingSettings):
     """A learning rate that falls along half a cosine, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["cosine"] = "cosine"
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearDecayConfig(FallingSettings):
     """A learning rate that falls linearly, from the peak after the warm-up to `final` times the peak at the end."""
 
     kind: Literal["linear_decay"] = "linear_decay"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlateauConfig(ScheduleSettings):
     """A constant learning rate that is multiplied by `factor` after more than `patience` validations without improvement."""
 
@@ -79,7 +72,6 @@ class PlateauConfig(ScheduleSettings):
 ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | LinearDecayConfig | PlateauConfig
 
 
-@dataclass(frozen=True, kw_only=True)
 class TeacherForcingConfig(Settings):
     """Probability that the decoder reads the gold word, not its own prediction (Williams & Zipser 1989; Bengio et al. 2015)."""
 
@@ -93,7 +85,6 @@ class TeacherForcingConfig(Settings):
     """Shape of the curve along which the probability changes from `start` to `end`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Settings):
     """Settings of training for all tasks: length, batches, optimizer and checkpoints."""
 
@@ -177,7 +168,6 @@ class TrainingConfig(Settings):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DistillationConfig(Settings):
     """Training on the word probabilities of trained models, the teachers (Hinton et al. 2015; Kim & Rush 2016)."""
 
@@ -201,7 +191,6 @@ def describe_length_conflict(min_length: int, max_length: int) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecodingConfig(Settings):
     """Default settings for the search for translations; commands can override them."""
 

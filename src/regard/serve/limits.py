@@ -1,13 +1,10 @@
 """All limits of the service."""
 
-from dataclasses import dataclass
-
 from regard.config.fields import Count, NotNegative, Positive
 from regard.config.settings import Settings
 from regard.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True)
 class Limits(Settings):
     """Limits of the service."""
 

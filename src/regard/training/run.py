@@ -108,12 +108,7 @@ class Callback:
 class Run:
     """A run's task, optimizer and progress.
 
-    Args:
-        task: Settings, data and model.
-        folder: Folder of the run.
-        machine: Device, threads and number format.
-        callbacks: The user's callbacks, whose state the checkpoints contain.
-        say: Function that prints a message, above the bars of the terminal.
+    Checkpoints contain the state of the user's callbacks. `say` prints a message, above the bars of the terminal.
     """
 
     settle: Callable[..., None]

@@ -35,7 +35,6 @@ from regard.tasks.predictor import Predictor
 PAD, UNKNOWN = 0, 1
 
 
-@dataclass(frozen=True, kw_only=True)
 class TaggingModelConfig(ModelSettings):
     """Embeddings, self-attention, linear."""
 
@@ -45,7 +44,6 @@ class TaggingModelConfig(ModelSettings):
     """Dropout on the output of the attention."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TaggingConfig(RunConfig):
     """A tagging run."""
 

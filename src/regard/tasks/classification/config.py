@@ -1,7 +1,7 @@
 """Settings of a classification run."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from regard.config.classifier import (
@@ -16,7 +16,6 @@ from regard.config.run import RunConfig
 from regard.config.training import TrainingConfig
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassificationTrainingConfig(TrainingConfig):
     """Settings for training a classifier: duration, batches, optimizer and checkpoints."""
 
@@ -36,7 +35,6 @@ class ClassificationTrainingConfig(TrainingConfig):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(RunConfig):
     """A classification run: data, tokenizer, model, training."""
 

@@ -1,7 +1,7 @@
 """Settings of a run that trains a language model."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from regard.config.data import BPEConfig, TextDataConfig, TokenizerConfig
@@ -11,7 +11,6 @@ from regard.config.run import RunConfig
 from regard.config.training import DistillationConfig, TrainingConfig
 
 
-@dataclass(frozen=True, kw_only=True)
 class LanguageTrainingConfig(TrainingConfig):
     """Settings for training a language model: duration, batches, optimizer and checkpoints."""
 
@@ -19,7 +18,6 @@ class LanguageTrainingConfig(TrainingConfig):
     """Score that decides which checkpoint is the best."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LanguageConfig(RunConfig):
     """Settings of a run that trains a language model: data, tokenizer, model, training, generation."""
 

@@ -1,7 +1,7 @@
 """Settings of a translation run."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from regard.config.data import DataConfig, TokenizersConfig
@@ -17,7 +17,6 @@ from regard.config.training import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TranslationTrainingConfig(TrainingConfig):
     """Settings for training a translator: duration, batches, optimizer and checkpoints."""
 
@@ -37,7 +36,6 @@ class TranslationTrainingConfig(TrainingConfig):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class TranslationConfig(RunConfig):
     """A translation run: data, tokenizers, model, training, decoding."""
 
