@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from typing import Literal
 
 import pytest
 
@@ -185,8 +184,7 @@ def test_heads_of_a_transformer_go_to_the_attention_to_the_source():
 
 
 def test_a_kind_of_your_own_joins_by_its_class():
-    class DoubledConfig(ScorerConfig):
-        kind: Literal["doubled"] = "doubled"
+    class DoubledConfig(ScorerConfig, kind="doubled"):
         shift: float = -2.0
 
         def build(self, *, query_size: int, key_size: int) -> ScoredAttention:
@@ -207,14 +205,12 @@ def test_two_classes_of_one_kind_are_refused():
     class Pie(NormalizerConfig):
         """A family of the test's own, so that no other test sees the clash."""
 
-    class First(Pie):
-        kind: str = "apple"
-
+    class First(Pie, kind="apple"):
         def build_plain(self):
             return Softmax()
 
-    class Second(First):
-        kind: str = "apple"
+    class Second(First, kind="apple"):
+        pass
 
     try:
         with pytest.raises(ConfigError, match=r"First and .*Second have the same kind, 'apple'; give one of them another kind"):
@@ -232,9 +228,7 @@ def test_the_class_defined_last_is_meant_whatever_its_base(deeper_first):
         """A base without a kind, which `kinds` reads first."""
 
     def define(base: type) -> type:
-        class Cherry(base):
-            kind: str = "cherry"
-
+        class Cherry(base, kind="cherry"):
             def build_plain(self):
                 return Softmax()
 

@@ -30,10 +30,9 @@ class Nearest(ScoredAttention):
         return -self.beta * (self.project(query)[:, :, None] - memory.key[:, None]).square().sum(-1)
 
 
-class NearestConfig(AttentionConfig):
+class NearestConfig(AttentionConfig, kind="nearest_key"):
     """−β ‖W q − k‖²."""
 
-    kind: Literal["nearest_key"] = "nearest_key"
     beta: float = 0.1
     """β at the start of training."""
 
@@ -45,10 +44,9 @@ PLAIN = '''
 from regard.config import AttentionConfig, GeneralConfig
 
 
-class PlainConfig(AttentionConfig):
+class PlainConfig(AttentionConfig, kind="plain_key"):
     """The general score under another name."""
 
-    kind: str = "plain_key"
 
     def build(self, *, query_size, key_size):
         return GeneralConfig().build(query_size=query_size, key_size=key_size)

@@ -1,7 +1,6 @@
 """Every attention, pooling and normalizer inside models that are built from configs: training, decoding and drawing."""
 
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 import torch
@@ -199,10 +198,8 @@ class Negative(ScoredAttention):
         return -torch.cdist(self.projection(query), memory.key).square()
 
 
-class NegativeConfig(AttentionConfig):
+class NegativeConfig(AttentionConfig, kind="negative_distance"):
     """−‖W q − k‖²."""
-
-    kind: Literal["negative_distance"] = "negative_distance"
 
     def build(self, *, query_size: int, key_size: int) -> Attention:
         return Negative(query_size, key_size=key_size)

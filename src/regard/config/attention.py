@@ -5,9 +5,7 @@ here and not beside the mechanisms, because settings are read and explained with
 
 To use your own mechanism in a configuration, write its config class, and import the class's module:
 
-    class MineConfig(AttentionConfig):
-        kind: Literal["mine"] = "mine"
-
+    class MineConfig(AttentionConfig, kind="mine"):
         def build(self, *, query_size, key_size):
             return Mine(query_size, key_size=key_size)
 """
@@ -31,8 +29,6 @@ class AttentionConfig(Family):
 
     mechanism: ClassVar[str] = ""
     """Name of the mechanism's class in `regard.attention`; empty if the config's name is this name and "Config"."""
-
-    kind: str
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         """Build the mechanism, with initial parameters drawn from torch's random generator.
@@ -106,18 +102,16 @@ class ScorerConfig(NormalizedSettings):
     """
 
 
-class AdditiveConfig(TanhSettings, ScorerConfig):
+class AdditiveConfig(TanhSettings, ScorerConfig, kind="additive"):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
-    kind: Literal["additive"] = "additive"
     bias: bool = False
     """Whether there is a bias inside the tanh."""
 
 
-class DotConfig(ScorerConfig):
+class DotConfig(ScorerConfig, kind="dot"):
     """q·k (Luong et al. 2015, eq. 8); query and key must have the same width."""
 
-    kind: Literal["dot"] = "dot"
     scaled: bool = False
     """Whether to divide the scores by √width (Vaswani et al. 2017)."""
 
@@ -125,108 +119,89 @@ class DotConfig(ScorerConfig):
         return self.construct("ScaledDot" if self.scaled else "Dot", query_size, key_size, without="scaled")
 
 
-class GeneralConfig(ScorerConfig):
+class GeneralConfig(ScorerConfig, kind="general"):
     """k·(W q) (Luong et al. 2015, eq. 8)."""
 
-    kind: Literal["general"] = "general"
 
-
-class ConcatConfig(TanhSettings, ScorerConfig):
+class ConcatConfig(TanhSettings, ScorerConfig, kind="concat"):
     """v·tanh(W [q; k]) (Luong et al. 2015, eq. 8)."""
 
-    kind: Literal["concat"] = "concat"
 
-
-class SumConcatConfig(TanhSettings, ScorerConfig):
+class SumConcatConfig(TanhSettings, ScorerConfig, kind="sum_concat"):
     """v·tanh(W (q + k)), a variant of `concat` from a well-known tutorial; query and key must have the same width."""
 
-    kind: Literal["sum_concat"] = "sum_concat"
 
-
-class LinearConfig(ScorerConfig):
+class LinearConfig(ScorerConfig, kind="linear"):
     """w·[q; k] + b. The query's part cancels in a softmax, so weights don't depend on the query (for preset `tutorial-gru`)."""
 
     mechanism: ClassVar[str] = "LinearConcat"
-    kind: Literal["linear"] = "linear"
 
 
-class CosineScoreConfig(ScorerConfig):
+class CosineScoreConfig(ScorerConfig, kind="cosine"):
     """g q·k / (‖q‖ ‖k‖), g times the cosine of the angle (Graves et al. 2014); query and key must have the same width."""
 
     mechanism: ClassVar[str] = "Cosine"
-    kind: Literal["cosine"] = "cosine"
     scale: Positive = 10.0
     """Initial value of g, the factor that multiplies the cosine; no score is larger than g."""
     learned: bool = True
     """Whether to train g, the factor that multiplies the cosine."""
 
 
-class TrilinearConfig(ScorerConfig):
+class TrilinearConfig(ScorerConfig, kind="trilinear"):
     """w·[q; k; q∘k] (Seo et al. 2017); query and key must have the same width."""
 
-    kind: Literal["trilinear"] = "trilinear"
 
-
-class WeightNormAdditiveConfig(TanhSettings, ScorerConfig):
+class WeightNormAdditiveConfig(TanhSettings, ScorerConfig, kind="weight_norm_additive"):
     """g v/‖v‖ · tanh(W_q q + W_k k + b), an additive score with a learned scale g (Raffel et al. 2017)."""
 
-    kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 
-
-class SelfAttentionConfig(NormalizedSettings):
+class SelfAttentionConfig(NormalizedSettings, kind="self_attention"):
     """One head of scaled dot products, with projections of queries, keys and values; query and key must have the same width."""
 
-    kind: Literal["self_attention"] = "self_attention"
 
-
-class CoverageConfig(TanhSettings):
+class CoverageConfig(TanhSettings, kind="coverage"):
     """`additive` with the key's earlier weights, summed, inside the tanh, and a loss for repeated attention (See et al. 2017).
 
     `training.attention_loss_weight` is the weight of this loss.
     """
 
-    kind: Literal["coverage"] = "coverage"
     bias: bool = True
     """Whether there is a bias inside the tanh."""
 
 
-class FertilityCoverageConfig(TanhSettings):
+class FertilityCoverageConfig(TanhSettings, kind="fertility_coverage"):
     """`coverage` without its loss; a key's earlier weights are divided by its predicted fertility (Tu et al. 2016).
 
     The fertility of a source word is the number of target words that translate it.
     """
 
-    kind: Literal["fertility_coverage"] = "fertility_coverage"
     max_fertility: Positive = 2.0
     """Largest fertility (number of target words that translate a source word) that the model can predict."""
     bias: bool = False
     """Whether there is a bias inside the tanh."""
 
 
-class LocationSensitiveConfig(TanhSettings):
+class LocationSensitiveConfig(TanhSettings, kind="location_sensitive"):
     """`additive` with a convolution of the previous query's weights inside the tanh (Chorowski et al. 2015)."""
 
-    kind: Literal["location_sensitive"] = "location_sensitive"
     num_filters: Width = 32
     """Number of filters of the convolution."""
     kernel_size: Width = 31
     """Number of keys that a filter covers, an odd number."""
 
 
-class LocalMonotonicConfig(AttentionConfig):
+class LocalMonotonicConfig(AttentionConfig, kind="local_monotonic"):
     """Attention within a window of keys, which is around position t for query t (Luong et al. 2015, local-m)."""
 
-    kind: Literal["local_monotonic"] = "local_monotonic"
     window: Natural = 10
     """Number of keys on each side of the window's centre."""
     scorer: ScorerConfig = field(default_factory=GeneralConfig)
     """Mechanism that computes the scores and the weights within the window."""
 
 
-class LocalPredictiveConfig(AttentionConfig):
+class LocalPredictiveConfig(AttentionConfig, kind="local_predictive"):
     """Attention in a window around a predicted position, with weights multiplied by a Gaussian (Luong et al. 2015, local-p)."""
 
-    kind: Literal["local_predictive"] = "local_predictive"
     window: Count = 10
     """Number of keys on each side of the window's centre."""
     position_size: Annotated[Natural, Role.WIDTH] = 0
@@ -261,20 +236,17 @@ class _TrainedScanConfig(_ScanConfig):
         return SoftToHard(soft) if self.decoding == "hard" else soft
 
 
-class MonotonicConfig(_TrainedScanConfig):
+class MonotonicConfig(_TrainedScanConfig, kind="monotonic"):
     """A scan that stops at one key for each query, and goes on from there for the next query (Raffel et al. 2017).
 
     Training uses the expected weights of this scan, because a choice of keys has no gradient.
     """
 
     mechanism: ClassVar[str] = "SoftMonotonic"
-    kind: Literal["monotonic"] = "monotonic"
 
 
-class HardMonotonicConfig(_ScanConfig):
+class HardMonotonicConfig(_ScanConfig, kind="hard_monotonic"):
     """A monotonic scan that stops at one key for each query, also in training; the choice of the key has no gradient."""
-
-    kind: Literal["hard_monotonic"] = "hard_monotonic"
 
 
 class _ChunkConfig(_ScanConfig):
@@ -286,16 +258,12 @@ class _ChunkConfig(_ScanConfig):
     """Mechanism that computes the scores for the softmax within a chunk; its normalizer is not used."""
 
 
-class MoChAConfig(_ChunkConfig, _TrainedScanConfig):
+class MoChAConfig(_ChunkConfig, _TrainedScanConfig, kind="mocha"):
     """A monotonic scan, and a softmax over the chunk of keys that ends where the scan stops (Chiu & Raffel 2018).
 
     Training uses the expected weights of this process, because a choice of keys has no gradient.
     """
 
-    kind: Literal["mocha"] = "mocha"
 
-
-class HardMoChAConfig(_ChunkConfig):
+class HardMoChAConfig(_ChunkConfig, kind="hard_mocha"):
     """A softmax over the chunk where a monotonic scan stops, also in training; the choice of the chunk has no gradient."""
-
-    kind: Literal["hard_mocha"] = "hard_mocha"

@@ -15,7 +15,7 @@ from regard.config.settings import ModelSettings, Settings
 class NeuralClassifierSettings(ModelSettings):
     """Settings of classifiers that embed the words and pool their states into one vector."""
 
-    kind: str
+    kind: str = ""
     embedding_size: Width = 100
     """Width of the embeddings. With `data.vectors`, the width of the vectors is used instead."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
@@ -28,10 +28,9 @@ class NeuralClassifierSettings(ModelSettings):
     """Dropout on the pooled vector."""
 
 
-class RecurrentClassifierConfig(NeuralClassifierSettings):
+class RecurrentClassifierConfig(NeuralClassifierSettings, kind="recurrent"):
     """Embedding, recurrent layers over the words, attention pooling, linear layer."""
 
-    kind: Literal["recurrent"] = "recurrent"
     cell: Cell = "lstm"
     """Kind of the recurrent cells."""
     hidden_size: Width = 128
@@ -44,13 +43,12 @@ class RecurrentClassifierConfig(NeuralClassifierSettings):
     """Dropout on the output of each recurrent layer except the last."""
 
 
-class BagClassifierConfig(NeuralClassifierSettings):
+class BagClassifierConfig(NeuralClassifierSettings, kind="bag"):
     """Embeddings of words and n-grams, attention pooling, linear layer.
 
     It is fast and accurate, and ignores word order beyond n-grams.
     """
 
-    kind: Literal["bag"] = "bag"
     max_ngram: Annotated[int, Ge(1), Le(1000)] = 2
     """Maximum number of words in an n-gram; 1 for single words only."""
     num_buckets: Count = 65536
@@ -64,10 +62,9 @@ class BagClassifierConfig(NeuralClassifierSettings):
     output_dropout: Dropout = 0.0
 
 
-class HierarchicalClassifierConfig(NeuralClassifierSettings):
+class HierarchicalClassifierConfig(NeuralClassifierSettings, kind="hierarchical"):
     """Attention over the words of each sentence, then over the sentences of the text (Yang et al. 2016)."""
 
-    kind: Literal["hierarchical"] = "hierarchical"
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: Width = 64
@@ -81,10 +78,9 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings):
     """Dropout on the vector of the text."""
 
 
-class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
+class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings, kind="transformer"):
     """Embedding, Transformer encoder, attention pooling, linear layer."""
 
-    kind: Literal["transformer"] = "transformer"
     embedding_size: Width = 128
     """Width of the model, including the residual stream; vectors from `data.vectors` are mapped to this width."""
     num_layers: Depth = 2
@@ -133,10 +129,9 @@ class CountedClassifierConfig(Settings):
     """
 
 
-class CombinedClassifierConfig(ModelSettings):
+class CombinedClassifierConfig(ModelSettings, kind="combined"):
     """A linear classifier of counts and several recurrent classifiers, whose scores are averaged."""
 
-    kind: Literal["combined"] = "combined"
     counted: CountedClassifierConfig = field(default_factory=CountedClassifierConfig)
     """The linear classifier of counts."""
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)

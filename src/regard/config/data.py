@@ -165,7 +165,7 @@ class TextDataConfig(FileSettings):
 class VocabularySettings(Settings):
     """Settings of tokenizers whose vocabulary contains the most frequent words (or characters)."""
 
-    kind: str
+    kind: str = ""
     lowercase: bool = False
     """If True, text is converted to lower case."""
     min_count: Count = 1
@@ -174,62 +174,50 @@ class VocabularySettings(Settings):
     """Keep the N most frequent words (or characters); 0 for all."""
 
 
-class WordsConfig(VocabularySettings):
+class WordsConfig(VocabularySettings, kind="words"):
     """Tokenizer that splits texts into words and punctuation marks by the rules of Unicode."""
 
-    kind: Literal["words"] = "words"
 
-
-class AutoConfig(VocabularySettings):
+class AutoConfig(VocabularySettings, kind="auto"):
     """Tokenizer that is chosen from the text: `whitespace` if punctuation is already separated from words, else `words`."""
 
-    kind: Literal["auto"] = "auto"
 
-
-class WhitespaceConfig(VocabularySettings):
+class WhitespaceConfig(VocabularySettings, kind="whitespace"):
     """Tokenizer for text that is tokenised already: it splits texts at spaces, and decoding joins tokens with spaces."""
 
-    kind: Literal["whitespace"] = "whitespace"
 
-
-class SpacyConfig(VocabularySettings):
+class SpacyConfig(VocabularySettings, kind="spacy"):
     """Tokenizer that splits texts by spaCy's rules for the language, without a trained pipeline (needs the extra `spacy`)."""
 
-    kind: Literal["spacy"] = "spacy"
     language: str = ""
     """Language code; empty for the one in `data.source` or `data.target`, or in `data.language` for single texts."""
 
 
-class CharactersConfig(VocabularySettings):
+class CharactersConfig(VocabularySettings, kind="characters"):
     """Tokenizer in which every character is a token."""
-
-    kind: Literal["characters"] = "characters"
 
 
 class SubwordSettings(Settings):
     """Settings of tokenizers that learn parts of words. Tokens include spaces, so that decoding restores the text."""
 
-    kind: str
+    kind: str = ""
     size: Annotated[int, Ge(5)] = 8000
     """Maximum number of symbols in the vocabulary, including the four special symbols."""
     lowercase: bool = False
     """If True, text is converted to lower case."""
 
 
-class BPEConfig(SubwordSettings):
+class BPEConfig(SubwordSettings, kind="bpe"):
     """Byte-pair encoding (Sennrich et al. 2016). Tokens include spaces, so that decoding restores the text."""
 
-    kind: Literal["bpe"] = "bpe"
     min_count: Count = 2
     """Minimum number of times that two neighbouring symbols must occur to be merged. Rarer characters become the unknown
     symbol.
     """
 
 
-class UnigramConfig(SubwordSettings):
+class UnigramConfig(SubwordSettings, kind="unigram"):
     """Subwords that a unigram language model selects (Kudo 2018)."""
-
-    kind: Literal["unigram"] = "unigram"
 
 
 FixedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig

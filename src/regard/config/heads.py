@@ -82,7 +82,6 @@ class HeadsConfig(AttentionConfig):
     The context has the width of the query.
     """
 
-    kind: str
     num_heads: Annotated[Natural, Role.WIDTH] = 0
     """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
 
@@ -93,22 +92,17 @@ class HeadsConfig(AttentionConfig):
         return replace(self, num_heads=self.num_heads or 4).construct(self.mechanism, query_size, key_size)
 
 
-class LinearAttentionConfig(HeadsConfig):
+class LinearAttentionConfig(HeadsConfig, kind="linear_attention"):
     """Weights proportional to φ(q)·φ(k), with φ(x) = elu(x) + 1, instead of a softmax (Katharopoulos et al. 2020)."""
 
-    kind: Literal["linear_attention"] = "linear_attention"
 
-
-class GatedDeltaNetConfig(HeadsConfig):
+class GatedDeltaNetConfig(HeadsConfig, kind="gated_delta_net"):
     """A memory matrix that decays over time; each key overwrites a part of the value stored for it (Yang et al. 2025)."""
-
-    kind: Literal["gated_delta_net"] = "gated_delta_net"
 
 
 class SoftmaxHeadsConfig(HeadsConfig):
     """Settings of a mechanism with several heads, each of which computes its weights with a softmax."""
 
-    kind: str
     dropout: Dropout = 0.0
     """Dropout on the attention weights; in a Transformer, 0 means `model.attention_dropout`."""
 
@@ -117,10 +111,9 @@ class SoftmaxHeadsConfig(HeadsConfig):
         return replace(within, dropout=self.dropout or dropout)
 
 
-class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedSettings):
+class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedSettings, kind="multi_head"):
     """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
 
-    kind: Literal["multi_head"] = "multi_head"
     num_kv_heads: Annotated[Natural, Role.WIDTH] = 0
     """Number of heads of the keys and values, a divisor of the number of heads; 0 for the same number."""
     head_size: Annotated[Natural, Role.WIDTH] = 0
@@ -145,34 +138,30 @@ class MultiHeadConfig(SoftmaxHeadsConfig, NormalizedSettings):
         )
 
 
-class DifferentialAttentionConfig(SoftmaxHeadsConfig):
+class DifferentialAttentionConfig(SoftmaxHeadsConfig, kind="differential_attention"):
     """Heads whose weights are the difference softmax(s) − λ softmax(s') of two softmaxes (Ye et al. 2024)."""
 
-    kind: Literal["differential_attention"] = "differential_attention"
     initial_lambda: Annotated[float, Gt(0), Lt(1)] = 0.8
     """Initial value of λ, the learned factor of the second softmax."""
 
 
-class ForgettingAttentionConfig(SoftmaxHeadsConfig):
+class ForgettingAttentionConfig(SoftmaxHeadsConfig, kind="forgetting_attention"):
     """A softmax over scores to which the log forget gates of all later keys are added (Lin et al. 2025)."""
 
-    kind: Literal["forgetting_attention"] = "forgetting_attention"
     initial_gate: float = 5.0
     """Initial bias of the forget gates; the larger it is, the less is forgotten at first."""
 
 
-class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
+class ContextualPositionAttentionConfig(SoftmaxHeadsConfig, kind="contextual_position_attention"):
     """A softmax with contextual positions, which count the keys that matter to the query (CoPE, Golovneva et al. 2024)."""
 
-    kind: Literal["contextual_position_attention"] = "contextual_position_attention"
     num_positions: Width = 64
     """Number of positions with a learned vector; all larger positions use the last vector."""
 
 
-class LatentAttentionConfig(SoftmaxHeadsConfig):
+class LatentAttentionConfig(SoftmaxHeadsConfig, kind="latent_attention"):
     """Heads that compute their keys and values from one short vector per key (DeepSeek-AI 2024), without a rotary part."""
 
-    kind: Literal["latent_attention"] = "latent_attention"
     latent_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the short vector of each key; 0 for half the width of the query."""
     query_latent_size: Annotated[Natural, Role.WIDTH] = 0

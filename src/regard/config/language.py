@@ -10,10 +10,9 @@ from regard.config.model import TransformerSettings
 from regard.config.settings import Settings
 
 
-class LanguageModelConfig(TransformerSettings):
+class LanguageModelConfig(TransformerSettings, kind="transformer"):
     """A Transformer decoder without a source: causal self-attention and feed-forward networks (Radford et al. 2018)."""
 
-    kind: Literal["transformer"] = "transformer"
     num_layers: Depth = 4
     """Number of layers."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"

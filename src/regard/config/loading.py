@@ -236,7 +236,7 @@ def lay_over(base: Layer, top: Layer) -> Layer:
 
 def kinds_of(hint: Any) -> dict[str, type]:
     """Return a mapping of each `kind` to its class, for a `Family` or a union of classes; empty for any other type."""
-    if isinstance(hint, type) and issubclass(hint, Family) and not hasattr(hint, "kind"):
+    if isinstance(hint, type) and issubclass(hint, Family) and not hint.kind:
         return dict(hint.kinds())
     if get_origin(hint) not in (UnionType, Union):
         return {}

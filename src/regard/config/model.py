@@ -42,7 +42,7 @@ class EncoderConfig(Settings):
 class DecoderSettings(Settings):
     """Settings of recurrent decoders."""
 
-    kind: str
+    kind: str = ""
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: Width = 256
@@ -63,16 +63,13 @@ class DecoderSettings(Settings):
     """Dropout on the features from which words are predicted."""
 
 
-class BahdanauDecoderConfig(DecoderSettings):
+class BahdanauDecoderConfig(DecoderSettings, kind="bahdanau"):
     """Attend with the previous state, then feed [embedding; context] to the cell (Bahdanau et al. 2015)."""
 
-    kind: Literal["bahdanau"] = "bahdanau"
 
-
-class LuongDecoderConfig(DecoderSettings):
+class LuongDecoderConfig(DecoderSettings, kind="luong"):
     """Run the cell first, then attend with the cell's output (Luong et al. 2015)."""
 
-    kind: Literal["luong"] = "luong"
     cell: Cell = "lstm"
     readout: Literal["output", "concat", "attentional", "deep"] = "attentional"
     """Features from which words are predicted. With the output o of the decoder's top layer: [o; context] (`concat`),
@@ -86,10 +83,9 @@ class LuongDecoderConfig(DecoderSettings):
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
 
 
-class RecurrentConfig(ModelSettings):
+class RecurrentConfig(ModelSettings, kind="recurrent"):
     """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
 
-    kind: Literal["recurrent"] = "recurrent"
     embedding_size: Width = 256
     """Width of the embeddings."""
     embedding_std: NotNegative = 0.0
@@ -113,7 +109,7 @@ class RecurrentConfig(ModelSettings):
 class LayerSettings(ModelSettings):
     """Settings of the layers of all Transformers."""
 
-    kind: str
+    kind: str = ""
     num_heads: Width = 4
     """Number of heads of each attention."""
     feed_forward_size: Width = 1024
@@ -174,10 +170,9 @@ class TransformerSettings(LayerSettings):
     """Dropout on the hidden layer of each feed-forward network."""
 
 
-class TransformerConfig(TransformerSettings):
+class TransformerConfig(TransformerSettings, kind="transformer"):
     """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 
-    kind: Literal["transformer"] = "transformer"
     encoder_layers: Depth = 4
     """Number of the encoder's layers."""
     decoder_layers: Depth = 4

@@ -1,7 +1,7 @@
 """Settings of normalizers, which turn attention scores into weights. The formulas are in `regard.attention.normalizers`."""
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 class NormalizerConfig(Family):
     """Settings of a normalizer, which turns attention scores into weights."""
 
-    kind: str
     temperature: Positive = 1.0
     """Number by which the scores are divided: below 1 makes the weights more unequal, above 1 more equal."""
     soft_cap: NotNegative = 0.0
@@ -44,57 +43,43 @@ class NormalizerConfig(Family):
         return named_normalizer(type(self).__name__, self.kind, **settings)
 
 
-class SoftmaxConfig(NormalizerConfig):
+class SoftmaxConfig(NormalizerConfig, kind="softmax"):
     """exp(s_k) / Σ_j exp(s_j)."""
 
-    kind: Literal["softmax"] = "softmax"
 
-
-class SparsemaxConfig(NormalizerConfig):
+class SparsemaxConfig(NormalizerConfig, kind="sparsemax"):
     """The probability distribution that is nearest to the scores: many weights are exactly zero (Martins & Astudillo 2016)."""
 
-    kind: Literal["sparsemax"] = "sparsemax"
 
-
-class Entmax15Config(NormalizerConfig):
+class Entmax15Config(NormalizerConfig, kind="entmax15"):
     """A function between softmax and sparsemax: some weights are exactly zero (Peters et al. 2019)."""
 
-    kind: Literal["entmax15"] = "entmax15"
 
-
-class EntmaxConfig(NormalizerConfig):
+class EntmaxConfig(NormalizerConfig, kind="entmax"):
     """A function between softmax (α = 1) and sparsemax (α = 2); α can be learned (Correia et al. 2019)."""
 
-    kind: Literal["entmax"] = "entmax"
     alpha: Annotated[float, Ge(1.01), Le(2)] = 1.5
     """Value of α. The larger it is, the more weights are exactly zero: 1.01 is nearly a softmax, 2 is sparsemax."""
     learned: bool = True
     """Whether to train α, starting from `alpha`. If it is trained, each head of a multi-head attention has its own α."""
 
 
-class SigmoidConfig(NormalizerConfig):
+class SigmoidConfig(NormalizerConfig, kind="sigmoid"):
     """1 / (1 + exp(−s_k)), for each key independently of the others: the weights don't sum to one."""
 
-    kind: Literal["sigmoid"] = "sigmoid"
 
-
-class SinkConfig(NormalizerConfig):
+class SinkConfig(NormalizerConfig, kind="sink"):
     """exp(s_k) / (exp(b) + Σ_j exp(s_j)), a softmax with an additional score b that belongs to no key (gpt-oss, 2025)."""
 
-    kind: Literal["sink"] = "sink"
     learned: bool = True
     """Whether to train the additional score b, which is zero at first. If it is trained, each head of a multi-head attention
     has its own b.
     """
 
 
-class SoftpickConfig(NormalizerConfig):
+class SoftpickConfig(NormalizerConfig, kind="softpick"):
     """max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score below zero get weight zero (Zuhri et al. 2025)."""
 
-    kind: Literal["softpick"] = "softpick"
 
-
-class StickBreakingConfig(NormalizerConfig):
+class StickBreakingConfig(NormalizerConfig, kind="stick_breaking"):
     """σ(s_k) Π_{j>k} (1 − σ(s_j)): each key, from the last to the first, takes a share of what remains (Tan et al. 2025)."""
-
-    kind: Literal["stick_breaking"] = "stick_breaking"

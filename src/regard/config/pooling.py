@@ -1,7 +1,7 @@
 """Settings of poolings, which turn a sequence into one vector. The formulas are in `regard.attention.pooling`."""
 
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from regard.config.fields import Natural, Role, Width
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 class PoolingConfig(Family):
     """Settings of a pooling, a weighted average of the states of a sequence.
 
-    To use your own pooling in a configuration, write a subclass with a default for `kind`.
+    To use your own pooling in a configuration, write a subclass with a `kind`.
     """
 
     mechanism: ClassVar[str] = ""
     """Name of the pooling's class in `regard.attention`; empty if the config's name is this name and "Config"."""
-
-    kind: str
 
     def build(self, *, size: int) -> "Pooling":
         """Build the pooling for values of width `size`, with initial parameters drawn from torch's random generator.
@@ -45,32 +43,27 @@ class ScoredPoolingSettings(PoolingConfig):
     """Function that turns scores into weights."""
 
 
-class LinearPoolingConfig(ScoredPoolingSettings):
+class LinearPoolingConfig(ScoredPoolingSettings, kind="linear"):
     """The score w·h + b of each state h; a normalizer (by default a softmax) turns the scores into weights."""
 
     mechanism: ClassVar[str] = "AttentionPooling"
-    kind: Literal["linear"] = "linear"
 
 
-class AdditivePoolingConfig(ScoredPoolingSettings):
+class AdditivePoolingConfig(ScoredPoolingSettings, kind="additive"):
     """The score v·tanh(W h + b) of each state h; a normalizer turns the scores into weights (Yang et al. 2016, eq. 5 to 7)."""
 
-    kind: Literal["additive"] = "additive"
     attention_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the tanh layer; 0 for the states' width."""
 
 
-class MultiHeadPoolingConfig(ScoredPoolingSettings):
+class MultiHeadPoolingConfig(ScoredPoolingSettings, kind="multi_head"):
     """Several heads with their own scores and weights, whose results are concatenated (Lin et al. 2017)."""
 
-    kind: Literal["multi_head"] = "multi_head"
     num_heads: Width = 4
     """Number of heads."""
     attention_size: Annotated[Natural, Role.WIDTH] = 0
     """Width of the tanh layer, which the heads share; 0 for the states' width."""
 
 
-class MeanPoolingConfig(PoolingConfig):
+class MeanPoolingConfig(PoolingConfig, kind="mean"):
     """Equal weights for all states, as a baseline that shows how much attention improves the results."""
-
-    kind: Literal["mean"] = "mean"

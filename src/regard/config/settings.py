@@ -11,10 +11,16 @@ from regard.errors import ConfigError
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Settings:
-    """Base class of all settings. Each subclass becomes a frozen dataclass with keyword arguments, without a decorator."""
+    """Base class of all settings. Each subclass becomes a frozen dataclass with keyword arguments, without a decorator.
 
-    def __init_subclass__(cls) -> None:
+    If a run chooses one of several classes, each has a name, its `kind`: `class DotConfig(ScorerConfig, kind="dot")`.
+    """
+
+    def __init_subclass__(cls, kind: str = "") -> None:
         super().__init_subclass__()
+        if kind:  # the first field, so that files of settings begin with it
+            cls.__annotations__ = {"kind": str, **cls.__annotations__}
+            cls.kind = kind  # type: ignore[attr-defined]
         dataclass(frozen=True, kw_only=True, repr=False)(cls)  # the usual `repr` prints all settings, which is a page long
 
     def __repr__(self) -> str:
@@ -45,16 +51,19 @@ class ModelSettings(Settings):
 class Family(Settings, ABC):
     """Base class of a family of settings classes, such as those of attention mechanisms; a run chooses a class by its `kind`.
 
-    Each subclass with a default for `kind` is one kind. Once its module is imported, the kind can be chosen wherever the family
-    is expected, also in YAML. If a configuration names a kind that is not imported, `load_config` imports the installed
+    Each subclass with a `kind` can be chosen. Once its module is imported, the kind can be named wherever the family is
+    expected, also in YAML. If a configuration names a kind that is not imported, `load_config` imports the installed
     packages that offer it (`regard.config.plugins`).
     """
 
     _members: ClassVar[dict[str, "type[Family]"]] = {}
     """All subclasses by module and name. In a notebook, a class may be defined again; the last definition counts."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
+    kind: str = ""
+    """Name of the class; empty for a base of several kinds."""
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        super().__init_subclass__(kind)
         Family._members[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     @classmethod
@@ -66,8 +75,8 @@ class Family(Settings, ABC):
         """
         names: dict[str, str] = {}
         for name, each in Family._members.items():
-            kind = getattr(each, "kind", None)
-            if issubclass(each, cls) and isinstance(kind, str) and names.setdefault(kind, name) != name:
+            kind = each.kind
+            if kind and issubclass(each, cls) and names.setdefault(kind, name) != name:
                 raise ConfigError(f"{names[kind]} and {name} have the same kind, '{kind}'; give one of them another kind")
         return {kind: Family._members[name] for kind, name in names.items()}
 

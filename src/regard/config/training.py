@@ -20,21 +20,18 @@ _MOST_L2 = 0.05
 class ScheduleSettings(Settings):
     """Settings of all schedules."""
 
-    kind: str
+    kind: str = ""
     warmup_steps: Natural = 0
     """Number of updates over which the learning rate rises linearly from zero."""
 
 
-class ConstantConfig(ScheduleSettings):
+class ConstantConfig(ScheduleSettings, kind="constant"):
     """The same learning rate throughout, after the warm-up."""
 
-    kind: Literal["constant"] = "constant"
 
-
-class InverseSquareRootConfig(ScheduleSettings):
+class InverseSquareRootConfig(ScheduleSettings, kind="inverse_square_root"):
     """A learning rate proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
 
-    kind: Literal["inverse_square_root"] = "inverse_square_root"
     warmup_steps: Natural = 4000
 
 
@@ -45,22 +42,17 @@ class FallingSettings(ScheduleSettings):
     """Last learning rate, as a share of the peak."""
 
 
-class CosineConfig(FallingSettings):
+class CosineConfig(FallingSettings, kind="cosine"):
     """A learning rate that falls along half a cosine, from the peak after the warm-up to `final` times the peak at the end."""
 
-    kind: Literal["cosine"] = "cosine"
 
-
-class LinearDecayConfig(FallingSettings):
+class LinearDecayConfig(FallingSettings, kind="linear_decay"):
     """A learning rate that falls linearly, from the peak after the warm-up to `final` times the peak at the end."""
 
-    kind: Literal["linear_decay"] = "linear_decay"
 
-
-class PlateauConfig(ScheduleSettings):
+class PlateauConfig(ScheduleSettings, kind="plateau"):
     """A constant learning rate that is multiplied by `factor` after more than `patience` validations without improvement."""
 
-    kind: Literal["plateau"] = "plateau"
     factor: Annotated[float, Gt(0), Lt(1)] = 0.5
     """Factor by which the learning rate is multiplied."""
     patience: Natural = 1
