@@ -51,7 +51,7 @@ def load_bundle(
 def read_steadily(folder: Path, read_once: Callable[[Path], Found]) -> Found:
     """Read a folder; if this fails while a run replaces the model in it, read it again, up to 20 times."""
     for _ in range(_TRIES):
-        before = version(folder)
+        before = version(folder)  # taken first, so that a change during the reading cannot be missed
         try:
             return read_once(folder)
         except BundleError:
@@ -71,7 +71,8 @@ def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None
         if custom:
             check_sizes(config, tensors, path)
         else:
-            plan_model(config, parts, tensors, path)
+            plan_model(config, parts, tensors, path)  # sizes in config.yaml are not trusted, so memory is not taken before
+        # The user's own code may draw random numbers while it builds the model; those of the caller stay the same.
         with _explained(path, given=bool(custom)), torch.random.fork_rng(devices=[]), Uninitialised():
             model = task.bundle_format.build_model(config, parts, attention)
     fill(model, tensors, path, given=custom)

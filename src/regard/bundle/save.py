@@ -26,7 +26,7 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         disk.write(stage / REPORT, render_json(bundle.report))
         disk.write(stage / WEIGHTS, pack(bundle.model))
         find_task(bundle.config.task).bundle_format.write_parts(bundle.parts, stage)
-        files = {path.name: path.read_bytes() for path in stage.iterdir()}
+        files = {path.name: path.read_bytes() for path in stage.iterdir()}  # as they were written, without card and signature
         signature = sign(bundle, files)
         disk.write(stage / CARD, render_card(bundle, signature))
         disk.write(stage / SIGNATURE, render_json(signature))

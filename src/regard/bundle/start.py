@@ -96,6 +96,7 @@ def read_start(folder: str | Path) -> StartFiles:
 def _read_once(folder: Path) -> StartFiles:
     signature, files = read_signed(folder)
     read_config(files, signature["task"])
+    # The report on the data describes those of the old run.
     kept = {name: data for name, data in files.content.items() if name != REPORT}
     origin = {
         "folder": str(folder),

@@ -58,6 +58,7 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], path: object, *, given
             )
         if found.dtype != tensor.dtype:
             raise BundleError(f"{path}: the tensor '{name}' has dtype {found.dtype}, expected {tensor.dtype}")
+    # Only now, when everything has been checked, so that after an error the given model is unchanged.
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
@@ -65,7 +66,7 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], path: object, *, given
 
 def stored_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Return the parameters and buffers by name, each tensor once."""
-    tensors: dict[int, tuple[str, Tensor]] = {}
+    tensors: dict[int, tuple[str, Tensor]] = {}  # by identity: tied weights are one tensor with several names
     for name, tensor in model.state_dict(keep_vars=True).items():
         tensors.setdefault(id(tensor), (name, tensor))
     return dict(tensors.values())

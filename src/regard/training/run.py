@@ -275,7 +275,7 @@ class Run:
                 f"cannot resume '{self.folder.path}': its checkpoint has format {state.get('format')}, expected "
                 f"{CHECKPOINT_FORMAT}; resume it with the version of regard that wrote it"
             )
-        own = self.state_dict()
+        own = self.state_dict()  # of the new run: a checkpoint must have the same names, types and shapes
         # Not compared: the optimizer has no state before its first update, and the run may continue in another number format.
         forms = {name: own[name] for name in own if name not in ("optimizer", "loss_scale", "log", "callbacks")}
         try:
