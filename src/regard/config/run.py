@@ -19,8 +19,8 @@ class RunConfig(Settings):
     """Settings of the runs of all tasks. A task's class adds `data`, `model`, and its other settings."""
 
     if TYPE_CHECKING:  # no fields yet, because their classes depend on the task
-        data: DataSettings
-        model: ModelSettings
+        data: DataSettings = DataSettings()
+        model: ModelSettings = ModelSettings()
 
     task: str = ""
     """Name of the task, such as `translation`."""

@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, dataclass_transform
 
 from regard.config.fields import Role
 from regard.errors import ConfigError
@@ -43,6 +43,9 @@ class DataSettings(Settings):
 
 class ModelSettings(Settings):
     """Base class of the settings under `model` of all tasks."""
+
+    if TYPE_CHECKING:  # only a field of models among which a run chooses
+        kind: str = ""
 
     freeze: tuple[str, ...] = ()
     """Parts that training does not change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
