@@ -227,6 +227,7 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
 
 def lay_over(base: Layer, top: Layer) -> Layer:
     """Return `base` with the settings of `top`. If `top` changes a `kind`, the settings beside it in `base` are removed."""
+    # Settings of another kind would be unknown to the new one, or have the same name and another meaning.
     changed = [name for name in top.values if name.endswith(".kind") and top.values[name] != base.values.get(name)]
     parts = tuple(name.removesuffix("kind") for name in changed)
     kept = {name: value for name, value in base.values.items() if not name.startswith(parts)}

@@ -71,6 +71,7 @@ class Team:
             result = work()
             torch.save((None, with_plain_numbers(result)), buffer)
         except Exception as error:
+            # Errors are sent as names and texts, because unpickling one could run code; the others wait for this message.
             message = "out of memory" if out_of_memory(error) else str(error)
             torch.save(((type(error).__name__, message, getattr(error, "exit_code", 1)), None), buffer := io.BytesIO())
             self._broadcast(buffer.getvalue())

@@ -44,12 +44,12 @@ class Validation(Callback):
             return
         run.settle(weights=True)
         if run.moving_average is not None:
-            run.moving_average.swap()
+            run.moving_average.swap()  # the average is what is validated and saved
         try:
             scores = self._score(run)
         except ValidationStopped:
             return
-        finally:
+        finally:  # training goes on with its own weights, also after an error
             if run.moving_average is not None:
                 run.moving_average.swap()
         for callback in run.active:

@@ -292,12 +292,14 @@ def _prepare(
     """Prepare the data and build the model, the same in every process."""
     progress = progress and team.first
     training = find_task(config.task).training
+    # The first process of a host writes the prepared data to the cache, and the others only read it.
     task = team.in_turns(lambda: training.prepare(config, model=model, attention=attention, start=start, progress=progress))
     task.started_from = start.origin if start else {}
     task.frozen = freeze(task.model, config.model.freeze)
+    # With other versions or settings, gradients would be averaged over different models. Folder and threads may differ.
     versions = {"regard": __version__, "torch": str(torch.__version__), "data": task.data.fingerprint}
     team.check_alike(versions | {"settings": render_config(replace(config, threads=0, out=""))})
-    team.copy_weights(task.model)
+    team.copy_weights(task.model)  # initial weights can differ in the last bits between processors
     return task
 
 
