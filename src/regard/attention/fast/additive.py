@@ -149,6 +149,7 @@ def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: T
     with torch.autocast(query.device.type, enabled=False):
         for at_q, at_k, at_s in _blocks(query, key):
             block = blocks.fast(at_q, at_k) @ v
+            # The sum is NaN if E or F of this block is, and has fewer terms than they.
             if not math.isfinite(block.sum().item()):
                 block = blocks.exact(at_q, at_k) @ v
             scores[at_s] = block
@@ -165,14 +166,16 @@ def _backward(
     grad_q, grad_k, grad_v = (torch.zeros_like(x) for x in (blocks.e, blocks.f, v))
     for at_q, at_k, at_s in _blocks(query, key):
         g = grad[at_s].contiguous()
+        # Here, the range is checked first, because a NaN in t would already be added to the gradients.
         t = blocks.fast(at_q, at_k) if blocks.in_range(at_q, at_k) else blocks.exact(at_q, at_k)
         grad_v.addmv_(t.view(-1, t.shape[-1]).t(), g.view(-1))
-        slope = torch.addcmul(blocks.one, t, t, value=-1, out=t)
+        slope = torch.addcmul(blocks.one, t, t, value=-1, out=t)  # 1 − t², in place of t, which nothing needs any more
         grad_q[at_q].unsqueeze(1).baddbmm_(g.unsqueeze(1), slope)
         if slope.shape[0] > blocks.f[at_k].shape[0]:  # many queries and one sentence: a product sums over the queries
             grad_k[at_k][0].unsqueeze(1).baddbmm_(g.t().unsqueeze(1), slope.transpose(0, 1))
         else:
             grad_k[at_k].addcmul_(g[..., None], slope)
+    # All terms of dq and dk have the factor v, so it multiplies the sums and not the (B,Q,K,H) terms.
     return grad_q.mul_(v).to(query.dtype), grad_k.mul_(v).to(key.dtype), grad_v.to(score_weight.dtype)
 
 
@@ -187,10 +190,6 @@ def _(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     return tuple(x.new_empty(x.shape) for x in inputs[:3])
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return *torch.ops.regard.additive_scores_backward(grad, *ctx.saved_tensors), None
 
@@ -201,5 +200,5 @@ def _refuse(ctx: Any, *grads: Tensor) -> None:
     )
 
 
-_scores.register_autograd(_differentiate, setup_context=_setup)
+_scores.register_autograd(_differentiate, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
 _backward.register_autograd(_refuse)

@@ -210,6 +210,7 @@ def _backward(
                 if grad_weights is not None:
                     grad_p += grad_weights[:, rows]
                 grad_s = weights.mul_(grad_p.sub_((weights * grad_p).sum(-1, keepdim=True)))  # through the softmax
+                # One kernel for each side: each sums over the other side in order, so that no atomic additions are needed.
                 grad_v += _gradient(problem, problem.key, problem.query, rows.start, grad_s, grad_k, with_weight=False)
                 grad_s = grad_s.transpose(1, 2).contiguous()
                 grad_v += _gradient(problem, problem.query, problem.key, rows.start, grad_s, grad_q, with_weight=True)

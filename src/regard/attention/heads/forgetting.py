@@ -20,7 +20,8 @@ from regard.attention.masks import Masks
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:
     """Return Σ_{l > j} log f_l over the keys l that a query may attend to; `gates` holds log f."""
     seen = gates[:, :, None] if mask is None else gates[:, :, None].where(mask, 0)
-    return seen.flip(-1).cumsum(-1).flip(-1) - seen  # from the last key backwards, so that sums of a few keys stay accurate
+    # From the last key backwards: with differences of sums from the first key, those of a few late keys would lose digits.
+    return seen.flip(-1).cumsum(-1).flip(-1) - seen
 
 
 class ForgettingAttention(MultiHead):

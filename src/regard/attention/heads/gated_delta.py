@@ -44,7 +44,8 @@ def implied_weights(
     """
     faded, rate = gates[..., 0].cumsum(-1), gates[..., 1]  # log (α_1 … α_t), β
     until = (faded[..., None, :] * last).sum(-1)  # log (α_1 … α_t) at each query's last key t
-    seen = last.flip(-1).cumsum(-1).flip(-1) > 0
+    seen = last.flip(-1).cumsum(-1).flip(-1) > 0  # the keys up to the last one
+    # Differences of logarithms, because α_1 … α_t itself soon underflows. −∞ for later keys, whose exp would overflow.
     decay = (until[..., None] - faded[..., None, :]).where(seen, -math.inf).exp()
     lower = rate[..., None] * strictly_lower(faded) * (key @ key.mT)
     return solve_unit_lower(lower, decay * (query @ key.mT), left=False) * rate[..., None, :]
@@ -203,6 +204,7 @@ def scan_chunks(
     new, old = both.split([v.shape[-1], k.shape[-1]], -1)
     own = (q @ k.mT) * (within + torch.eye(k.shape[3], dtype=k.dtype, device=k.device))
     q, k, results = decay * q, kept * k, []
+    # Only S passes from chunk to chunk; all that does not depend on it is computed above for all chunks at once.
     for n in range(k.shape[2]):
         written = new[:, :, n] - old[:, :, n] @ summary
         results.append(q[:, :, n] @ summary + own[:, :, n] @ written)

@@ -127,12 +127,9 @@ class LatentAttention(MultiHead):
     def project(
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"]
     ) -> tuple[Float[Tensor, "B 1 K E"], Float[Tensor, "B 1 K Ev"]]:
-        """Return the keys [c; W_r key + b_r], not yet rotated, and the vectors c of the values.
-
-        Without positions, the keys are c alone. If the keys are the values, the second tensor has width 0, because the keys
-        contain c.
-        """
+        """Return the keys [c; W_r key + b_r], not yet rotated, and the vectors c of the values."""
         latents = normed(self.compression(key), self.norm)
+        # If the keys are the values, the keys contain c already, so that a state holds it once.
         values = latents[..., :0] if value is key else normed(self.compression(value), self.norm)
         keys = latents if self.positions is None else torch.cat([latents, self.rotary_projection(key)], -1)
         return keys[:, None], values[:, None]

@@ -134,6 +134,7 @@ def scan_chunks(
     if not length:
         return value, summary
     q, k, v = (in_chunks(x) for x in (query, key, value))
+    # S after and before each chunk, of all chunks at once: a cumulative sum over the chunks.
     after = summary[:, :, None] + (k.transpose(3, 4) @ v).cumsum(2)
     before = torch.cat([summary[:, :, None], after[:, :, :-1]], 2)
     products = q @ before + (q @ k.transpose(3, 4)).tril() @ v

@@ -55,6 +55,8 @@ def expected_chunks(
     before = chunk_size - 1
     allowed = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand(scores.shape)
     parts = alignments[..., None] * masked_softmax(_windows(scores.to(alignments.dtype), before), _windows(allowed, before))
+    # parts[i, k, l] is what the window that ends at key k gives to its l-th key, which is key k − before + l. So the last
+    # parts of all windows belong to the keys themselves, and each earlier part is moved by its distance from the end.
     weights = parts[..., before]
     for back in range(1, chunk_size):
         weights = weights + nn.functional.pad(parts[..., before - back], (0, back))[..., back:]

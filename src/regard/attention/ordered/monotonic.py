@@ -89,6 +89,7 @@ def expected_alignments(
     if previous is None:
         previous = _at_the_first_key(energies)
     check_shape("previous", previous, "B K", sizes)
+    # 1 − p is computed as σ(−e), because the difference would lose digits where p is nearly 1.
     return scanned_alignments(energies.sigmoid(), (-energies).sigmoid(), previous)
 
 
