@@ -84,6 +84,7 @@ class Selection:
         step = max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys))
         ranges = [slice(start, min(start + step, queries)) for start in range(0, max(queries, 1), step)]
         if self.top_k is not None and self.top_k < keys:
+            # The weights that are left out are freed after each part, so a long text fits into memory.
             tops = [rows_of(rows).topk(self.top_k, -1) for rows in ranges]
             values = torch.cat([top.values.to(self.device) for top in tops], -2)
             return Kept(values, torch.cat([top.indices.int().to(self.device) for top in tops], -2), keys)

@@ -170,6 +170,7 @@ def info(folder: str | Path) -> RunInfo:
     holder, facts = holder_of(folder / "checkpoints" / "lock"), _facts(folder)
     inspection: Inspection | None = None
     signature: Mapping[str, Any] = {"finished": False}
+    # Before the first validation, there is no model yet, only what was recorded at the start.
     if find(folder, SIGNATURE).exists() or "settings" not in facts:
         inspection = inspect_bundle(folder)
         config, signature, report = inspection.config, inspection.signature, inspection.report

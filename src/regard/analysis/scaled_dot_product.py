@@ -35,6 +35,7 @@ def scaled_dot_product_weights(
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
     exact = torch.promote_types(scores.dtype, torch.float32)
+    # The softmax of a row without any key would be NaN.
     nothing = (scores == -torch.inf).all(-1, keepdim=True)
     return scores.softmax(-1, dtype=exact).masked_fill(nothing, 0).to(query.dtype)
 

@@ -14,6 +14,7 @@ Table = Literal["training", "using", "commands", "tasks"]
 def read_table(table: Table) -> dict[str, str]:
     """Return a part of `habits.yaml`: regard's name, or advice, by the names in other tools."""
     rows = yaml.safe_load(files(__package__).joinpath("habits.yaml").read_text(encoding="utf-8"))[table]
+    # A row has one answer for several names.
     return {name: answer for names, answer in rows.items() for name in names.split()}
 
 

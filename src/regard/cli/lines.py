@@ -103,6 +103,7 @@ def output_file(path: str | None, command: str) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
+    # A pipe or a device cannot be replaced by a complete file.
     target, direct = Path(path), os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
     if not direct:
         target = Path(os.path.realpath(path))

@@ -58,6 +58,7 @@ def main(name: str, arguments: Sequence[str]) -> None:
         model = load_for(task, options, name)
         number = cut = 0
         for block in lines:
+            # The number of a text seeds its samples, so it counts over all blocks.
             texts = [_request(line, place, kind, options) for place, line in enumerate(block, number)]
             recorded = None if kind.picture and (options.json or options.heatmap) else ()
             for result in operation.run(model, texts, record=recorded, progress=kind.streams and len(texts) > 1):

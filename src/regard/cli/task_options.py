@@ -23,6 +23,7 @@ class TaskOptions:
                 if operation.name != name:
                     continue
                 self.operations[task.name] = operation
+                # An option that several tasks have is added once.
                 add_options(parser, operation, self._names(operation) - self._owners.keys())
                 for option in self._names(operation):
                     self._owners.setdefault(option, []).append(task.name)

@@ -91,6 +91,7 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
         from regard.tasks.distillation import teaching_layer
 
         layers.append(teaching_layer(str(teachers[0]), task))
+    # Later layers take precedence.
     layers += [file, override_layer(settings)]
     if not any(reduce(lay_over, layers).values.get("data.train") or ()):
         load_config(*layers)  # raises an error if `data.train` is misspelt

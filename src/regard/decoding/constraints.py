@@ -151,6 +151,7 @@ class Constrained:
         extra = self._phrases.next_words(self._now)
         if step.forced is not None:  # a forced unknown symbol and one in a phrase replace different words
             extra = extra.masked_fill((step.forced == UNKNOWN)[:, None, None], PAD)
+        # The end symbol is always a candidate, because a beam without it could not finish.
         extra = torch.cat((extra, extra.new_full((*extra.shape[:2], 1), END)), -1)
         values = values.masked_fill((words[..., None] == extra[:, :, None]).any(-1), -torch.inf)
         return torch.cat((words, extra), -1), torch.cat((values, log_probabilities.gather(-1, extra)), -1)

@@ -110,6 +110,7 @@ class CTranslate2Engine:
         for one in found:
             target = torch.tensor([[START, *one.tokens, *([END] if one.finished else [])]])
             whole, each = source[None, :size], mask[None, :size]
+            # One pass over a known target gives the same weights as a search that writes it.
             [forced] = force(self._model, whole, each, target[:, :-1], target[:, 1:], record=record)
             rows.append(replace(forced, tokens=one.tokens, score=one.score, finished=one.finished))
         return rows

@@ -32,6 +32,7 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
     else:
         rows, counts = np.unique(labels.astype(bool), axis=0, return_counts=True)
         label = ", ".join(names[place] for place in np.flatnonzero(rows[int(counts.argmax())]).tolist()) or "nothing"
+    # The 0 stands for a second answer if there is only one.
     second, first = np.sort([0, *counts])[-2:] / len(labels)
     return Share(label, float(first), float(second))
 

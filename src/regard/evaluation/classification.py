@@ -95,6 +95,7 @@ def score_labels(predicted: Shaped[np.ndarray, "N ..."], labels: Shaped[np.ndarr
     check_labels("score_labels", len(names), predicted=predicted, labels=labels)
     size, confusion, micro_f1 = len(names), None, None
     if labels.ndim == 1:
+        # Each pair of a true and a predicted label is one number.
         matrix = np.bincount(labels.astype(np.int64) * size + predicted, minlength=size * size).reshape(size, size)
         hits, given, support = matrix.diagonal(), matrix.sum(0), matrix.sum(1)
         accuracy, confusion = int(hits.sum()) / len(labels), tuple(tuple(row) for row in matrix.tolist())

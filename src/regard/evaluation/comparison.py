@@ -94,6 +94,7 @@ def bootstrap_macro_f1(
     The labels, predicted by both models and true, are ones and zeros; a row has a single one if a text has one label.
     """
     check_labels("bootstrap_macro_f1", labels.shape[1], first=first, second=second, labels=labels)
+    # Packed into bits, many labels are compared a byte at a time.
     rows, counts = np.unique(np.packbits(np.stack([first, second, labels], 1).astype(bool), axis=2), axis=0, return_counts=True)
     one, two, right = np.unpackbits(rows, axis=2, count=labels.shape[1]).astype(np.float64).transpose(1, 0, 2)
 

@@ -78,6 +78,7 @@ def check_packages(*names: str, extra: str) -> None:
 def writing(predictor: Any, folder: Path) -> Iterator[Path]:
     """Yield a temporary folder with the model's tokenizers, labels, settings and card; without errors, it becomes `folder`."""
     with disk.whole_folder(folder, replace=True) as made:
+        # A complete bundle first, of which only the files that a program needs stay.
         predictor.save(made)
         for path in made.iterdir():
             if path.name not in _COPIED and not path.name.startswith("tokenizer"):

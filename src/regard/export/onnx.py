@@ -84,6 +84,7 @@ def export_onnx(
     predictor, folder = load_predictor(run), Path(folder)
     check_folder(folder, overwrite=overwrite)
     check_packages("onnx", "onnxscript", "onnxruntime", extra="onnx")
+    # A copy, because the graphs are computed in float32 on the CPU, and the caller may use another type or device.
     bundle, model = predictor.bundle, copy.deepcopy(predictor.model).float().cpu().eval()
     inventory = find_task(bundle.config.task).bundle_format.inventory(bundle.parts)
     vocabularies = [tokenizer.size for tokenizer in inventory.tokenizers.values()]

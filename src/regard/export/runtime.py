@@ -33,6 +33,7 @@ class Session:
             raise RequestError(f"onnxruntime is not installed; install it with: {install_command('onnx')}") from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        # Errors only: warnings are about optimisations of the graph.
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.inputs = {node.name: node.shape for node in self._session.get_inputs()}

@@ -67,6 +67,7 @@ def build_app(
     add_endpoints(app, models, limits, endpoints)
     middleware = Middleware(cast(Any, app), limits=limits, metrics=metrics, token=token, hosts=hosts)
     _add_pages(app, models, metrics, middleware, home)
+    # Only known paths become labels of metrics; others could be any number of different texts.
     middleware.paths = {route.path: route.methods or () for route in app.routes if isinstance(route, Route)}
     return middleware
 

@@ -9,6 +9,7 @@ class Metrics:
     """The counters of the service, in a separate registry."""
 
     def __init__(self) -> None:
+        # Prometheus's global registry would refuse the same names for a second service in a process.
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self.requests = Counter("regard_requests", "Answered requests.", ["route", "status"], registry=registry)

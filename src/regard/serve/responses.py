@@ -62,6 +62,7 @@ def submit_stream(
         return any(item.answer.cancelled() for item in items)
 
     async def lines() -> AsyncIterator[str]:
+        # What was sent of each sample; it is never taken back.
         written: dict[tuple[int, int], str] = {}
         try:
             while (event := await events.get()) is not None and not is_late():

@@ -82,6 +82,7 @@ def draw(
     across, down = max(map(len, maps)), len(maps)
     size, cell = _cells(len(rows), len(columns), (down, across))
     foot = _foot(record, sites, views, size > 0) if caption else None
+    # One scale for all maps, so that heads can be compared.
     shades = picture.colours(
         np.concatenate([view.matrix.ravel() for view in views]), colour.full_scale(*(view.matrix for view in views))
     )

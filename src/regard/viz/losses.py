@@ -27,6 +27,7 @@ def draw(
     The losses of probability are given by way (title of the group) and choice (name of the bar, such as "random"). The notes
     are sentences below the bars; `path` and `caption` are those of `drawing.draw`.
     """
+    # A choice of words has the same colour in all groups.
     names = {name: shade for group in losses.values() for name, shade in zip(group, _COLOURS, strict=False)}
     tall = sum(_GAP + _BAR * len(group) for group in losses.values())
     small: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": SMALL + 1}

@@ -68,6 +68,7 @@ def _document(records: list[AttentionRecord], *, style: str = "", script: str = 
     style = _asset("page.css") + page_views.palette() + style
     script = _asset("page.js") + _asset("page_words.js") + script
     texts = records[0].source_text, records[0].target_text
+    # All records of a page share the budget of cells.
     chosen = Options(MAX_CELLS // len(records), **options)
     return _template().render(
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",

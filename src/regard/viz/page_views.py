@@ -81,6 +81,7 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     views: list[dict[str, Any]] = []
     for kind, site, head, view in shown:
         down, across = sides(site)
+        # The words that the decoder reads then begin with the start symbol, and differ from those that it writes.
         if options.special and down == across == "target" and not record.target_is_read:
             across = "read"
         for axis, names in ((down, view.rows), (across, view.columns)):

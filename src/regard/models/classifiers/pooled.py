@@ -73,6 +73,7 @@ class NeuralClassifier(TextClassifier):
         """Compute the scores of the labels; see `TextClassifier.forward`."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
+            # N-grams of the embedding must not reach into what lies behind the mask.
             embedded = self.embed(self.word_dropout(tokens, mask).masked_fill(~mask, PAD))
         sites = Sites(record, self.by_site(reweight))
         logits = self.classify(tokens, embedded, mask, sites)

@@ -64,6 +64,7 @@ def check_attention(attention: Attention, *, query_size: int, key_size: int) -> 
         ("key_size", key_size, "encoder"),
         ("value_size", key_size, "encoder"),
     ):
+        # Mechanisms without such an attribute accept any width, or fail with a message of their own.
         own = getattr(attention, size, None)
         if isinstance(own, int) and own != width:
             argument = "size" if size == "query_size" and hasattr(attention, "size") else size
