@@ -24,8 +24,22 @@ from regard.text.symbols import PAD
 _SHUFFLED = 2**16  # number of different random numbers that put pairs with the same two lengths into random order
 
 
+class Tensors:
+    """A base of dataclasses with the tensors of some examples of a corpus."""
+
+    index: Int[Tensor, " B"]
+    """Index of each example in the corpus."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def pin_memory(self) -> Self:
+        """Return a copy in page-locked memory, which is faster to copy to a GPU; `DataLoader(pin_memory=True)` calls this."""
+        return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(Tensors):
     """Pairs as tensors. Masks are True at symbols and False at padding."""
 
     source: Int[Tensor, "B S"]
@@ -37,14 +51,6 @@ class Batch:
     """Expected output of the decoder: the target tokens, then the end symbol."""
     target_mask: Bool[Tensor, "B T"]
     index: Int[Tensor, " B"]
-    """Index of each pair in the corpus."""
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def pin_memory(self) -> "Batch":
-        """Return a copy in page-locked memory, which is faster to copy to a GPU; `DataLoader(pin_memory=True)` calls this."""
-        return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
     def padded(self) -> "Batch":
         """Return the batch padded to sizes of a coarse grid, so that few shapes occur; the loss stays the same."""

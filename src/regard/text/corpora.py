@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.text.batching import Batch
+from regard.text.batching import Batch, Tensors
 from regard.text.mapped import Ids, Indices, MappedCorpus, Offsets, Rows, pad_rows
 from regard.text.split import ranges
 from regard.text.symbols import END, PAD, START, UNKNOWN
@@ -68,7 +68,7 @@ _NUM_LABELS, _MULTIPLE = b"num_labels", b"multiple"
 
 
 @dataclass(frozen=True)
-class LabelledBatch:
+class LabelledBatch(Tensors):
     """Texts and their labels as tensors."""
 
     tokens: Int[Tensor, "B S"]
@@ -78,14 +78,6 @@ class LabelledBatch:
     label: Int[Tensor, " B"] | Float[Tensor, "B C"]
     """Number of each text's label; if texts may have several labels, 1 for each label of the text and 0 for all others."""
     index: Int[Tensor, " B"]
-    """Index of each text in the corpus."""
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def pin_memory(self) -> "LabelledBatch":
-        """Return a copy in page-locked memory, which is faster to copy to a GPU; `DataLoader(pin_memory=True)` calls this."""
-        return LabelledBatch(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
 
 class LabelledCorpus(MappedCorpus):

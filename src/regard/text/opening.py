@@ -90,16 +90,16 @@ def open_bytes(path: str | Path, hashes: dict[str, str] | None = None) -> Iterat
     `hashes` receives the SHA-256 hash of the whole file, as it is on the disk, by its path.
     """
     try:
-        with _HashedFile(path) as hashed, io.BufferedReader(hashed) as plain:
+        with io.FileIO(path) if hashes is None else _HashedFile(path) as raw, io.BufferedReader(raw) as plain:
             if stat.S_ISCHR(os.fstat(plain.fileno()).st_mode) and not plain.isatty():
                 raise DataError(f"{path}: is a device, expected a file or a pipe")
             file: Any = gzip.GzipFile(fileobj=plain) if _check_begin(plain, path) else plain
             yield file
-            if hashes is not None:
+            if hashes is not None and isinstance(raw, _HashedFile):
                 # A reader may stop before the end, but the hash is that of the whole file.
                 while file.read(BLOCK_BYTES) or plain.read(BLOCK_BYTES):
                     pass
-                hashes[str(path)] = hashed.sha256.hexdigest()
+                hashes[str(path)] = raw.sha256.hexdigest()
     except EOFError as error:
         raise DataError(f"{path}: the gzip file ends too early; copy or download it again") from error
     except (gzip.BadGzipFile, zlib.error) as error:

@@ -214,10 +214,8 @@ def _begins(start: bytes) -> bool:
     first = start.split(b"\n", 1)[0]
     if start.startswith(b"["):
         return start[1:].lstrip().startswith(b"{")
-    if not first.startswith(b"{") or b"\t" not in first:
-        return first.startswith(b"{")
     try:
-        return isinstance(json.loads(first), dict)
+        return first.startswith(b"{") and (b"\t" not in first or isinstance(json.loads(first), dict))
     except (ValueError, RecursionError):
         return False
 
