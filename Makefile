@@ -28,7 +28,7 @@ help:
 	@echo "make contracts     the table of every mechanism, number format, circumstance and form (ten minutes)"
 	@echo "make check         style, types, and which package may import which"
 	@echo "make bench         speed"
-	@echo "make docs          build the documentation into docs/_build/html and run its lessons (at most ten minutes)"
+	@echo "make docs          build the documentation into docs/_build/html and run its lessons (at most ten minutes; FAST=1: do not run them)"
 	@echo "make docs-figures  train the models of the pictures of docs/mechanisms and write these pages"
 	@echo "make clean         remove everything that the goals above made, .venv included"
 
@@ -76,8 +76,8 @@ bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks
 
 docs: $(DOCUMENT)
-	PYTHONPATH=. $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
-	@echo "open docs/_build/html/index.html"
+	PYTHONPATH=. $(BIN)/python -m sphinx -b html -W --keep-going -q $(if $(FAST),-D nb_execution_mode=off) docs docs/_build/html
+	@echo "$(if $(FAST),the lessons were not run and have no outputs; )open docs/_build/html/index.html"
 
 docs-figures: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.generate

@@ -29,6 +29,7 @@ extensions = [
     "docs.site.mathml",
     "docs.site.generated",
     "docs.site.notebooks",
+    "docs.site.tables",
 ]
 exclude_patterns = ["_build", "generate", "site", "lessons/notebooks", "**/*.py"]
 templates_path = ["_templates"]
@@ -36,7 +37,7 @@ templates_path = ["_templates"]
 # Lessons run when the documentation is built; an error in one is an error of the build.
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "_build" / "jupyter_cache")
-nb_execution_timeout = 600
+nb_execution_timeout = 1800  # seconds for a cell, of which the slowest takes two minutes on a machine that does nothing else
 nb_execution_in_temp = True  # lessons write files
 nb_execution_raise_on_error = True
 nb_merge_streams = True

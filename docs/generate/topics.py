@@ -6,7 +6,6 @@ from pathlib import Path
 from docs.generate.heads import VARIANTS
 from docs.generate.page import MECHANISMS, Results, join_blocks, render, render_function, show_example
 from docs.generate.pictures import percent, variant
-from docs.generate.plain import module_path
 from docs.generate.toy import BATCH, LENGTH, LETTERS, STEPS, TASKS, WIDTH
 from regard.attention import (
     AddedKeys,
@@ -46,14 +45,11 @@ _INDEX = f"""# Attention mechanisms
 
 All mechanisms of `regard.attention` are called in the same way, and each can be used alone. Each mechanism has a page with its
 formula and source, its properties, its weights in three toy problems, its arguments, its cost, when to choose it, an example,
-and its tests. The "plain form" of a mechanism is simple code for its formula. Two more pages describe what mechanisms share:
+and its tests. The plain form of a mechanism is simple code for its formula. Two more pages describe what mechanisms share:
 [normalizers](normalizers.md) turn scores into weights, and [masks and positions](masks-and-positions.md) say which queries may
 attend to which keys, and how far apart they are.
 
 {{table}}
-
-Costs are the leading terms, without constant factors. The three percentages are the accuracy in [the toy
-problem](#the-toy-problem).
 
 In short: choose `Additive` for recurrent translators, `General` if speed matters, `MultiHead` for Transformers and long inputs,
 `LocationSensitive` for speech, `Coverage` against repetition, `MoChA` if the output must begin before the input ends, and
@@ -90,11 +86,16 @@ even if they are NaN. The tests in [tests/contracts](../../tests/contracts/test_
 
 The pages count the multiply-adds of a forward pass (a backward pass needs about twice as many) and the bytes in float32 that
 it allocates besides its inputs and the context; half precision needs half as many. B, Q, K and H are the numbers of sequences,
-queries, keys and heads; G heads have their own keys. All widths are called D.
+queries, keys and heads; G heads have their own keys. All widths are called D. The costs
+in this table are the leading terms, without constant factors:
+
+{{costs}}
 
 {{libraries}}
 
 ## The toy problem
+
+{{accuracies}}
 
 Each picture shows a model that was trained for one or two seconds, on {STEPS} batches of {BATCH} random sequences of {LENGTH}
 different letters out of {len(LETTERS)}. The model has to copy, reverse or sort them. Keys and values are the embedding of a
@@ -102,7 +103,7 @@ letter ({WIDTH} wide) plus the embedding of its position. The queries are the st
 written so far, and does not see the source. One linear layer predicts each letter from its context, so only the attention can
 find the next letter. All mechanisms have the same model, budget and seed, so the pictures can be compared.
 
-Columns are the letters of the source, rows those of the output, and the darkest blue is a weight of one. A red row is wrong:
+Columns are the letters of the source, rows those of the output, and the strongest blue is a weight of one. A red row is wrong:
 it shows the correct letter and, in parentheses, the predicted one. The number above each matrix is the accuracy on 512 other
 sequences, rounded down; a model that always attends to the same letter has 12%. This is an illustration, not a benchmark: it
 shows what a mechanism *can* express and how easily it learns it, not which mechanism translates best. The numbers and weights
@@ -121,19 +122,22 @@ Each page says how often the letter that is to be written has the largest weight
 
 def index(results: Results) -> str:
     """Return the page with the table of all mechanisms."""
-    head = [
-        "| mechanism | score | plain form | state | cost | copy | reverse | sort | choose it when |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    rows = []
+    tables = {
+        "table": ["| mechanism | score | choose it when |", "|---|---|---|"],
+        "costs": ["| mechanism | state | cost |", "|---|---|---|"],
+        "accuracies": ["| mechanism | copy | reverse | sort |", "|---|---|---|---|"],
+    }
     for entry in MECHANISMS:
-        scores = " | ".join(percent(results[entry.name][task]["accuracy"]) for task in TASKS)
         link = f"[{entry.name}]({entry.slug}.md)"
-        path = module_path(entry.kind)
-        plain = f"[{path.removeprefix('src/regard/attention/')}](../../{path})"
-        rows.append(f"| {link} | {entry.score} | {plain} | {entry.state} | {entry.cost} | {scores} | {entry.choose} |")
+        scores = " | ".join(percent(results[entry.name][task]["accuracy"]) for task in TASKS)
+        tables["table"].append(f"| {link} | {entry.score} | {entry.choose} |")
+        tables["costs"].append(f"| {link} | {entry.state} | {entry.cost} |")
+        tables["accuracies"].append(f"| {link} | {scores} |")
     libraries = (Path(__file__).parent / "libraries.md").read_text(encoding="utf-8").strip()
-    return _INDEX.replace("{table}", "\n".join(head + rows)).replace("{libraries}", libraries)
+    page = _INDEX.replace("{libraries}", libraries)
+    for name, rows in tables.items():
+        page = page.replace(f"{{{name}}}", "\n".join(rows))
+    return page
 
 
 _NORMALIZERS = (

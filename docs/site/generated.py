@@ -26,7 +26,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def write_pages() -> None:
     """Write all pages. Files whose text has not changed stay as they are, so that Sphinx does not read them again."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    pages = {"commands.md": commands(), "settings.md": settings(), "presets.md": presets(), "errors.md": errors.page()}
+    pages = {"commands.md": commands(), "presets.md": presets(), "errors.md": errors.page(), **settings()}
     for name, text in pages.items():
         file = FOLDER / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
@@ -54,53 +54,39 @@ def help_of(arguments: list[str]) -> str:
     return text.getvalue().rstrip() + "\n"
 
 
-def settings() -> str:
-    """Return the page with tables of the settings of each task, with defaults."""
+def settings() -> dict[str, str]:
+    """Return the page about settings, and one page for the settings of each task, by the names of their files."""
     from regard.tasks.classification.config import ClassificationConfig
     from regard.tasks.language.config import LanguageConfig
     from regard.tasks.translation.config import TranslationConfig
 
+    tasks = {"translation": TranslationConfig, "classification": ClassificationConfig, "language": LanguageConfig}
     about = [
         "Set them in a YAML file (`regard train translation run.yaml`), on the command line (`--training.max_epochs 20`), or",
         'from Python (`regard.choose_config("translation", {"training.max_epochs": 20})`). Without a preset, settings that you',
-        "leave out are chosen from the data; the defaults below apply with a preset or a file. See",
+        "leave out are chosen from the data; the defaults on these pages apply with a preset or a file. See",
         "[How settings are chosen](../../explanation/choosing.md).",
     ]
-    parts = ["# Settings", " ".join(about)]
-    tasks = {"Translation": TranslationConfig, "Classification": ClassificationConfig, "Language": LanguageConfig}
-    for title, config in tasks.items():
-        parts += [f"## {title}", *_tables(config)]
-    return "\n\n".join(parts) + "\n"
+    links = [f"- [Settings of {task}](settings-{task}.md)" for task in tasks]
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *(f"settings-{task}" for task in tasks), "```"])
+    pages = {"settings.md": "\n\n".join(["# Settings", " ".join(about), "\n".join(links), contents]) + "\n"}
+    for task, config in tasks.items():
+        pages[f"settings-{task}.md"] = "\n\n".join([f"# Settings of {task}", *_sections(config)]) + "\n"
+    return pages
 
 
-def _tables(config: type) -> Iterator[str]:
+def _sections(config: type) -> Iterator[str]:
+    """Yield the headings and the settings of a config, in order."""
     from regard.config.describe import describe
 
-    rows: list[str] = []
     for setting in describe(config):
         if setting.heading:
-            if rows:
-                yield _table(rows)
-            rows = []
             kind = f" with `kind: {setting.kind}`" if setting.kind else ""
-            yield f"### `{setting.name}`{kind}\n\n{setting.doc}"
+            yield f"## `{setting.name}`{kind}\n\n{setting.doc}"
         else:
             choices = f" One of {', '.join(f'`{choice}`' for choice in setting.choices)}." if setting.choices else ""
-            rows.append(f"| `{setting.name}` | {_code(setting.default)} | {_cell(setting.doc)}{choices} |")
-    if rows:
-        yield _table(rows)
-
-
-def _table(rows: list[str]) -> str:
-    return "| setting | default | |\n|---|---|---|\n" + "\n".join(rows)
-
-
-def _code(text: str) -> str:
-    return f"`{text}`" if text else ""
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+            default = f" (default: `{setting.default}`)" if setting.default else ""
+            yield f"`{setting.name}`{default}\n: {setting.doc.replace('<', '&lt;')}{choices}"
 
 
 def presets() -> str:
