@@ -181,10 +181,6 @@ def test_what_has_run_off_the_end_stays_there():
     assert out.context.tolist() == [[[7, 7], [0, 0], [0, 0]]]
 
 
-def test_a_tie_does_not_stop():
-    assert stopping_points(torch.tensor([[[0.0, 1e-30, 1.0]]])).tolist() == [[1]]
-
-
 def test_values_get_a_gradient_through_the_choice_and_energies_none():
     hard = HardMonotonic(1, scorer=Dot(1), initial_offset=0.0)
     query, key = torch.ones(1, 2, 1, requires_grad=True), torch.tensor([[[-1.0], [2.0], [3.0]]], requires_grad=True)

@@ -16,10 +16,9 @@ from regard.attention import (
     TalkingHeads,
     Trilinear,
 )
-from regard.config import TrainingConfig, TransformerConfig
+from regard.config import TrainingConfig
 from regard.layers.positions import LearnedPositions
 from regard.layers.recurrent import RecurrentLayer
-from regard.models.transformer.build import build_transformer
 from regard.training.muon import Muon
 from regard.training.optimizer import build_optimizer
 
@@ -122,19 +121,6 @@ def test_biases_of_recurrent_layers_are_vectors():
         found = {name: decays[id(weight)] for name, weight in layer.named_parameters()}
         assert found == {name: 0.0 if name.startswith("bias") else 0.1 for name in found}
         assert type(ours) is torch.optim.AdamW
-
-
-def test_an_output_layer_of_any_name_is_adams():
-    config = TransformerConfig(hidden_size=8, encoder_layers=1, decoder_layers=1, num_heads=2, feed_forward_size=8)
-    model = build_transformer(config, source_size=7, target_size=9)
-
-    class Renamed(type(model)):
-        def output_weight(self):
-            return self.head.weight, self.head.bias
-
-    model.__class__, model.head = Renamed, model.output
-    del model.output
-    assert not any(weight is model.head.weight for weight in muons(build_optimizer(model, TrainingConfig(optimizer="muon"))))
 
 
 def tied():

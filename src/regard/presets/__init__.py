@@ -15,7 +15,14 @@ def preset_names() -> list[str]:
 
 
 def preset_text(name: str) -> str:
-    """Return the YAML text of a preset, including comments."""
+    """Return the YAML text of a preset, including comments.
+
+    Args:
+        name: Name of a preset, such as `"luong"`.
+
+    Raises:
+        ConfigError: If there is no such preset.
+    """
     if name not in preset_names():
         raise ConfigError(f"no preset is named '{name}'{nearest(name, preset_names())} (`regard presets` lists them)")
     return files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")

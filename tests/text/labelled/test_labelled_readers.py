@@ -1,6 +1,5 @@
 import csv
 import gzip
-import io
 import json
 import time
 import unicodedata
@@ -56,24 +55,6 @@ def single(rows: list[tuple[str, str]]) -> Found:
 
 
 many = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@many
-@given(rows=rows_of("\t\n"), end=st.sampled_from(["\n", "\r\n"]), mark=st.booleans(), zipped=st.booleans())
-def test_tab_separated_texts_come_back(tmp_path, rows, end, mark, zipped):
-    data = (b"\xef\xbb\xbf" if mark else b"") + end.join(f"{text}\t{label}" for text, label in rows).encode()
-    path = write(tmp_path, gzip.compress(data) if zipped else data, "x.tsv.gz" if zipped else "x.tsv")
-    assert read(path, header="no", text="0", label="1")[0] == single(rows)
-
-
-@many
-@given(rows=rows_of("\0"), end=st.sampled_from(["\n", "\r\n"]))
-def test_csv_texts_come_back(tmp_path, rows, end):
-    buffer = io.StringIO(newline="")
-    csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator=end).writerows([("id", "label", "text")] + [
-        (3, label, text) for text, label in rows
-    ])  # fmt: skip
-    assert read(write(tmp_path, buffer.getvalue(), "x.csv"))[0] == single(rows)
 
 
 @many
@@ -305,26 +286,6 @@ def test_time_to_read_a_list_is_linear():
         begin = time.perf_counter()
         assert read_list("[" + unit * 50_000) is None
         assert time.perf_counter() - begin < 1
-
-
-def test_the_format_is_seen_where_the_name_does_not_tell(tmp_path):
-    assert read(write(tmp_path, '{"a":"x","b":1}\n', "data"))[1].form == "JSON lines"
-    pq.write_table(pa.table({"a": ["x"], "b": [1]}), tmp_path / "unnamed")
-    assert read(tmp_path / "unnamed")[1].form == "Parquet"
-    assert read(write(tmp_path, "x,1\n", "commas"), format="csv")[0] == [("x", ("1",))]
-
-
-@many
-@given(
-    content=st.binary(min_size=1, max_size=200), name=st.sampled_from(["x.tsv", "x.csv", "x.jsonl", "x.parquet", "x.csv.gz"])
-)
-def test_no_bytes_break_the_readers(tmp_path, content, name):
-    try:
-        found, _, _ = read(write(tmp_path, content, name))
-    except DataError:
-        return
-    assert found
-    assert all(text and text == text.strip() for text, _ in found)
 
 
 def test_lines_of_fasttext_have_labels_after_a_prefix(tmp_path, monkeypatch):

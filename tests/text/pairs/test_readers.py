@@ -2,6 +2,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import unicodedata
 from functools import partial
 
@@ -28,7 +29,7 @@ def sides(separators: str) -> st.SearchStrategy[str]:
     )
     text = st.lists(st.one_of(characters, odd), min_size=1, max_size=12).map("".join)
     cleaned = text.map(lambda side: unicodedata.normalize("NFC", "".join(c for c in side if c not in separators)).strip())
-    return cleaned.filter(lambda side: side and side[0] != "\ufeff")  # at the start of a file it is a byte order mark
+    return cleaned.filter(lambda side: side and not re.search("(^|[\r\n])\ufeff", side))  # there it is a byte order mark
 
 
 def pairs_of(separators: str) -> st.SearchStrategy[Pairs]:
