@@ -3,9 +3,9 @@
 A `Reweight` is a function of weights (…,Q,K) and a mask that broadcasts to them. It returns the weights that replace them
 before the context is computed:
 
-    translator.translate(["she kissed him ."], reweight=flatten)                      # the same weight for every source token
-    translator.translate(["she kissed him ."], reweight=at_step(1, attend_to(2)))     # step 1 reads source token 2 only
-    translator.translate(["she kissed him ."], reweight={"cross.0": sharpen(4)})      # one layer of a Transformer
+    translator.translate(["The old man sang."], reweight=flatten)                     # the same weight for every source token
+    translator.translate(["The old man sang."], reweight=at_step(1, attend_to(2)))    # step 1 reads source token 2 only
+    translator.translate(["The old man sang."], reweight={"cross.0": sharpen(4)})     # one layer of a Transformer
 
 A row belongs to a query: a step of a target, a hypothesis at one step, or, in an encoder, a token. A column belongs to a token
 that is attended to. `flatten` makes each row sum to 1. `sharpen`, `erase` and `attend_to` preserve the sum of each row, unless

@@ -116,7 +116,7 @@ def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:
 
     Example:
         translate = regard.pipeline("translation", "runs/deu")
-        translate("she kissed him .")                                   # [{"translation_text": "…"}]
+        translate("The old man sang.")                                  # [{"translation_text": "…"}]
     """
     name = "translation" if task.startswith("translation_") and "_to_" in task else task
     if name not in _KINDS:

@@ -37,7 +37,7 @@ def _parser() -> Parser:
         f"Requires: {install_command('onnx')}\n"
         "For CTranslate2, the extra is ctranslate2.",
         "  regard export runs/mine --to exported/mine\n"
-        "  python exported/mine/example.py she kissed him .\n"
+        "  python exported/mine/example.py The old man sang.\n"
         "  regard export runs/mine --to exported/mine --overridable --overwrite\n"
         "  regard export runs/mine --to exported/small --precision int8 --check dev.en,dev.de\n"
         "  regard export runs/mine --to exported/fast --format ctranslate2",

@@ -63,13 +63,13 @@ def _parser() -> tuple[Parser, TaskOptions]:
         "look",
         "Translate a sentence and show the attention of each output word. With a classifier, label the text and show\n"
         "which words got the attention. With a language model, show each word's attention to the earlier words.",
-        '  regard look runs/mine "she kissed him ."\n'
-        '  regard look runs/mine "she kissed him ." --to map.png\n'
-        '  regard look runs/mine "she kissed him ." --target "sie küsste ihn ."\n'
+        '  regard look runs/mine "The old man sang."\n'
+        '  regard look runs/mine "The old man sang." --to map.png\n'
+        '  regard look runs/mine "The old man sang." --target "Der alte Mann sang."\n'
         '  regard look runs/reviews "a gripping , honest film" --to words.html\n'
         '  regard look runs/stories "once upon a time" --to heads.png\n'
-        '  regard look runs/transformer "she kissed him ." --heads cross --to heads.png\n'
-        '  regard look runs/transformer "she kissed him ." --heads all --to heads.html',
+        '  regard look runs/transformer "The old man sang." --heads cross --to heads.png\n'
+        '  regard look runs/transformer "The old man sang." --heads all --to heads.html',
     )
     add_model_argument(parser)
     parser.add_argument("sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read")

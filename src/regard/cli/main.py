@@ -38,10 +38,10 @@ Inspect a run:
   regard curves runs/mine --to curves.png                  draw loss and scores during training, of one run or several
 
 Use it:
-  regard translate runs/mine "she kissed him ."            translate arguments, the lines of --input FILE, or of stdin
+  regard translate runs/mine "The old man sang."           translate arguments, the lines of --input FILE, or of stdin
   regard classify runs/reviews "a gripping , honest film"  label texts, given in the same ways
   regard generate runs/stories "once upon a time"          continue a text with a language model
-  regard look runs/mine "she kissed him ." --to map.png    show attention in the terminal, or as .png .svg .pdf .html .json
+  regard look runs/mine "The old man sang." --to map.png   show attention in the terminal, or as .png .svg .pdf .html .json
   regard align runs/mine pairs.tsv                         align the words of given pairs, in Pharaoh format
 
 Take it elsewhere:

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> None:
         "task, the page compares them. The size of the file is about 5 MB plus 1.3 times the size of the model.\n"
         f"Requires: {install_command('onnx')}",
         "  regard page runs/mine --to playground.html\n"
-        '  regard page runs/mine --to playground.html --example "she kissed him ." --example "he kissed her ."\n'
+        '  regard page runs/mine --to playground.html --example "The old man sang." --example "The children have seen a dog."\n'
         "  regard page runs/bahdanau runs/luong --to compare.html\n"
         "  regard page runs/reviews --to reviews.html --examples texts.txt",
     )

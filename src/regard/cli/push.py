@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> None:
         "expected, and hf://USER/NAME@REVISION exactly one version.",
         "  regard push runs/mine user/mine\n"
         "  regard push runs/mine user/mine --private\n"
-        '  regard translate hf://user/mine "she kissed him ."',
+        '  regard translate hf://user/mine "The old man sang."',
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("name", metavar="USER/NAME", help="name on the hub; created if it does not exist")

@@ -76,7 +76,7 @@ def _parser() -> Parser:
         f"Requires: {install_command('serve')}",
         "  regard serve runs/deu runs/reviews\n"
         "  regard serve de=runs/deu --port 9000 --threads 2\n"
-        '  curl --json \'{"texts": ["she kissed him ."]}\' http://127.0.0.1:8000/v1/translate',
+        '  curl --json \'{"texts": ["The old man sang."]}\' http://127.0.0.1:8000/v1/translate',
     )
     _add_options(parser)
     _add_limits(parser)

@@ -1,6 +1,6 @@
 """Translate texts with the exported model, using only ctranslate2 and tokenizers.
 
-python example.py she kissed him .
+python example.py The old man sang.
 """
 
 import json

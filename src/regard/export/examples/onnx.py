@@ -1,6 +1,6 @@
 """Use the exported model, with only numpy and onnxruntime.
 
-    python example.py she kissed him .
+    python example.py The old man sang.
 
 A translator translates the text, a language model continues it with the most probable tokens, and a classifier labels it. If
 the package `tokenizers` is installed, text is split exactly as in training. Otherwise, words that are not in the vocabulary are

@@ -57,7 +57,7 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
 
     Example:
         regard.write_page("runs/deu", "playground.html")
-        regard.write_page(["runs/bahdanau", "runs/luong"], "compare.html", examples=["she kissed him ."])
+        regard.write_page(["runs/bahdanau", "runs/luong"], "compare.html", examples=["The old man sang."])
     """
     path = Path(path)
     chosen = list(runs) if isinstance(runs, list | tuple) else [runs]

@@ -72,7 +72,7 @@ class Translate(SearchOptions, SamplingSettings, TextOperation):
 Translate the given sentences, the lines of --input FILE, or the lines of standard input.
 For each sentence, one line is printed, in order."""
     examples: ClassVar = """\
-  regard translate runs/mine "she kissed him ." --heatmap map.png
+  regard translate runs/mine "The old man sang." --heatmap map.png
   regard translate runs/mine --input test.en > test.de
   cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json
   regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third
@@ -82,7 +82,7 @@ For each sentence, one line is printed, in order."""
     text: ClassVar = "sentence"
     answers: ClassVar = "translations"
     answer: ClassVar = TranslationAnswer
-    example: ClassVar = "she kissed him ."
+    example: ClassVar = "The old man sang."
     per_text: ClassVar = {"prefix": "", "constraints": ""}
     caps: ClassVar = {
         **dict.fromkeys(("beam_size", "n_best"), "beam"),
@@ -162,7 +162,7 @@ class LookAtTranslation(SearchOptions, AttentionOperation):
     """Translation whose attention is shown, instead of the model's own."""
 
     chosen: ClassVar = ("beam_size", "max_length")
-    example: ClassVar = "she kissed him ."
+    example: ClassVar = "The old man sang."
     per_text: ClassVar = {"target": "targets"}
     caps: ClassVar = {"beam_size": "beam", "max_length": "tokens"}
 
