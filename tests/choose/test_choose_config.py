@@ -133,7 +133,8 @@ SPELLED = {
 def test_short_strings_are_spelled(tmp_path, kind):
     path = tmp_path / "strings.tsv"
     path.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*SPELLED[kind], strict=True)), "utf-8")
-    config = choose_config("translation", {"data.train": [str(path)]})
+    given = {"data.train": [str(path)], "data.columns": ["0", "1"]}  # a text beside numbers is refused without the columns
+    config = choose_config("translation", given)
     assert isinstance(config.model, RecurrentConfig)
     kinds = [tokenizer.kind for tokenizer in (config.tokenizers.source, config.tokenizers.target)]
     symbols = {"phones": ["characters", "whitespace"], "letters": ["whitespace", "whitespace"]}
@@ -142,7 +143,7 @@ def test_short_strings_are_spelled(tmp_path, kind):
     assert not config.tokenizers.joint
     assert config.model.tie_embeddings == "target"
     assert any("short strings" in line for line in config.chosen)
-    transformer = choose_config("translation", {"data.train": [str(path)], "model.kind": "transformer"})
+    transformer = choose_config("translation", {**given, "model.kind": "transformer"})
     assert transformer.tokenizers == config.tokenizers
 
 
