@@ -281,3 +281,29 @@ def test_a_mask_over_the_cache_covers_its_keys(unchecked):
         attention.attend(*step, attn_mask=torch.ones(1, 1, dtype=torch.bool))
     mask = torch.tensor([[False, True, True, True, True, True]])
     assert (attention.attend(*step, attn_mask=mask)[0].weights[..., 0] == 0).all()
+
+
+@pytest.mark.parametrize("rows", [3, 60], ids=["few", "many"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["causal", "grouped", "rotary", "half", "alibi"])
+def test_one_product_for_several_maps_equals_one_for_each(kind, bias, rows):
+    """A hooked map is called, so that an attention with a hook computes each map for itself."""
+    build = CACHED.get(kind, lambda: MultiHead(D, H, head_size=4, positions=Rotary(layout="half")))
+    one, each = (filled(build()) for _ in range(2))
+    for attention in (one, each):
+        for linear in (attention.query_projection, attention.key_projection, attention.value_projection):
+            linear.bias = linear.bias if bias else None
+    called = []
+    each.query_projection.register_forward_hook(lambda *arguments: called.append(1))
+    each.value_projection.register_forward_hook(lambda *arguments: called.append(1))
+    x = torch.randn(rows, K, D, dtype=torch.float64)
+    for inputs in ((x,), (x, x, x), (x[:, :Q], x)):
+        if kind == "alibi" or len(inputs) != 2:
+            found, expected = (attention(*inputs, need_weights=False).context for attention in (one, each))
+            torch.testing.assert_close(found, expected)
+            gradients = [
+                torch.autograd.grad(context.square().sum(), list(attention.parameters()))
+                for context, attention in ((found, one), (expected, each))
+            ]
+            torch.testing.assert_close(*gradients)
+    assert called

@@ -14,7 +14,7 @@ from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from regard.layers.residual import PostNorm, PreNorm
 from regard.layers.transformer import EncoderLayer, TransformerEncoder
-from regard.models.transformer.build import build_encoder
+from regard.models.transformer.build import build_decoder, build_encoder
 from regard.reweight import Sites
 
 SIZE, HEADS, HIDDEN, BATCH, LENGTH = 20, 2, 29, 3, 7
@@ -183,3 +183,24 @@ def test_residuals_say_whether_the_stream_leaves_normed():
     norm = torch.nn.LayerNorm(SIZE)
     assert PostNorm(norm).ends_normed
     assert not PreNorm(norm).ends_normed
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("length", [LENGTH, 90], ids=["few", "many"])
+def test_layers_that_share_a_mask_equal_layers_that_resolve_it(order, length):
+    """A hook on an attention makes a stack give every layer the mask itself."""
+    config = replace(CONFIG, norm_order=order)
+    encoder, decoder = build_encoder(config, num_layers=2).double().eval(), build_decoder(config).double().eval()
+    x, target = torch.randn(BATCH, length, SIZE, dtype=torch.float64), torch.randn(BATCH, 4, SIZE, dtype=torch.float64)
+    mask = torch.arange(length) < torch.tensor([length, 4, 1])[:, None]
+    found = []
+    for _ in range(2):
+        states = encoder(x.masked_fill(~mask[..., None], torch.nan), mask)
+        sites = Sites(("cross.1",))
+        features = decoder(target, decoder.prepare(states, mask), sites)
+        gradients = torch.autograd.grad(features.sum(), [*encoder.parameters(), *decoder.parameters()])
+        found.append((states[mask], features, sites.maps["cross.1"], gradients))
+        encoder.layers[0].attention.register_forward_hook(lambda *arguments: None)
+        decoder.layers[1].cross_attention.register_forward_hook(lambda *arguments: None)
+    torch.testing.assert_close(found[0][:3], found[1][:3])
+    assert all(gradient.isfinite().all() for gradient in found[0][3])

@@ -38,8 +38,10 @@ ROW_ALIGNMENT = 32
 """On a CPU, rows are padded to a multiple of this number, because a product with a new number of rows takes about a millisecond
 to set up.
 """
-ALIGNMENT = 16
-"""Vocabularies are padded to a multiple of this; otherwise float32 products run at about half the speed on a CPU."""
+ALIGNMENT, GPU_ALIGNMENT = 16, 8
+"""Vocabularies are padded to a multiple of this. Otherwise, float32 products run at about half the speed on a CPU, and products
+of half types do not use the tensor cores of a GPU.
+"""
 
 
 class SoftTargets(NamedTuple):
@@ -55,7 +57,7 @@ class SoftTargets(NamedTuple):
 
 def pad_vocabulary(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> tuple[Tensor, Tensor | None]:
     """Pad the vocabulary with unused words to a multiple of `ALIGNMENT`; the caller must cut the logits to V words."""
-    missing = -weight.shape[0] % ALIGNMENT
+    missing = -weight.shape[0] % (ALIGNMENT if weight.is_cpu else GPU_ALIGNMENT)
     if not missing:
         return weight, bias
     return functional.pad(weight, (0, 0, 0, missing)), None if bias is None else functional.pad(bias, (0, missing))
@@ -148,9 +150,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             gradients = chunked.run(label_smoothing, ignore_index, ctx.needs_input_grad[:3])
         ctx.save_for_backward(*gradients)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        ctx.mark_non_differentiable(chunked.nll)
+        loss, nll = chunked.sums or (features.new_zeros((), dtype=chunked.exact) for _ in range(2))
+        nll = nll.clone() if nll is loss else nll
+        ctx.mark_non_differentiable(nll)
         ctx.set_materialize_grads(False)
-        return chunked.loss, chunked.nll
+        return loss, nll
 
     @staticmethod
     @once_differentiable
@@ -178,7 +182,8 @@ class _ChunkedPass:
         self.target, self.features = target, features.to(dtype)
         self.soft = None if soft is None else soft._replace(probabilities=soft.probabilities.to(self.exact))
         self.weight, self.bias = pad_vocabulary(weight.to(dtype), None if bias is None else bias.to(dtype))
-        self.loss, self.nll = features.new_zeros((), dtype=self.exact), features.new_zeros((), dtype=self.exact)
+        self.sums: tuple[Tensor, Tensor] | None = None
+        """The loss and the negative log-likelihood of the chunks so far; None before the first chunk."""
 
     def run(
         self, label_smoothing: float, ignore_index: int, needs: Sequence[bool]
@@ -202,15 +207,15 @@ class _ChunkedPass:
         buffer = self.features.new_empty(min(held, rows), len(self.weight)) if any(needs) else None
         d_features = torch.empty_like(self.features) if needs[0] else None
         d_weight: Tensor | None = None
-        d_bias = self.loss.new_zeros(self.words) if needs[2] else None
+        d_bias = self.features.new_zeros(self.words, dtype=self.exact) if needs[2] else None
         for begin in range(0, rows, held):
             end = min(begin + held, rows)
             for start in range(begin, end, chunk):
                 part = slice(start, min(start + chunk, end))
                 place = None if buffer is None else buffer[start - begin : part.stop - begin]
-                softmax = self._losses(part, place, label_smoothing, ignore_index)
+                softmax, counts = self._losses(part, place, label_smoothing, ignore_index)
                 if place is not None:
-                    self._gradient_of_logits(softmax, part, label_smoothing, ignore_index)
+                    self._gradient_of_logits(softmax, part, counts, label_smoothing)
                     if softmax is not place:
                         place.copy_(softmax)
                     if d_bias is not None:
@@ -225,10 +230,10 @@ class _ChunkedPass:
                 d_weight = product if d_weight is None else d_weight.add_(product)
         return None if d_features is None else d_features[: self.given], d_weight, d_bias
 
-    def _losses(self, part: slice, place: Tensor | None, label_smoothing: float, ignore_index: int) -> Tensor:
-        """Add a chunk's losses to the sums, and return its softmax, which is stored in `place` if the dtype allows it.
+    def _losses(self, part: slice, place: Tensor | None, label_smoothing: float, ignore_index: int) -> tuple[Tensor, Tensor]:
+        """Add a chunk's losses to the sums, and return its softmax, and the positions that count.
 
-        The unused words that pad the vocabulary get probability 0.
+        The softmax is stored in `place` if the dtype allows it. The unused words that pad the vocabulary get probability 0.
         """
         target = self.target[part]
         counts = target != ignore_index
@@ -245,19 +250,20 @@ class _ChunkedPass:
             nll = -probability.log()
         else:
             nll = logits.to(self.exact).logsumexp(-1) - gold
-        self.nll += (nll * counts).sum()
         loss = nll
         if label_smoothing:
-            loss = nll + label_smoothing * (gold - self.mean_logits[part])
+            loss = torch.add(nll, gold - self.mean_logits[part], alpha=label_smoothing)
         if self.soft is not None:
             words, probabilities, share = self.soft
             expected = (probabilities[part] * logits.gather(1, words[part])).sum(-1)
             loss = (1 - share) * loss + share * (nll + gold - expected)
-        self.loss += (loss * counts).sum()
-        return softmax
+        total_nll = (nll * counts).sum()
+        total = total_nll if loss is nll else (loss * counts).sum()
+        self.sums = (total, total_nll) if self.sums is None else (self.sums[0] + total, self.sums[1] + total_nll)
+        return softmax, counts
 
-    def _gradient_of_logits(self, softmax: Tensor, part: slice, label_smoothing: float, ignore_index: int) -> None:
-        """Subtract the target from the softmax in place, and set ignored rows to zero.
+    def _gradient_of_logits(self, softmax: Tensor, part: slice, counts: Tensor, label_smoothing: float) -> None:
+        """Subtract the target from the softmax in place, and set rows to zero that do not count.
 
         With the letters of the module, the target is (1 − λ)·((1 − ε)·onehot(y) + ε/V) + λ·p.
         """
@@ -268,7 +274,6 @@ class _ChunkedPass:
         softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), gold_share * (label_smoothing - 1)))
         if self.soft is not None:
             softmax.scatter_add_(1, self.soft.words[part], -self.soft.weight * self.soft.probabilities[part])
-        counts = target != ignore_index
         if not self.on_cpu or not bool(counts.all()):
             softmax *= counts[:, None]
 

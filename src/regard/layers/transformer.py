@@ -161,22 +161,23 @@ class TransformerEncoder(nn.Module):
         self.norm = norm
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None, sites: Sites | None = None
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | KeyMask | None = None, sites: Sites | None = None
     ) -> Float[Tensor, "B S D"]:
         """Return the states after the last layer and the norm.
 
         Args:
             x: Embeddings with their positions.
-            mask: True at tokens, False at padding; no query attends to padding. None if there is no padding.
+            mask: True at tokens, False at padding; no query attends to padding. None if there is no padding. A `KeyMask` if
+                `share_mask` resolved it.
             sites: Weights to return, (B,H,S,S) or (B,S,S) without heads, or to replace; None for neither.
         """
         sites = sites or Sites()
-        shared: Tensor | KeyMask | None = mask
-        if mask is not None and all(is_exactly(layer.attention, MultiHead) for layer in self.layers):
-            x, shared = zero_masked(x, mask), resolve_key_mask(mask, compute_dtype(x))
+        mask = share_mask(mask, [layer.attention for layer in self.layers], x)
+        if isinstance(mask, KeyMask):
+            x = zero_masked(x, mask.exists)
         for number, layer in enumerate(self.layers):
             site = f"encoder.{number}"
-            x, weights = layer(x, shared, **sites.options(site))
+            x, weights = layer(x, mask, **sites.options(site))
             sites.add(site, weights)
         return x if self.norm is None else self.norm(x)
 
@@ -197,19 +198,16 @@ class TransformerDecoder(nn.Module):
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]  # a module list is such a sequence
         self.norm = norm
 
-    def prepare(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None) -> tuple[Memory, ...]:
+    def prepare(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | KeyMask | None) -> tuple[Memory, ...]:
         """Return the source's keys and values for each layer, computed once."""
-        searching = torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
-        if searching and mask is not None and mask.device.type == "cpu" and bool(mask.all()):
-            mask = None  # a mask that hides nothing would cost time in each step of a search
         attentions = [layer.cross_attention for layer in self.layers]
-        if mask is not None and all(is_exactly(attention, MultiHead) for attention in attentions):
-            shared = resolve_key_mask(mask, compute_dtype(states))
-            memories = _prepare_together(cast(list[MultiHead], attentions), zero_masked(states, mask), shared)
+        mask = share_mask(mask, attentions, states)
+        if isinstance(mask, KeyMask):
+            memories = _prepare_together(cast(list[MultiHead], attentions), zero_masked(states, mask.exists), mask)
         else:
             memories = [attention.prepare(states, key_mask=mask) for attention in attentions]
         # Each step of a search reads keys and values, which products would copy first if the heads were interleaved.
-        return tuple(memory.contiguous() if searching and type(memory) is HeadMemory else memory for memory in memories)
+        return tuple(one.contiguous() if _searches() and type(one) is HeadMemory else one for one in memories)
 
     def forward(
         self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], sites: Sites | None = None
@@ -277,6 +275,22 @@ def _finish(layer: DecoderLayer, number: int, x: Tensor, memories: Sequence[Memo
         sites.add(site, out.weights)
         x = layer.cross_residual.after(x, out.context)
     return layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
+
+
+def _searches() -> bool:
+    return torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
+
+
+def share_mask(
+    mask: Bool[Tensor, "B S"] | KeyMask | None, attentions: Sequence[Attention], like: Tensor
+) -> Bool[Tensor, "B S"] | KeyMask | None:
+    """Return the mask of several attentions, resolved once for all if they are a `MultiHead` each."""
+    if mask is None or isinstance(mask, KeyMask):
+        return mask
+    if _searches() and mask.is_cpu and bool(mask.all()):
+        return None  # a mask that hides nothing would cost time in each step of a search
+    shared = all(is_exactly(attention, MultiHead) for attention in attentions)
+    return resolve_key_mask(mask, compute_dtype(like)) if shared else mask
 
 
 def _prepare_together(attentions: Sequence[MultiHead], states: Float[Tensor, "B S D"], mask: KeyMask) -> list[Memory]:

@@ -38,7 +38,8 @@ def is_joint(x: Float[Tensor, "B T D"], linears: Sequence[nn.Linear]) -> bool:
 
     A GPU then starts a third of the operations of an update; on a CPU, an update takes 1 to 3% less time.
     """
-    if x.numel() < _JOINT_ROWS * x.shape[-1] or torch.compiler.is_compiling() or not all(map(is_plain, linears)):
+    # An exported graph must not depend on sizes, so they come second.
+    if torch.compiler.is_compiling() or x.numel() < _JOINT_ROWS * x.shape[-1] or not all(map(is_plain, linears)):
         return False
     return {(linear.in_features, linear.bias is None) for linear in linears} == {(x.shape[-1], linears[0].bias is None)}
 

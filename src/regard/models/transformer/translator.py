@@ -10,7 +10,7 @@ from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.layers.transformer import TransformerDecoder, TransformerEncoder
+from regard.layers.transformer import TransformerDecoder, TransformerEncoder, share_mask
 from regard.models.seq2seq import AttentionMaps
 from regard.models.transformer.model import TransformerModel, TransformerState
 from regard.models.transformer.norms import norm_weights
@@ -106,8 +106,10 @@ class TransformerTranslator(TransformerModel):
 
     def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> TransformerState:
         embedded = self.embedding_dropout(self.source_positions(self.source_embedding(source) * self.scale))
-        states = self.encoder(embedded, source_mask, sites)
-        return TransformerState(self.decoder.prepare(states, source_mask), sites.maps)
+        across = (layer.cross_attention for layer in self.decoder.layers)
+        mask = share_mask(source_mask, [*(layer.attention for layer in self.encoder.layers), *across], embedded)
+        states = self.encoder(embedded, mask, sites)
+        return TransformerState(self.decoder.prepare(states, mask), sites.maps)
 
     def embed(self, tokens: Int[Tensor, "B T"], start: int) -> Float[Tensor, "B T D"]:
         return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
