@@ -6,6 +6,7 @@ import torch
 from regard.attention import MultiHead, ScoredAttention, Softmax
 from regard.attention.capabilities import is_exactly
 from regard.errors import ShapeError
+from regard.inference.ctranslate2 import is_plain_heads
 from regard.layers.recurrent import RecurrentLayer
 
 
@@ -16,7 +17,7 @@ class Child(Softmax):
 def test_a_subclass_runs_the_plain_form():
     assert is_exactly(Softmax(), Softmax)
     assert not is_exactly(Child(), Softmax)
-    assert MultiHead(4, 2, normalizer=Child()).head_maps() is None
+    assert not is_plain_heads(MultiHead(4, 2, normalizer=Child()))
 
 
 def test_a_method_that_somebody_replaced_and_a_hook():
@@ -42,8 +43,8 @@ def test_the_normalizer_counts():
         def forward(self, scores):
             return super().forward(2 * scores)
 
-    assert MultiHead(4, 2).head_maps() is not None
-    assert MultiHead(4, 2, normalizer=Other()).head_maps() is None
+    assert is_plain_heads(MultiHead(4, 2))
+    assert not is_plain_heads(MultiHead(4, 2, normalizer=Other()))
     assert not is_exactly(Other(), Softmax)
 
 

@@ -17,6 +17,7 @@ from regard.attention import (
     causal_mask,
 )
 from regard.errors import ConfigError
+from regard.inference.ctranslate2 import is_plain_heads
 
 MODIFIERS = {
     "qk_norm": lambda: QKNorm(),
@@ -88,11 +89,11 @@ def test_steps_equal_one_call_and_weights_change_nothing(name, window):
 
 @pytest.mark.parametrize("name", MODIFIERS)
 def test_no_path_that_does_not_know_a_modifier_is_offered(name, monkeypatch):
-    """`head_maps` is what packed inference, ONNX graphs and CTranslate2 compute attention from."""
-    assert MultiHead(8, 2).head_maps() is not None
-    assert multi_head(name).head_maps() is None
+    """CTranslate2 computes the attention of `is_plain_heads` for itself."""
+    assert is_plain_heads(MultiHead(8, 2))
+    assert not is_plain_heads(multi_head(name))
     for options in ({"scale": 0.5}, {"head_size": 3}, {"output_size": 6}):
-        assert MultiHead(8, 2, **options).head_maps() is None
+        assert not is_plain_heads(MultiHead(8, 2, **options))
     calls, fused = [], nn.functional.scaled_dot_product_attention
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or fused(*a, **k))
     multi_head(name)(drawn(2, 3, 8), need_weights=False)

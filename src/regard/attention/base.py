@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Never, Self, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.arguments import CheckedModule, check_tensor, refuse_call
 from regard.attention.capabilities import Observable, Reweight
-from regard.attention.heads.positions import RelativePositions
 from regard.attention.masks import KeyMask
 from regard.errors import ArgumentError, ShapeError
 
@@ -95,20 +94,6 @@ class Memory(Rows):
     """The values; zero where `key_mask` is False."""
     key_mask: Bool[Tensor, "B K"] | None = None
     """Booleans (B,K), True where a key exists; None if all exist."""
-
-
-@dataclass(frozen=True)
-class HeadMaps:
-    """Linear maps of multi-head scaled dot-product attention: W_o [head_1; …; head_H], head_h = softmax(q_h k_hᵀ / √E) v_h."""
-
-    query: nn.Linear
-    key: nn.Linear
-    value: nn.Linear
-    output: nn.Linear
-    num_heads: int
-    """Number of heads H, the same for queries and keys."""
-    positions: RelativePositions | None = None
-    """Positions that rotate queries and keys, and add no bias; None without positions."""
 
 
 _ARGUMENTS = (
@@ -289,10 +274,6 @@ class Attention(Observable, CheckedModule, ABC):
         """
         assert not isinstance(key_mask, KeyMask)
         return self.prepare(x, key_mask=key_mask)
-
-    def head_maps(self) -> HeadMaps | None:
-        """Return the linear maps if `prepare` and `attend` compute exactly the formula of `HeadMaps`; otherwise, None."""
-        return None
 
     def _options(self, **arguments: Tensor | None) -> dict[str, Any]:
         """Return the arguments that are not None.

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import MultiHead, Rotary, Softmax
+from regard.attention.capabilities import is_exactly, is_plain
 from regard.config import TransformerConfig
 from regard.errors import RequestError
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
@@ -147,20 +148,28 @@ def _positions(table: nn.Module, attention: nn.Module) -> str:
     return _unusual(attention, positions=Rotary if name == "rotary" else type(None)) or name
 
 
-def _unusual(attention: nn.Module, *, positions: type) -> str:
+def _unusual(attention: Any, *, positions: type) -> str:
     """Return a description of an attention that CTranslate2 lacks; empty for one that it supports.
 
     It supports plain multi-head attention with biases, a softmax and the given class of positions, without scaling.
     """
-    plain = (
-        isinstance(attention, MultiHead)
-        and attention.head_maps() is not None
-        and attention.query_projection.bias is not None
-        and type(attention.normalizer) is Softmax
-        and type(attention.positions) is positions
-        and getattr(attention.positions, "scaling", None) is None
-    )
+    plain = is_plain_heads(attention) and attention.query_projection.bias is not None and type(attention.positions) is positions
+    plain = plain and getattr(attention.positions, "scaling", None) is None
     return "" if plain else f"{type(attention).__name__} of another form"
+
+
+def is_plain_heads(attention: Any) -> bool:
+    """Return whether a call computes W_o [head_1; …; head_H] with head_h = softmax(q_h k_hᵀ / √E) v_h, and nothing more.
+
+    Queries and keys may be rotated. Subclasses, hooks, adapters and all options that change the formula do more.
+    """
+    if not is_exactly(attention, MultiHead) or not is_exactly(attention.normalizer, Softmax) or attention.modifies:
+        return False
+    maps = attention.query_projection, attention.key_projection, attention.value_projection, attention.output_projection
+    biased = attention.positions is not None and attention.positions.adds_bias
+    narrow = attention.num_kv_heads < attention.num_heads or attention.num_heads * attention.head_size != attention.size
+    odd = biased or narrow or attention.output_size != attention.size
+    return not odd and attention.window is None and attention.scale is None and all(map(is_plain, maps))
 
 
 def write_ctranslate2(

@@ -131,7 +131,12 @@ class PooledCache(DecoderCache):
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None]:
         """Write the keys and values of the new words into the pool, and attend to the words of each hypothesis."""
         num_heads, groups, width = attention.num_heads, attention.num_kv_heads, attention.head_size
-        heads = attention.project_joint(read).view(*read.shape[:2], num_heads + 2 * groups, width)
+        if attention.joint_projection is not None:
+            joint = attention.joint_projection(read)
+        else:
+            maps = attention.query_projection, attention.key_projection, attention.value_projection
+            joint = torch.cat([linear(read) for linear in maps], -1)
+        heads = joint.view(*read.shape[:2], num_heads + 2 * groups, width)
         if attention.positions is not None:
             attention.positions.rotate_one(heads[:, :, : num_heads + groups], self.length - 1)
         places, keys, values = self.views[layer]

@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_flag, check_heads, check_instance, check_scale, check_window
-from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
-from regard.attention.capabilities import Reweight, is_exactly, is_plain, reweighted
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, is_exactly, reweighted
 from regard.attention.heads.attend import attend, is_joint, join_heads, join_maps, split_heads
 from regard.attention.heads.conversion import build_from_torch, build_torch, rename_from_torch
 from regard.attention.heads.memory import HeadMemory
@@ -321,20 +321,6 @@ class MultiHead(Attention):
             output = zero_rows(output, masks.empty)
         return AttentionOutput(output, weights[..., :keys] if weights is not None and added else weights), state
 
-    def head_maps(self) -> HeadMaps | None:
-        """Return the linear maps if a call computes exactly the formula of `HeadMaps`, else None.
-
-        It is None for subclasses, for modules and maps with hooks or adapters, and for all options that change the formula.
-        """
-        linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
-        exact = is_exactly(self, MultiHead) and is_exactly(self.normalizer, Softmax) and all(map(is_plain, linears))
-        biased = self.positions is not None and self.positions.adds_bias
-        if not exact or biased or self.window is not None or self.scale is not None or self.modifies:
-            return None
-        if self.num_kv_heads < self.num_heads or self.num_heads * self.head_size != self.size or self.output_size != self.size:
-            return None
-        return HeadMaps(*linears, self.num_heads, self.positions)
-
     def context_size(self, value_size: int) -> int:
         """Return the width of the output map, whatever the width of the values."""
         return self.output_size
@@ -370,12 +356,6 @@ class MultiHead(Attention):
         else:
             keys, values = linears[0](key), linears[1](value)
         return split_heads(keys, self.num_kv_heads), split_heads(values, self.num_kv_heads)
-
-    def project_joint(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T C"]:
-        """Return queries, keys and values of self-attention on one axis; a packed copy computes them with one product."""
-        if self.joint_projection is not None:
-            return self.joint_projection(x)
-        return torch.cat((self.query_projection(x), self.key_projection(x), self.value_projection(x)), -1)
 
     def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K X"] | None:
         """Return the gates of the keys, which `prepare` sets to zero for keys that do not exist; None by default."""
