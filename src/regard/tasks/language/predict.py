@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import GenerationConfig
+from regard.config import DecodingConfig, GenerationConfig
+from regard.config.fields import facts_of
+from regard.config.language import SamplingSettings
 from regard.decoding import Guidance, Hypothesis, Sampling, greedy, sample
 from regard.decoding.search import MOST_STEPS
 from regard.errors import RequestError
@@ -112,9 +114,10 @@ class LanguageModel(Predictor):
         ids, offsets = self.tokenizer.encode_batch(prompts)
         rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
         found: list[list[Generation]] = [[]] * len(prompts)
-        drawing = {name: getattr(generation, name) for name in ("temperature", "top_k", "top_p")}
+        settings = facts_of(GenerationConfig).keys()
+        drawing = {name: getattr(generation, name) for name in facts_of(SamplingSettings).keys() & settings}
         common: dict[str, Any] = {"record": sites, "reweight": reweight_by_site(reweight, "decoder")}
-        common |= {name: getattr(generation, name) for name in ("no_repeat_ngrams", "repetition_penalty")}
+        common |= {name: getattr(generation, name) for name in facts_of(DecodingConfig).keys() & settings}
         with counting_bar("generating", len(prompts), shown=progress) as advance:
             for places in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
                 # Continuations are targets that must begin with the prompts. The source is empty.

@@ -35,10 +35,11 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
     """
     found = find_files(paths, data)
     report.files, report.kind = [str(file.path) for file in found.files], "texts"
+    is_table = found.form not in ("text", "folders")
     first = next((text for file in found.files for text in file.texts_with_content), None)
     if first:
-        report.encoding = show_encoding(first, "utf-8" if found.form == "parquet" else data.encoding)
-    read = _read_label if found.form in ("text", "folders") else _read_table
+        report.encoding = show_encoding(first, (is_table and load_format(found.form).encoding) or data.encoding)
+    read = _read_table if is_table else _read_label
     sources = [(str(file.path), file.texts, read(file, found.form, data, report)) for file in found.files]
     yield from read_usable(sources, data, report)
     if found.ignored:

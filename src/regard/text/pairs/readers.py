@@ -32,9 +32,10 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
         raise DataError(f"{len(files)} files were given, expected one file of pairs or two parallel text files (FILE,FILE)")
     form, rules = _find_format(files, data), PairColumns(data)
     report.files = [str(file) for file in files]
-    report.form = PARALLEL if form == "text" else load_format(form).title
-    report.encoding = show_encoding(files[0], "utf-8" if form == "parquet" else data.encoding)
-    raw = _read_parallel(files, data, rules, report) if form == "text" else load_format(form).read(files[0], rules, report)
+    table = None if form == "text" else load_format(form)
+    report.form = table.title if table else PARALLEL
+    report.encoding = show_encoding(files[0], (table and table.encoding) or data.encoding)
+    raw = table.read(files[0], rules, report) if table else _read_parallel(files, data, rules, report)
     empty = (reasons.EMPTY_SOURCE, reasons.EMPTY_TARGET)
     chunks = (clean(columns, lines, data.normalization, report, empty=empty) for columns, lines in raw)
     yield from read_usable([(" + ".join(report.files), files, chunks)], data, report)

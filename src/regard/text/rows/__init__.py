@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, get_args
 
 from regard.config.data import TableFormat
@@ -13,8 +14,6 @@ from regard.text.report import ReadingReport
 
 Chunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
 """The two wanted columns and the line numbers, before cleaning. Values are text, unless the format has types."""
-
-_MODULES = ("delimited", "jsonl", "parquet", "fasttext")
 
 
 @dataclass(frozen=True)
@@ -29,13 +28,15 @@ class Format:
     """Endings of file names, without `.gz`."""
     begins: Callable[[bytes], bool] = lambda start: False
     """Function that returns True if a file without a known ending begins like this format."""
+    encoding: str = ""
+    """Encoding of every file of this format; empty if the settings decide."""
     typed: bool = False
     """Whether values have types, as in JSON; if True, the word `None` is an ordinary label."""
 
 
 def load_format(name: str) -> Format:
     """Return a format by its name."""
-    formats = (import_module(f"regard.text.rows.{module}").FORMATS for module in _MODULES)
+    formats = (import_module(f"{__name__}.{module.name}").FORMATS for module in iter_modules(__path__))
     return next(found[name] for found in formats if name in found)
 
 

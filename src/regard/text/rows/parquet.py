@@ -109,4 +109,4 @@ def _find_parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:
         yield begin, len(columns[0])
 
 
-FORMATS = {"parquet": Format("Parquet", _read, (".parquet", ".pq"), typed=True)}
+FORMATS = {"parquet": Format("Parquet", _read, (".parquet", ".pq"), encoding="utf-8", typed=True)}

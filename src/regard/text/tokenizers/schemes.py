@@ -190,8 +190,10 @@ def build_scheme(kind: str, language: str) -> Scheme:
             return SpacyScheme(language)
         case "characters":
             return CharactersScheme(language)
-        case _:
+        case "bpe" | "unigram":
             return SubwordScheme(kind, language)
+        case _:
+            raise AssertionError(f"a tokenizer of kind {kind!r} has no scheme")
 
 
 def _spacy_tokenizer(language: str) -> Any:
