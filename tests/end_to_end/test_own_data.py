@@ -1,8 +1,13 @@
 """`regard train` on files as people have them: the right columns, or one message that says what to set."""
 
+from dataclasses import replace
+
 import pytest
 
+import regard
 from regard.cli.main import main
+from regard.export.page.examples import choose_examples
+from regard.task import find_task
 
 SMALL = ["--threads=1", "--device=cpu", "--training.max_epochs=1", "--training.tensorboard=false", "--model.embedding_size=8"]
 PAIRS = [*SMALL, "--model.encoder.hidden_size=8", "--model.decoder.hidden_size=8"]
@@ -63,3 +68,17 @@ def test_dev_texts_that_training_holds(tmp_path, capsys, task):
     out = "".join(capsys.readouterr())
     assert "warning: all 64 dev texts are in the training data too" in out
     assert f'first text: "{ROWS[0][0]}"' in out
+
+
+def test_a_page_offers_held_out_texts(run, classifier, pairs, reviews, tmp_path):
+    """They are those that the model was validated on; without the files, nothing is refused."""
+    for folder, file, column in ((run, pairs, 0), (classifier, reviews, 0)):
+        predictor = regard.load(folder, device="cpu")
+        texts = {line.split("\t")[column] for line in file.read_text(encoding="utf-8").splitlines()}
+        dev = find_task(predictor.config.task).training.held_out(predictor.config, predictor.bundle.parts)
+        examples = choose_examples([predictor])
+        assert 1 <= len(examples) <= 6
+        assert set(examples) <= set(dev) <= texts
+    moved = replace(predictor.config, data=replace(predictor.config.data, train=(str(tmp_path / "gone.tsv"),)))
+    predictor.bundle = replace(predictor.bundle, config=moved)
+    assert not set(choose_examples([predictor])) & texts

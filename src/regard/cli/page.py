@@ -32,8 +32,8 @@ def main(arguments: Sequence[str]) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help="example text on the page; may be given several times, and the page opens with the first (default: built-in "
-        "English texts with words that the model knows)",
+        help="example text on the page; may be given several times, and the page opens with the first (default: held-out "
+        "texts of the data, if the files are still there, else built-in English texts with words that the model knows)",
     )
     parser.add_argument("--examples", metavar="FILE", help="text file with an example per line; the first 20 are used")
     parser.add_argument("--title", default="", help="title of the page (default: the names of the models)")

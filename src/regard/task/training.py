@@ -331,6 +331,14 @@ class Training(ABC):
             the content of the task's own files (`Bundle.parts`).
         """
 
+    def held_out(self, config: Any, parts: Any) -> Sequence[str]:
+        """Return inputs of held-out examples, which show a trained model to others; empty if there are none.
+
+        Raises:
+            DataError: If the files of the data cannot be read any more.
+        """
+        return ()
+
     def sizes(self, parts: Any) -> tuple[int, ...]:
         """Return the arguments of a user's function that builds a model, such as the sizes of the vocabularies."""
         return ()

@@ -133,6 +133,12 @@ def _fill(order: Indices, sizes: Indices, wanted: int) -> list[int]:
     return chosen
 
 
+def spread(size: int, most: int = 500) -> Indices:
+    """Return at most `most` indices below `size`, evenly spaced."""
+    count = min(most, size)
+    return np.arange(count) * size // max(count, 1)
+
+
 def mark(positions: Indices, size: int) -> npt.NDArray[np.bool_]:
     """Return a mask of length `size` that is True at the given positions."""
     mask = np.zeros(size, np.bool_)

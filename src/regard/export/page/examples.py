@@ -1,29 +1,49 @@
-"""The default example texts of a page."""
+"""The default example texts of a page: held-out texts of the model's own data, or built-in English texts."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+from regard.errors import RegardError
 from regard.task import find_task
 from regard.text.languages import find_language
 from regard.text.symbols import UNKNOWN
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 _MOST = 6
+_LONGEST = 160
+"""Maximum number of characters of a held-out text; a longer one would fill a small screen."""
+_FEWEST_WORDS = 3
 
 
 def choose_examples(predictors: Sequence[Any]) -> list[str]:
-    """Return at most six English texts of the models' task (`Card.inputs`), in a spelling whose words all models know."""
-    formats = [find_task(predictor.config.task).bundle_format for predictor in predictors]
-    cards = [form.card(predictor.bundle) for form, predictor in zip(formats, predictors, strict=True)]
+    """Return at most six texts: held-out ones of the first model's data, if its files are still there, else built-in ones."""
+    first, task = predictors[0], find_task(predictors[0].config.task)
+    inventories = [task.bundle_format.inventory(predictor.bundle.parts) for predictor in predictors]
+    tokenizers = [next(iter(inventory.tokenizers.values())) for inventory in inventories]
+    with suppress(RegardError, OSError):  # the files of the data may have moved or changed since training
+        if texts := _choose(task.training.held_out(first.config, first.bundle.parts), tokenizers[0]):
+            return texts
+    cards = [task.bundle_format.card(predictor.bundle) for predictor in predictors]
     # Subword tokenizers know the words of every language, so a model of another language needs its own examples.
     if any(card.languages and find_language(card.languages[0]) != "en" for card in cards):
         return []
-    inventories = [form.inventory(predictor.bundle.parts) for form, predictor in zip(formats, predictors, strict=True)]
-    tokenizers = [next(iter(inventory.tokenizers.values())) for inventory in inventories]
-    known = []
-    for text in cards[0].inputs:
-        joined = text.replace(" .", ".").replace(" ,", ",")
-        spellings = (text, text[0].upper() + text[1:], joined, joined[0].upper() + joined[1:])
-        known += [
-            spelling for spelling in spellings if all(UNKNOWN not in tokenizer.encode(spelling).ids for tokenizer in tokenizers)
-        ][:1]
-    return known[:_MOST]
+    return [spelling for text in cards[0].inputs if (spelling := _known_spelling(text, tokenizers))][:_MOST]
+
+
+def _choose(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """Choose texts of all lengths, from short to long, and one with a word that the model does not know, if there is one."""
+    short = sorted({text for text in texts if len(text) <= _LONGEST and len(text.split()) >= _FEWEST_WORDS}, key=len)
+    unknown = {text for text in short if UNKNOWN in tokenizer.encode(text).ids}
+    known = [text for text in short if text not in unknown]
+    # From a third of the lengths on, because the shortest texts show little.
+    places = [len(known) * (2 + place) // (_MOST + 1) for place in range(_MOST - bool(unknown))]
+    chosen = list(dict.fromkeys(known[place] for place in places if place < len(known)))
+    return chosen + sorted(unknown, key=len)[len(unknown) // 2 :][:1]
+
+
+def _known_spelling(text: str, tokenizers: Sequence[Tokenizer]) -> str:
+    """Return the text in the first spelling whose words all models know; empty if there is none."""
+    joined = text.replace(" .", ".").replace(" ,", ",")
+    spellings = (text, text[0].upper() + text[1:], joined, joined[0].upper() + joined[1:])
+    return next((one for one in spellings if all(UNKNOWN not in each.encode(one).ids for each in tokenizers)), "")

@@ -40,8 +40,9 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
         runs: A trained model's folder, a loaded `Translator`, `Classifier` or `LanguageModel`, or a list of up to four of
             them, all for the same task.
         path: File to write; its name must end in `.html` or `.htm`.
-        examples: Example texts of at most 1,000 characters; the page opens with the first. If empty, the page has built-in
-            English texts whose words the models know.
+        examples: Example texts of at most 1,000 characters; the page opens with the first. If empty, the page has
+            held-out texts of the first model's data, if the files are still there, else built-in English texts whose words
+            the models know.
         title: Title of the page; if empty, the title consists of the models' names.
         overwrite: Whether to replace a file that is already there.
 

@@ -28,6 +28,7 @@ from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.prepare import LabelledSchema
 from regard.text.labelled.vectors import Vectors, read_vectors
 from regard.text.preparation import Prepared, prepare_data
+from regard.text.split import spread
 from regard.text.symbols import PAD, SPECIAL_TOKENS
 
 _PRIMING = 512  # number of texts per batch when the model reads all training texts before training
@@ -262,6 +263,12 @@ class ClassificationTraining(Training):
             note = f"word vectors of {config.data.vectors}: {_describe(vectors)}"
             data = replace(data, report=replace(data.report, notes=[*data.report.notes, note]))
         return config, data, ClassifierParts(data.tokenizers[0], data.labels)
+
+    def held_out(self, config: ClassificationConfig, parts: ClassifierParts) -> list[str]:
+        """Return dev texts."""
+        schema = LabelledSchema(config.data, config.tokenizer, (parts.tokenizer, parts.labels))
+        dev = prepare_data(schema, seed=config.seed).dev
+        return dev.texts(spread(len(dev)))
 
     def sizes(self, parts: ClassifierParts) -> tuple[int, ...]:
         """Return the size of the vocabulary and the number of labels."""

@@ -10,7 +10,11 @@ from regard.text.corpora import TextCorpus
 from regard.text.opening import check_file
 from regard.text.plain import WHAT, TextSchema, find_unit
 from regard.text.preparation import Prepared, prepare_data
+from regard.text.split import spread
 from regard.text.tokenizers.tokenizer import Tokenizer
+
+_BEGINNING = 6
+"""Number of tokens of a held-out text that a page offers as a beginning."""
 
 
 class TrainableLanguageModel(TrainableWords):
@@ -45,6 +49,12 @@ class LanguageTraining(WordTraining):
             config = replace(config, data=replace(config.data, unit=unit))
         data = prepare_data(TextSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
         return replace(config, tokenizer=data.configs[0]), data, data.tokenizers[0]
+
+    def held_out(self, config: LanguageConfig, parts: Tokenizer) -> list[str]:
+        """Return beginnings of dev texts."""
+        dev = prepare_data(TextSchema(config.data, config.tokenizer, parts), seed=config.seed).dev
+        rows = dev.batch(spread(len(dev))).target_in[:, 1 : 1 + _BEGINNING]  # behind the start symbol
+        return [parts.decode(row) for row in rows.tolist()]
 
     def sizes(self, parts: Tokenizer) -> tuple[int, ...]:
         """Return the size of the vocabulary."""

@@ -27,6 +27,7 @@ from regard.text.corpora import EncodedCorpus
 from regard.text.pairs.gold import add_gold_alignments
 from regard.text.pairs.prepare import PairSchema
 from regard.text.preparation import Prepared, prepare_data
+from regard.text.split import spread
 from regard.training.schedule import gold_probability
 
 _SAMPLES = 3
@@ -91,8 +92,7 @@ class TranslationValidator(Validator):
         super().__init__(task, machine)
         corpus, decoding = task.data.dev, task.config.decoding
         self._decoding = replace(decoding, length_reward=0.0)
-        count = min(task.config.training.validation_pairs, len(corpus))
-        self._chosen = np.arange(count) * len(corpus) // max(count, 1)  # evenly over the corpus
+        self._chosen = spread(len(corpus), task.config.training.validation_pairs)
         groups = length_batches(corpus.source_lengths[self._chosen], decoding.batch_tokens)
         self._translated = [self._chosen[places] for places in groups]
         self._sources, self._references = corpus.texts(self._chosen)
@@ -254,6 +254,11 @@ class TranslationTraining(WordTraining):
         source, target = data.configs
         chosen = TokenizersConfig(source=source, target=target, joint=data.report.joint)
         return replace(config, tokenizers=chosen, training=training), data, tokenizers
+
+    def held_out(self, config: TranslationConfig, parts: Tokenizers) -> list[str]:
+        """Return sources of the dev pairs."""
+        dev = prepare_data(PairSchema(config.data, config.tokenizers, (parts.source, parts.target)), seed=config.seed).dev
+        return dev.texts(spread(len(dev)))[0]
 
     def sizes(self, parts: Tokenizers) -> tuple[int, ...]:
         """Return the sizes of both vocabularies."""
