@@ -168,6 +168,12 @@ _FIXED_SCALINGS = (type(None), LinearScaling, NTKScaling, YaRNScaling, Llama3Sca
 """Classes that return the same frequencies in each call, so that rotations can be cached; your own scaling may learn them."""
 
 
+def _is_complex(pairs: Tensor) -> bool:
+    """Return whether the last axis, of two features, can be read as complex numbers without a copy."""
+    aligned = not any(stride % 2 for stride in pairs.stride()[:-1])
+    return pairs.stride(-1) == 1 and aligned and pairs.storage_offset() % 2 == 0
+
+
 class Rotary(RelativePositions):
     """Rotary positions: the n-th pair of features at position p is rotated by the angle p·θ_n, θ_n = base^(−2n/E).
 
@@ -227,8 +233,9 @@ class Rotary(RelativePositions):
         dtype = torch.promote_types(heads.dtype, torch.float32)
         pairs = heads.unflatten(-1, (2, -1)).mT if self.layout == "half" else heads.unflatten(-1, (-1, 2))
         pairs = pairs.to(dtype)
-        if pairs.stride(-1) != 1 or any(stride % 2 for stride in pairs.stride()[:-1]) or pairs.storage_offset() % 2:
-            pairs = pairs.clone(memory_format=torch.contiguous_format)  # a complex number is a pair of neighbours
+        # A complex number is a pair of neighbours. A compiler removes the copy itself, and can't read where a tensor begins.
+        if torch.compiler.is_compiling() or not _is_complex(pairs):
+            pairs = pairs.clone(memory_format=torch.contiguous_format)
         turned = turned_pairs(pairs, rotations)
         return (turned.mT if self.layout == "half" else turned).flatten(-2).to(heads.dtype)
 

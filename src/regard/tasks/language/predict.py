@@ -114,10 +114,10 @@ class LanguageModel(Predictor):
         ids, offsets = self.tokenizer.encode_batch(prompts)
         rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
         found: list[list[Generation]] = [[]] * len(prompts)
-        settings = facts_of(GenerationConfig).keys()
-        drawing = {name: getattr(generation, name) for name in facts_of(SamplingSettings).keys() & settings}
+        names = facts_of(GenerationConfig).keys()
+        drawing = {name: getattr(generation, name) for name in facts_of(SamplingSettings).keys() & names}
         common: dict[str, Any] = {"record": sites, "reweight": reweight_by_site(reweight, "decoder")}
-        common |= {name: getattr(generation, name) for name in facts_of(DecodingConfig).keys() & settings}
+        common |= {name: getattr(generation, name) for name in facts_of(DecodingConfig).keys() & names}
         with counting_bar("generating", len(prompts), shown=progress) as advance:
             for places in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
                 # Continuations are targets that must begin with the prompts. The source is empty.
