@@ -82,6 +82,47 @@ def test_a_decoder_alone():
     np.testing.assert_array_equal(made.weights["decoder.1"], attentions[1][1].numpy())
 
 
+def test_what_generate_returns_step_by_step():
+    decoder, cross = weights(TARGET, TARGET, 1), weights(TARGET, SOURCE, 2)
+    for layer in decoder:
+        layer.mul_(torch.ones(TARGET, TARGET).tril())
+    output = SimpleNamespace(
+        encoder_attentions=weights(SOURCE, SOURCE),
+        decoder_attentions=tuple(tuple(w[:, :, t : t + 1, : t + 1] for w in decoder) for t in range(TARGET)),
+        cross_attentions=tuple(tuple(w[:, :, t : t + 1] for w in cross) for t in range(TARGET)),
+    )
+    made = from_huggingface(output, TOKENS, TARGETS, batch=1)
+    np.testing.assert_array_equal(made.weights["cross.1"], cross[1][1].numpy())
+    np.testing.assert_array_equal(made.weights["decoder.0"], decoder[0][1].numpy())
+
+
+def test_attention_follows_each_hypothesis_through_a_beam():
+    """As a run with the hypothesis as target shows."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.MarianConfig(
+        vocab_size=20, d_model=8, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=9, decoder_ffn_dim=9, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
+        forced_eos_token_id=1,
+        attn_implementation="eager",
+    )  # fmt: skip
+    model, source = transformers.MarianMTModel(config).eval(), torch.arange(2, 12).view(2, 5)
+    options = {"max_new_tokens": 4, "output_attentions": True, "return_dict_in_generate": True}
+    with torch.no_grad():
+        written = model.generate(source, num_beams=3, num_return_sequences=2, **options)
+        assert len({tuple(row) for row in written.beam_indices.tolist()}) > 1
+        for row in range(4):
+            length = int((written.beam_indices[row] >= 0).sum())
+            words = [f"▁{x}" for x in written.sequences[row, 1 : length + 1].tolist()]
+            made = from_huggingface(written, TOKENS, words, batch=row)
+            again = model(
+                source[row // 2][None], decoder_input_ids=written.sequences[row : row + 1, :length], output_attentions=True
+            )
+            for family in ("encoder", "decoder", "cross"):
+                expected = again[f"{family}_attentions"][1][0].numpy()
+                np.testing.assert_allclose(made.weights[f"{family}.1"], expected, atol=1e-5)
+
+
 def test_layers_without_attention_keep_their_numbers():
     one, other = weights(SOURCE, SOURCE)
     assert from_huggingface({"attentions": (one, None, other)}, TOKENS).sites == ("encoder.0", "encoder.2")
@@ -100,8 +141,8 @@ def test_refusals():
         from_huggingface(attentions, TOKENS[:3])
     with pytest.raises(RequestError, match="has decoder_attentions or cross_attentions; give its tokens"):
         from_huggingface({"cross_attentions": weights(TARGET, SOURCE)}, TOKENS)
-    with pytest.raises(RequestError, match=r"this is the output of generate, .*; give the model"):
-        from_huggingface({"decoder_attentions": (attentions, attentions)}, TOKENS, TARGETS)
+    with pytest.raises(RequestError, match="batch is 2, and there are 2 hypotheses: choose one of 0 to 1"):
+        from_huggingface({"beam_indices": torch.zeros(2, 3), "attentions": attentions}, TOKENS, TARGETS, batch=2)
     for wrong in (None, "a b", [1, 2]):
         with pytest.raises(DataError, match="tokens must be a list of strings, got"):
             from_huggingface(attentions, wrong)

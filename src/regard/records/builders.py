@@ -137,14 +137,16 @@ def from_huggingface(
 
     For a model with only an encoder, the sites are `encoder.i` for each layer from 0; for one with only a decoder, in which no
     token attends to later ones, they are `decoder.i`. For an encoder–decoder, or a decoder that attends to states of another
-    model, the sites are those of `encoder.i`, `decoder.i` and `cross.i` that the output contains.
+    model, the sites are those of `encoder.i`, `decoder.i` and `cross.i` that the output contains. The output of `generate` with
+    `output_attentions=True, return_dict_in_generate=True` is accepted too, beam search included.
 
     Args:
         output: Output of the model, a dict of its fields, or the tuple `output.attentions`.
         tokens: The S tokens, including special ones and padding (`tokenizer.convert_ids_to_tokens(ids)`).
         target_tokens: The T target tokens, for an encoder–decoder. Row t belongs to the step that reads decoder input t and
-            predicts word t. If you called the model with `labels`, give the tokens of the labels.
-        batch: Index of the sentence in the batch, from 0.
+            predicts word t. If you called the model with `labels`, give the tokens of the labels. For an output of `generate`,
+            give the generated tokens without padding.
+        batch: Index of the sentence in the batch, from 0; after a beam search, that of the hypothesis in `sequences`.
         target_is_read: Whether `target_tokens` are the tokens that the decoder reads (`decoder_input_ids`), not those that it
             predicts.
         options: `subwords`, `units`, `special`, `source_text`, `target_text` and `note`; see `TokenOptions`.
@@ -153,11 +155,12 @@ def from_huggingface(
         A record with one site per layer, (H,S,S), (H,T,T) or (H,T,S).
 
     Raises:
-        RequestError: If the output has no attentions or is that of `generate`, or it has no sentence with the index `batch`.
+        RequestError: If the output has no attentions, or no sentence with the index `batch`.
         ShapeError: If the sizes of the attentions and the numbers of tokens differ.
     """
     get = output.get if isinstance(output, Mapping) else lambda name: getattr(output, name, None)
     families: dict[str, Sequence[Any]]
+    beams = None
     if isinstance(output, Sequence):
         families = {"encoder": output}
     else:
@@ -165,12 +168,10 @@ def from_huggingface(
         families = {family: layers for family, name in _FAMILIES.items() if (layers := get(name) or ())}
         if families.keys() <= {"cross"}:  # with cross-attention, `attentions` are those of a decoder
             families = {"decoder" if families else "encoder": get("attentions") or (), **families}
-    weights = {
-        f"{family}.{number}": _sentence(layer, batch, f"{family}.{number}")
-        for family, layers in families.items()
-        for number, layer in enumerate(layers)
-        if layer is not None  # hybrid models also have layers without attention
-    }
+        beams = get("beam_indices")
+    weights: dict[str, np.ndarray] = {}
+    for family, rows in _rows(beams, batch, families).items():
+        weights |= _by_layer(family, families[family], rows)
     if not weights:
         raise RequestError(
             "from_huggingface: the output has no attentions: call the model with output_attentions=True, and load it with "
@@ -181,10 +182,10 @@ def from_huggingface(
             "from_huggingface: the output has decoder_attentions or cross_attentions; give its tokens as target_tokens"
         )
     if target_tokens is None:
-        batches = (
-            checks.to_float32("attentions", each) for layer in families["encoder"] if layer is not None for each in layer
-        )
-        if {shows_causal(each) for each in batches} - {None} == {True}:  # no token attends to later ones
+        # All sentences are looked at; from `generate`, only the weights of one are joined.
+        layers = [layer for layer in families["encoder"] if hasattr(layer, "shape")]
+        whole = [checks.to_float32("attentions", each) for layer in layers for each in layer]
+        if {shows_causal(each) for each in whole or weights.values()} - {None} == {True}:  # no token attends to later ones
             weights = {site.replace("encoder", "decoder"): layer for site, layer in weights.items()}
     return record_of_tokens(tokens, target_tokens, weights, target_is_read=target_is_read, **options)
 
@@ -229,13 +230,59 @@ def shows_causal(weights: np.ndarray) -> bool | None:
     return True if (known[..., :-1, :].any((-2, -1)) & seen[..., 1:].any((-2, -1))).any() else None
 
 
+def _rows(beams: Any, batch: int, families: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
+    """Return for each family (`encoder`, `decoder`, `cross`) the number of the batch's row to read, or one for each step.
+
+    In a beam search, a hypothesis moves between the rows: at each step, it continues the row `beams[h, step]`, which is
+    negative after its end.
+    """
+    if beams is None:
+        return dict.fromkeys(families, batch)
+    if not 0 <= batch < len(beams):
+        raise RequestError(
+            f"from_huggingface: batch is {batch}, and there are {len(beams)} hypotheses: choose one of 0 to {len(beams) - 1}"
+        )
+    steps = [row for row in beams[batch].tolist() if row >= 0]
+    rows: dict[str, int | list[int]] = dict.fromkeys(families, steps)
+    if "encoder" in families and len(families) > 1:  # the encoder ran once for each sentence
+        rows["encoder"] = batch * len(families["encoder"][0]) // len(beams)
+    return rows
+
+
+def _by_layer(family: str, layers: Sequence[Any], rows: int | list[int]) -> dict[str, np.ndarray]:
+    """Return the weights (H,Q,K) of each layer; the output of `generate` is ordered by step, then by layer."""
+    if not layers or not isinstance(layers[0], Sequence):
+        assert isinstance(rows, int)
+        # Hybrid models also have layers without attention.
+        given = {f"{family}.{number}": layer for number, layer in enumerate(layers) if layer is not None}
+        return {site: _sentence(layer, rows, site) for site, layer in given.items()}
+    indices = rows if isinstance(rows, list) else [rows] * len(layers)
+    joined = {}
+    for number in range(len(layers[0])):
+        site = f"{family}.{number}"
+        steps = [_sentence(step[number], row, site) for step, row in zip(layers, indices, strict=False)]
+        joined[site] = np.concatenate(steps, axis=1) if family == "cross" else _join(steps)
+    return joined
+
+
+def _join(steps: Sequence[np.ndarray]) -> np.ndarray:
+    """Join the queries (H,Q,K) of the steps of `generate`, whose keys are those up to the step's last query.
+
+    A layer with a sliding window has only the last of them in its cache, and a cache of a fixed size has empty places after
+    them.
+    """
+    first = steps[0]
+    earlier = first.shape[2] - first.shape[1] if first[..., first.shape[1] :].any() else 0  # keys of an earlier call
+    ends = earlier + np.cumsum([step.shape[1] for step in steps])
+    rows = []
+    for step, end in zip(steps, ends.tolist(), strict=True):
+        known = step[..., :end]
+        rows.append(np.pad(known, ((0, 0), (0, 0), (end - known.shape[-1], int(ends[-1]) - end))))
+    return np.concatenate(rows, axis=1)
+
+
 def _sentence(layer: Any, batch: int, site: str) -> np.ndarray:
     """Return the weights (H,Q,K) of one sentence."""
-    if isinstance(layer, Sequence):
-        raise RequestError(
-            "from_huggingface: this is the output of generate, which has the attention of each step apart; give the model: "
-            "from_huggingface(model, tokenizer, text, generation={…})"
-        )
     shape = tuple(getattr(layer, "shape", ()))
     if len(shape) != 4:
         raise ShapeError(
