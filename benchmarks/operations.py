@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Set
 from contextlib import nullcontext
 from typing import Any
 
@@ -41,15 +42,16 @@ NOTHING = frozenset(
 
 
 class Operations(TorchDispatchMode):
-    """Counts the operations that would start something on a GPU."""
+    """Counts the operations that would start something on a GPU; `nothing` are names of those that don't."""
 
-    def __init__(self) -> None:
+    def __init__(self, nothing: Set[str] = NOTHING) -> None:
         super().__init__()
+        self.nothing = nothing
         self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
-        if name not in NOTHING:
+        if name not in self.nothing:
             self.counts[name] += 1
         return func(*args, **(kwargs or {}))
 

@@ -5,14 +5,13 @@ The updates run on PyTorch's device `meta`, which has shapes and no values: what
 here has run on a GPU.
 """
 
-from collections import Counter
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
+from benchmarks.operations import Operations
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import AttentionConfig
 from regard.layers.recurrent import RecurrentLayer
@@ -44,20 +43,6 @@ FREE = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "promote_types"),
 }
 """Operations that start nothing on a GPU: views, and new memory."""
-
-
-class Operations(TorchDispatchMode):
-    """Counts operations, without those that start nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        if name not in FREE:
-            self.counts[name] += 1
-        return func(*args, **(kwargs or {}))
 
 
 class OneCall(torch.autograd.Function):
@@ -98,7 +83,7 @@ def made(name: str, device: torch.device, length: int = LENGTH, **settings: Any)
 @pytest.mark.parametrize(("preset", "most"), [("transformer-tiny", 800), ("luong", 1200), ("tutorial-luong-concat", 200)])
 def test_an_update_waits_for_nothing_and_starts_few_operations(preset, most, meta) -> None:
     model, batch = made(preset, meta)
-    with Operations() as operations:
+    with Operations(FREE) as operations:
         loss, _ = objective(model, batch, label_smoothing=0.1)
         loss.backward()
     assert 100 < operations.counts.total() <= most, operations.counts.most_common(30)
