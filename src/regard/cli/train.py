@@ -2,11 +2,12 @@
 
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from regard.cli.habits import find_habit
 from regard.cli.options import Parser, model_folder
@@ -70,28 +71,9 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
         settings["overwrite"] = True
     file = Layer({}) if options.config is None else _checked(read_layer(options.config), options.config, task, default=task)
     given = lay_over(file, override_layer(settings)).values
-    layers, preset = [Layer({"task": task})], options.preset
-    start = str(given.get("start_from") or "")
-    if start:
-        if preset is not None:
-            raise RequestError(
-                f"train {task}: --from and --preset both define the model; remove --preset {preset}, and change settings of "
-                "the model in --from with options such as --training.learning_rate"
-            )
-        from regard.training.starting import fine_tuning_layer
-
-        layers.append(_checked(fine_tuning_layer(start), f"the model in '{start}'", task))
-    if preset is not None:
-        from regard.presets import preset_layer
-
-        layers.append(_checked(preset_layer(preset), f"preset '{preset}'", task))
-    teachers = given.get("distillation.teachers")
-    teachers = teachers.split(",") if isinstance(teachers, str) else teachers
-    if isinstance(teachers, list) and any(teachers):
-        from regard.tasks.distillation import teaching_layer
-
-        layers.append(teaching_layer(str(teachers[0]), task))
+    preset, start = options.preset, str(given.get("start_from") or "")
     # Later layers take precedence.
+    layers = [Layer({"task": task}), *_model_layers(task, preset, start, given.get("distillation.teachers"))]
     layers += [file, override_layer(settings)]
     if not any(reduce(lay_over, layers).values.get("data.train") or ()):
         load_config(*layers)  # raises an error if `data.train` is misspelt
@@ -107,6 +89,28 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
     stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
     origin = f"from-{Path(config.start_from).name}" if config.start_from else preset
     return replace(config, out=f"runs/{stem}-{origin}" if origin else f"runs/{stem}")
+
+
+def _model_layers(task: str, preset: str | None, start: str, teachers: Any) -> Iterator[Layer]:
+    """Yield the settings of the model to start from or of the preset, and those of the first teacher."""
+    if start:
+        if preset is not None:
+            raise RequestError(
+                f"train {task}: --from and --preset both define the model; remove --preset {preset}, and change settings of "
+                "the model in --from with options such as --training.learning_rate"
+            )
+        from regard.training.starting import fine_tuning_layer
+
+        yield _checked(fine_tuning_layer(start), f"the model in '{start}'", task)
+    if preset is not None:
+        from regard.presets import preset_layer
+
+        yield _checked(preset_layer(preset), f"preset '{preset}'", task)
+    teachers = teachers.split(",") if isinstance(teachers, str) else teachers
+    if isinstance(teachers, list) and any(teachers):
+        from regard.tasks.distillation import teaching_layer
+
+        yield teaching_layer(str(teachers[0]), task)
 
 
 def _unknown_task(task: str) -> RequestError:

@@ -46,7 +46,7 @@ class HeadModifier(CheckedModule):
         self.build(attention, **factory)
 
     def build(self, attention: Any, **factory: Any) -> None:
-        """Build the parameters from the attention's sizes, such as `head_size` and `num_heads`; by default, there are none.
+        """Build the parameters from sizes of the attention, such as `head_size`. Without parameters, this method is not needed.
 
         Args:
             attention: The `MultiHead`.
