@@ -290,26 +290,9 @@ class MultiHead(Attention):
         # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K. In an export,
         # the comparison of two axes that may differ is not a bool.
         causal = self.causal and self.window is None and (queries == keys) is True and not (given or plain)
-        sees_all = not self.causal and self.window is None and keys > 0
-        own = None if causal or sees_all else self.own_mask(queries, keys, query.device)
         masks = NO_MASKS
-        if memory.hidden is not None and attn_mask is None and score_bias is None and own is None and not added:
-            masks = Masks(memory.hidden)
-        elif given or own is not None:
-            masks = resolve_masks(
-                key_mask,
-                attn_mask,
-                score_bias,
-                batch=batch,
-                queries=queries,
-                keys=keys,
-                heads=self.num_heads,
-                own=own,
-                added=added,
-            )
-        if bias is not None:
-            bias = nn.functional.pad(bias, (0, added)) if added else bias
-            masks = masks._replace(bias=bias if masks.bias is None else bias + masks.bias)
+        if not causal:
+            masks = self._resolve(memory.hidden, key_mask, attn_mask, score_bias, bias, shape, keys, added, query.device)
         change = None
         if reweight is not None or self.changes_weights or (plain and masks.empty is not None):
             change = partial(self.change_weights, masks=masks, keys=keys, reweight=reweight)
@@ -320,6 +303,34 @@ class MultiHead(Attention):
         if masks.empty is not None:
             output = zero_rows(output, masks.empty)
         return AttentionOutput(output, weights[..., :keys] if weights is not None and added else weights), state
+
+    def _resolve(
+        self,
+        hidden: Tensor | None,
+        key_mask: Tensor | None,
+        attn_mask: Tensor | None,
+        score_bias: Tensor | None,
+        bias: Tensor | None,
+        shape: torch.Size,
+        keys: int,
+        added: int,
+        device: torch.device,
+    ) -> Masks:
+        """Join the masks and biases of a call with those of this attention; `bias` is that of the positions."""
+        batch, queries, _ = shape
+        sees_all = not self.causal and self.window is None and keys > 0
+        own = None if sees_all else self.own_mask(queries, keys, device)
+        further = attn_mask is not None or score_bias is not None or own is not None or added
+        masks = NO_MASKS
+        if hidden is not None and not further:  # the key mask alone, which was resolved with the memory
+            masks = Masks(hidden)
+        elif further or key_mask is not None or bias is not None:
+            sizes = {"batch": batch, "queries": queries, "keys": keys, "heads": self.num_heads}
+            masks = resolve_masks(key_mask, attn_mask, score_bias, own=own, added=added, **sizes)
+        if bias is not None:
+            bias = nn.functional.pad(bias, (0, added)) if added else bias
+            masks = masks._replace(bias=bias if masks.bias is None else bias + masks.bias)
+        return masks
 
     def context_size(self, value_size: int) -> int:
         """Return the width of the output map, whatever the width of the values."""
