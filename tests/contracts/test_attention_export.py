@@ -68,7 +68,9 @@ def test_without_weights_sizes_stay_open(attention: Attention, unchecked):
     exported = torch.export.export(module, (torch.randn(3, 9, 16, dtype=dtype),), dynamic_shapes=(sizes,)).module()
     for batch, length in ((1, 2), (70, 8), (2, 130)):
         x = torch.randn(batch, length, 16, dtype=dtype)
-        torch.testing.assert_close(exported(x), module(x), rtol=0, atol=0.03 if dtype == torch.bfloat16 else 1e-5)
+        # The products of a layout round differently: two steps of bfloat16, relative to the value.
+        rtol, atol = (0.02, 0.02) if dtype == torch.bfloat16 else (0, 1e-5)
+        torch.testing.assert_close(exported(x), module(x), rtol=rtol, atol=atol)
 
 
 @torch.no_grad()
