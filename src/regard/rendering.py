@@ -5,8 +5,12 @@ must not import `viz`, which is in a higher layer. Therefore a record calls a re
 before any other module of the package, sets `viz.drawing` as the renderer. `viz` is imported when something is first drawn.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
@@ -17,6 +21,23 @@ PAGE = ".html"
 """Ending of HTML pages."""
 Units = Literal["auto", "tokens", "characters", "words"]
 """Units of pictures and alignments; `auto` means characters on a side whose tokens are characters, and words otherwise."""
+
+Theme = Literal["light", "dark", "transparent"]
+"""Colours of pictures: on white, on a dark background, or dark letters on no background."""
+theme: ContextVar[Theme] = ContextVar("theme", default="light")
+"""Theme of the pictures that are being drawn."""
+
+
+@contextmanager
+def themed(name: Theme) -> Iterator[None]:
+    """Draw pictures with a theme inside the context."""
+    if name not in get_args(Theme):
+        raise RequestError(f"theme is {name!r:.40}, expected one of: {', '.join(get_args(Theme))}")
+    before = theme.set(name)
+    try:
+        yield
+    finally:
+        theme.reset(before)
 
 
 _find: Callable[[], Any] | None = None

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import DRAWINGS, Parser, check_ending
+from regard.cli.options import DRAWINGS, Parser, add_theme_option, check_ending
+from regard.rendering import themed
 from regard.terminal import show
 
 _DEFAULT = "curves.png"
@@ -32,11 +33,13 @@ def main(arguments: Sequence[str]) -> None:
         help="columns of metrics.csv to draw; 'loss' stands for train_nll and dev_nll (default: loss and every score)",
     )
     parser.add_argument("--title", metavar="TEXT", help="title of the picture")
+    add_theme_option(parser)
     options = parser.read(arguments)
     check_ending(options.to, DRAWINGS, "--to")
 
     from regard.analysis.history import curves
 
     columns = [name.strip() for name in options.columns.split(",") if name.strip()]
-    curves(options.dirs, options.to, by=options.by, columns=columns, title=options.title)
+    with themed(options.theme):
+        curves(options.dirs, options.to, by=options.by, columns=columns, title=options.title)
     show(f"The curves are in {options.to}.")

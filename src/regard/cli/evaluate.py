@@ -14,6 +14,7 @@ from regard.cli.options import (
 )
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
+from regard.rendering import themed
 from regard.task import FileOperation
 
 
@@ -56,5 +57,6 @@ def run_on_files(parser: Parser, command: str, arguments: Sequence[str], *, file
     operation = own.create(FileOperation, options, model.config.task)
     result = operation.run(model, given_files(options))
     print_result(result, as_json=options.json)  # first, because saving fails if the model's folder is read-only
-    operation.draw(model, result, caption=options.caption)
+    with themed(options.theme):
+        operation.draw(model, result, caption=options.caption)
     operation.keep(options.dir, model, result)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regard.cli.options import (
     DRAWINGS,
+    PICTURE_OPTIONS,
     PICTURES,
     Parser,
     add_machine_options,
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
             pictured = family and Path(options.to).suffix.lower() in DRAWINGS
             # A picture has room for one kind of heads; pages and data contain all sites.
             drawn = f"{family}.*" if pictured else None
-            record.save(options.to, site=drawn, special=options.special, caption=options.caption, units=options.units)
+            record.save(options.to, site=drawn, **{name: getattr(options, name) for name in PICTURE_OPTIONS})
     finally:
         from regard.console import SafeConsole
         from regard.viz import terminal

@@ -12,6 +12,7 @@ from typing import Any, get_origin
 
 from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
 from regard.cli.options import (
+    PICTURE_OPTIONS,
     PICTURES,
     Parser,
     add_ensemble_option,
@@ -77,9 +78,15 @@ def _check_picture(kind: type[TextOperation], options: argparse.Namespace) -> No
     """Check `--heatmap` and the options for pictures, before a model is loaded."""
     if not kind.picture:
         return
-    for option, given in (("--special", options.special), ("--no-caption", not options.caption)):
+    asked = {
+        "special": options.special,
+        "no-caption": not options.caption,
+        "theme": options.theme != "light",
+        "scale": options.scale is not None,
+    }
+    for option, given in asked.items():
         if given and not options.heatmap:
-            raise RequestError(f"{kind.name}: {option} is for pictures: name one with --heatmap, such as --heatmap map.png")
+            raise RequestError(f"{kind.name}: --{option} is for pictures: name one with --heatmap, such as --heatmap map.png")
     if options.heatmap and Path(options.heatmap).suffix:
         check_ending(options.heatmap, PICTURES, "--heatmap")
         if (count := len(options.texts)) > 1:
@@ -97,7 +104,8 @@ def _draw(result: Any, number: int, kind: type[TextOperation], options: argparse
     elif number > 1:
         raise RequestError(f"--heatmap names the file {target}, but there are several {kind.text}s: name a folder")
     record = record_of(result.attention, "--heatmap")
-    record.save(target, special=options.special, caption=options.caption, units=options.units)
+    shown = {name: getattr(options, name) for name in PICTURE_OPTIONS}
+    record.save(target, **shown)
 
 
 def _operate_per_line(task: str, kind: type[LineOperation], arguments: Sequence[str]) -> None:

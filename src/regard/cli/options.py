@@ -10,7 +10,7 @@ from regard.config.fields import FieldFacts, Role, facts_of
 from regard.errors import RequestError, nearest
 from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
-from regard.rendering import Units
+from regard.rendering import Theme, Units
 from regard.task import Files, Operation, TextOperation, find_task
 from regard.terminal import show
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DRAWINGS = (".png", ".svg", ".pdf")
 """File endings of pictures that can be included in papers."""
+PICTURE_OPTIONS = ("units", "special", "caption", "theme", "scale")
+"""Options of `add_picture_options`, as `AttentionRecord.save` names them."""
 PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
 """Endings of the files to which a command can write attention: pictures, web pages and data."""
 
@@ -191,18 +193,29 @@ def create(operation: type[OperationT], options: argparse.Namespace, names: Iter
     return operation.create(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
+def add_theme_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--theme`."""
+    parser.add_argument(
+        "--theme",
+        choices=get_args(Theme),
+        default="light",
+        help="colours of pictures: on white, on a dark background, or dark letters without a background (default: light)",
+    )
+
+
 def add_caption_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--no-caption`."""
+    """Add `--no-caption` and `--theme`."""
     parser.add_argument(
         "--no-caption",
         action="store_false",
         dest="caption",
         help="leave out the text below pictures, for example for a paper with its own captions",
     )
+    add_theme_option(parser)
 
 
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--units`, `--special` and `--no-caption`, for pictures of attention."""
+    """Add `--units`, `--special`, `--scale`, `--no-caption` and `--theme`, for pictures of attention."""
     parser.add_argument(
         "--units",
         choices=get_args(Units),
@@ -214,6 +227,13 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
         "--special",
         action="store_true",
         help="also draw special tokens, such as the end of the sentence (default: leave them out)",
+    )
+    parser.add_argument(
+        "--scale",
+        type=float,
+        metavar="X",
+        help="weight with the darkest colour of a picture, so that pictures can be compared (default: the smallest of …, 0.1,\n"
+        "0.2, 0.5, 1 that no weight exceeds)",
     )
     add_caption_option(parser)
 

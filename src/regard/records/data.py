@@ -12,7 +12,7 @@ from regard.errors import DataError, RegardError, RequestError, nearest
 from regard.records import checks, encoding, views
 from regard.records.alignment import Link, format_pharaoh
 from regard.records.through_layers import rollout_of
-from regard.rendering import PAGE, PICTURES, Units, renderer
+from regard.rendering import PAGE, PICTURES, Theme, Units, renderer
 
 if TYPE_CHECKING:
     from regard.rendering import Figure
@@ -328,6 +328,8 @@ class AttentionRecord:
         special: bool = False,
         caption: bool = True,
         units: Units = "auto",
+        theme: Theme = "light",
+        scale: float | None = None,
     ) -> None:
         """Write data (.json .npz), a picture (.png .svg .pdf) or a web page (.html), depending on the file's ending.
 
@@ -338,9 +340,13 @@ class AttentionRecord:
             special: If True, pictures and pages also show special tokens such as [CLS] and the end of the sentence.
             caption: If False, pictures and pages have no text below them, for example for a paper with its own captions.
             units: Units of pictures, as for `in_units`; pages show these first, and data contain the tokens and the words.
+            theme: Colours of a picture: `light` (on white), `dark` (for dark slides), or `transparent` (dark letters without a
+                background). A page has the reader's.
+            scale: Weight that gets the darkest colour of a picture, so that pictures can be compared; None for the smallest of
+                …, 0.1, 0.2, 0.5, 1 that no weight exceeds.
 
         Raises:
-            RequestError: If the file has another ending.
+            RequestError: If the file has another ending, or a weight exceeds the scale.
             DataError: If the file cannot be written.
         """
         path = Path(path)
@@ -348,7 +354,8 @@ class AttentionRecord:
         if ending in (".json", ".npz"):
             disk.save(path, self.to_json() if ending == ".json" else self.to_npz())
         elif ending in (*PICTURES, PAGE):
-            renderer().write(self, path, site=site, head=head, special=special, caption=caption, units=units)
+            shown: dict[str, Any] = {"special": special, "caption": caption, "units": units}
+            renderer().write(self, path, site=site, head=head, theme=theme, scale=scale, **shown)
         else:
             endings = (".json", ".npz", *PICTURES, PAGE)
             raise RequestError(
@@ -364,6 +371,8 @@ class AttentionRecord:
         special: bool = False,
         caption: bool = True,
         units: Units = "auto",
+        theme: Theme = "light",
+        scale: float | None = None,
     ) -> "Figure":
         """Draw a heatmap, a grid of heads, or the coloured words of a classification. A notebook shows the returned figure.
 
@@ -375,8 +384,11 @@ class AttentionRecord:
             special: As for `save`.
             caption: As for `save`.
             units: As for `in_units`.
+            theme: As for `save`.
+            scale: As for `save`.
         """
-        return renderer().draw(self, site=site, head=head, title=title, special=special, caption=caption, units=units)
+        asked: dict[str, Any] = {"title": title, "special": special, "caption": caption, "units": units}
+        return renderer().draw(self, site=site, head=head, theme=theme, scale=scale, **asked)
 
     def _repr_html_(self) -> str:
         return renderer().embed(self)

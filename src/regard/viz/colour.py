@@ -7,11 +7,14 @@ Reference: Ottosson 2020, A perceptual color space for image processing.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
+from regard.errors import RequestError
+from regard.rendering import Theme, theme
 from regard.viz.numbers import greatest
 
 LIGHT = ("#ffffff", "#9ecae1", "#3182bd", "#08306b")
@@ -20,6 +23,39 @@ LIGHT_NEGATIVE = ("#ffffff", "#fdae6b", "#d6604d", "#67001f")
 """Anchor colours from zero to the lowest value, for matrices with negative values."""
 DARK = ("#16181d", "#1f4e79", "#4a9bd9", "#e3f1ff")
 DARK_NEGATIVE = ("#16181d", "#7a2e1d", "#e07a5f", "#ffe6dd")
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The colours of a picture besides those of weights."""
+
+    background: str
+    ink: str
+    """Colour of words."""
+    grey: str
+    """Colour of small print."""
+    frame: str
+    faint: str
+    """Colour of the lines between cells."""
+    neutral: str
+    """Colour of bars that are neither good nor bad."""
+    positive: Sequence[str]
+    """Anchor colours from zero to the largest weight."""
+    negative: Sequence[str]
+
+
+_ON_WHITE = Palette("white", "#111111", "#555555", "#999999", "#e4e4e4", "#b8bcc4", LIGHT, LIGHT_NEGATIVE)
+_PALETTES: Mapping[Theme, Palette] = {
+    "light": _ON_WHITE,
+    "dark": Palette(DARK[0], "#f2f2f2", "#b4b8c0", "#777c86", "#2a2d34", "#6b7078", DARK, DARK_NEGATIVE),
+    "transparent": replace(_ON_WHITE, background="none"),
+}
+
+
+def palette() -> Palette:
+    """Return the colours of the theme that pictures are being drawn with."""
+    return _PALETTES[theme.get()]
+
 
 _TO_LMS = np.array(
     [
@@ -61,13 +97,20 @@ def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
     return "#" + "".join(f"{round(255 * float(x)):02x}" for x in colour)
 
 
-def full_scale(*matrices: np.ndarray) -> float:
+def full_scale(*matrices: np.ndarray, given: float | None = None) -> float:
     """Return the weight that gets the darkest colour: the smallest of …, 0.1, 0.2, 0.5, 1, 2, … that no weight exceeds.
 
-    The signs of weights are ignored; if all weights are zero, the result is 1.
+    The signs of weights are ignored; if all weights are zero, the result is 1. A `given` weight is returned unchanged.
+
+    Raises:
+        RequestError: If a weight exceeds the given one.
     """
     # A round number, so that pictures of similar sentences have similar colours.
     top = greatest(*matrices)
+    if given is not None:
+        if not top <= given < math.inf:
+            raise RequestError(f"scale is {given:g}, but the largest weight of the picture is {top:.3g}; give at least that")
+        return given
     if top <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(top))

@@ -19,7 +19,7 @@ from regard.viz.labels import isolated, label
 from regard.viz.numbers import percent
 from regard.viz.picture import Picture
 
-_SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 6.5, 0.14), (120, 5.5, 0.1), (250, 4.5, 0.08))
+_SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 7.0, 0.14), (250, 6.8, 0.11))
 """Font size in points and side of a cell in inches, by the maximum number of labels. With more labels, names are left out."""
 _ROOMY, _WIDEST = 6, 1.2
 """Maximum number of labels for which cells are widened to fit horizontal names, and their maximum width in inches."""

@@ -17,8 +17,9 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from regard.errors import RequestError, nearest
 from regard.viz import picture
+from regard.viz.colour import palette
 from regard.viz.labels import label
-from regard.viz.picture import FRAME, GREY, SMALL, Picture
+from regard.viz.picture import SMALL, Picture
 
 Columns = Mapping[str, Sequence[float | None]]
 """Values by column, all of equal length; None or NaN for missing values. `step` (the update) is required."""
@@ -73,7 +74,19 @@ class Panel:
     @property
     def title(self) -> str:
         """Title of the panel."""
-        return LABELS.get(self.name, self.name.replace("_", " "))
+        said = "" if self.from_zero or not self.is_score else ", axis not from 0"
+        return LABELS.get(self.name, self.name.replace("_", " ")) + said
+
+    @property
+    def is_score(self) -> bool:
+        """Whether higher values are better."""
+        return self.name not in (*_NOT_A_SCORE, "loss")
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether the vertical axis begins at 0: for scores, unless the curves would be flat lines at the top."""
+        values = np.concatenate([line.y for line in self.lines])
+        return self.is_score and bool(0 <= values.min() < 0.7 * values.max())
 
     def best(self, line: Series) -> int | None:
         """Return the index of the best value of a line.
@@ -120,7 +133,7 @@ def draw(
         for number, panel in enumerate(drawn_panels):
             row, column = divmod(number, across)
             axes = figure.add_panel(column * (_WIDTH + _BESIDE), row * (_TALL + _BELOW), _WIDTH, _TALL)
-            axes.set_title(_head(panel, len(names), by), loc="left", pad=5, fontsize=9, color=GREY)
+            axes.set_title(_head(panel, len(names), by), loc="left", pad=5, fontsize=9, color=palette().grey)
             _draw_panel(axes, panel, by)
         box, keys = figure.content(), _keys(drawn_panels, names)
         key_width = max(figure.measure([text for _, text in keys], SMALL + 1)) + 0.5
@@ -227,7 +240,7 @@ def _keys(drawn_panels: Sequence[Panel], names: Sequence[str]) -> list[tuple[Lin
     columns = {line.column for panel in drawn_panels for line in panel.lines}
     keys = [(Line2D([], [], **_style(number)), names[number]) for number in sorted(drawn)]
     if {*LOSSES} <= columns:
-        grey: dict[str, Any] = {"color": GREY, "linewidth": 1.4}
+        grey: dict[str, Any] = {"color": palette().grey, "linewidth": 1.4}
         keys.append((Line2D([], [], **{**grey, "linewidth": 0.9, "alpha": 0.55}), "training"))
         keys.append((Line2D([], [], marker="o", markersize=3, **grey), "dev"))
     return keys
@@ -252,13 +265,15 @@ def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
             axes.plot(line.x[row], line.y[row], linestyle="none", markeredgecolor=style["color"], **ring)
     axes.set_xlim(left=0)
     axes.margins(y=0.08)
+    if panel.from_zero:
+        axes.set_ylim(bottom=0)
     if panel.name in _PERCENT:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=by != "minute"))
     if by == "update":
         axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel({"minute": "minutes of training"}.get(by, by), fontsize=SMALL + 1, color=GREY)
-    axes.grid(axis="y", color="#e4e6ea", linewidth=0.6)
+    axes.set_xlabel({"minute": "minutes of training"}.get(by, by), fontsize=SMALL + 1, color=palette().grey)
+    axes.grid(axis="y", color=palette().faint, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=SMALL + 0.5, length=2, color=FRAME, labelcolor=GREY)
+    axes.tick_params(labelsize=SMALL + 0.5, length=2, color=palette().frame, labelcolor=palette().grey)
     axes.spines[["top", "right"]].set_visible(False)

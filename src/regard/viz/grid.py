@@ -17,10 +17,11 @@ from regard.records import AttentionRecord
 from regard.records.views import WordView, sides
 from regard.viz import colour, picture
 from regard.viz.caption import NAMES, empty, note, write
+from regard.viz.colour import palette
 from regard.viz.labels import label, runs_right_to_left
-from regard.viz.picture import FRAME, GREY, INK, Picture
+from regard.viz.picture import Picture
 
-_SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084), (160, 4.5, 0.076))
+_SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (160, 6.8, 0.11))
 """Font size in points and side of a cell in inches, by the maximum number of words on a side. With more words, no word
 is written.
 """
@@ -51,6 +52,7 @@ def draw(
     title: str | None = None,
     special: bool = False,
     caption: bool = True,
+    scale: float | None = None,
 ) -> Picture:
     """Draw every head of every site of a family.
 
@@ -62,6 +64,7 @@ def draw(
         title: Text at the top; by default, none.
         special: If True, special tokens are rows and columns like words.
         caption: If False, the picture has no text below it.
+        scale: As for `drawing.draw`.
 
     Raises:
         RequestError: If there is no such family, or the file has another ending.
@@ -84,7 +87,8 @@ def draw(
     foot = _foot(record, sites, views, size > 0) if caption else None
     # One scale for all maps, so that heads can be compared.
     shades = picture.colours(
-        np.concatenate([view.matrix.ravel() for view in views]), colour.full_scale(*(view.matrix for view in views))
+        np.concatenate([view.matrix.ravel() for view in views]),
+        colour.full_scale(*(view.matrix for view in views), given=scale),
     )
     turned = runs_right_to_left(columns)
     columns = columns[::-1] if turned else columns
@@ -95,14 +99,16 @@ def draw(
             for column, (name, view) in enumerate(heads):
                 axes = figure.add_panel(column * (width + _GAP), row * (height + _GAP + _NAME_ROOM), width, height)
                 _draw_map(axes, view.matrix[:, ::-1] if turned else view.matrix, shades, turned=turned)
-                axes.set_title(name, loc="left", pad=3, fontsize=min(_NAME, 72 * width / (0.62 * len(name))), color=GREY)
+                axes.set_title(
+                    name, loc="left", pad=3, fontsize=min(_NAME, 72 * width / (0.62 * len(name))), color=palette().grey
+                )
                 ends: dict[str, Any] = {
                     "labelleft": column == 0,
                     "labelright": column == len(heads) - 1,
                     "labeltop": row == 0,
                     "labelbottom": all(len(others) <= column for others in maps[row + 1 :]),
                 }
-                axes.tick_params(length=0, pad=3, labelsize=size, labelcolor=INK, **ends)
+                axes.tick_params(length=0, pad=3, labelsize=size, labelcolor=palette().ink, **ends)
                 if size and (ends["labeltop"] or ends["labelbottom"]):
                     axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=90 if upright else 0)
                 if size and (ends["labelleft"] or ends["labelright"]):
@@ -149,8 +155,8 @@ def _draw_map(axes: Axes, matrix: np.ndarray, shades: ScalarMappable, *, turned:
     axes.set_xticks([])
     axes.set_yticks([])
     for line in range(_GUIDE, columns, _GUIDE):
-        axes.axvline(columns - line if turned else line, color=FRAME, linewidth=0.25, alpha=0.6)
+        axes.axvline(columns - line if turned else line, color=palette().frame, linewidth=0.25, alpha=0.6)
     for line in range(_GUIDE, rows, _GUIDE):
-        axes.axhline(line, color=FRAME, linewidth=0.25, alpha=0.6)
+        axes.axhline(line, color=palette().frame, linewidth=0.25, alpha=0.6)
     for spine in axes.spines.values():
         spine.set_linewidth(0.5)

@@ -29,6 +29,7 @@ def draw(
     title: str | None = None,
     special: bool = False,
     caption: bool = True,
+    scale: float | None = None,
 ) -> Picture:
     """Draw the weights of a record over words; the arguments and errors are those of `drawing.draw`.
 
@@ -43,7 +44,6 @@ def draw(
     matrix = view.matrix
     if not matrix.size:
         return picture.draw_empty("heatmap", empty(record, site), [*reference, *note(record)] if caption else None, path, title)
-    foot = [*reference, *write(record, [site], [view], head)] if caption else None
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     # The first word of such a text is the rightmost column.
     if runs_right_to_left(columns):
@@ -51,6 +51,11 @@ def draw(
     size, side = next(x[1:] for x in _SIZES if max(matrix.shape) <= x[0])
     places = decimals(greatest(matrix))
     has_numbers = matrix.size <= _MAX_NUMBERS and side >= 0.26 and places <= _MOST_PLACES
+    numbers = [fixed(weight, places) for weight in matrix.ravel().tolist()] if has_numbers else []
+    blank = f"Cells without a number: less than {0.5 * 0.1**places:.{places + 1}f}."
+    foot = [*reference, *write(record, [site], [view], head)] if caption else None
+    if foot and any(not float(number) for number in numbers):
+        foot.insert(len(reference) + 1, blank)
     with picture.begin("heatmap", [*rows, *columns, *(foot or ()), title], path) as figure:
         width = max(side, max(figure.measure(columns, size)) + 0.14)
         angle = 0 if width <= max(side, 0.9) and len(columns) <= 16 else 45 if len(columns) <= 40 else 90
@@ -58,13 +63,13 @@ def draw(
         picture.draw_matrix(
             figure,
             matrix,
-            picture.colours(matrix, colour.full_scale(matrix)),
+            picture.colours(matrix, colour.full_scale(matrix, given=scale)),
             (rows, columns),
             cell=(side if angle else width, side),
             names=(down, across, "weight"),
             angle=angle,
             size=size,
-            numbers=[fixed(weight, places) for weight in matrix.ravel().tolist()] if has_numbers else (),
+            numbers=[number if float(number) else "" for number in numbers],
         )
         figure.finish(title, foot, least_width=_MIN_WIDTH, centred=True)
     return figure

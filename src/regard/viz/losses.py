@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from regard.viz import colour, picture
+from regard.viz import picture
+from regard.viz.colour import palette
 from regard.viz.numbers import fixed
-from regard.viz.picture import FRAME, GREY, INK, SMALL, Picture
+from regard.viz.picture import SMALL, Picture
 
 _WIDTH, _BAR, _GAP = 4.1, 0.2, 0.34
-_COLOURS = (colour.LIGHT[2], "#b8bcc4", colour.LIGHT_NEGATIVE[2])
 
 
 def draw(
@@ -27,15 +27,16 @@ def draw(
     The losses of probability are given by way (title of the group) and choice (name of the bar, such as "random"). The notes
     are sentences below the bars; `path` and `caption` are those of `drawing.draw`.
     """
+    shades = palette().positive[2], palette().neutral, palette().negative[2]
     # A choice of words has the same colour in all groups.
-    names = {name: shade for group in losses.values() for name, shade in zip(group, _COLOURS, strict=False)}
+    names = {name: shade for group in losses.values() for name, shade in zip(group, shades, strict=False)}
     tall = sum(_GAP + _BAR * len(group) for group in losses.values())
     small: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": SMALL + 1}
     with picture.begin("picture of faithfulness", [title, *losses], path) as figure:
         axes = figure.add_panel(0, 0, _WIDTH, tall)
         top = 0.0
         for group, bars in losses.items():
-            axes.text(0, top + _GAP * 0.62, group, fontsize=SMALL + 2, color=INK, va="center", ha="left")
+            axes.text(0, top + _GAP * 0.62, group, fontsize=SMALL + 2, color=palette().ink, va="center", ha="left")
             top += _GAP
             for name, value in bars.items():
                 axes.barh(top, value, _BAR * 0.8, align="edge", color=names[name])
@@ -43,13 +44,13 @@ def draw(
                 axes.annotate(fixed(value), (max(value, 0), middle), (4, 0), **small)
                 # Names are left of the axis, even if bars are negative.
                 place = ("axes fraction", "data")
-                axes.annotate(name, (0, middle), (-4, 0), xycoords=place, ha="right", color=GREY, **small)
+                axes.annotate(name, (0, middle), (-4, 0), xycoords=place, ha="right", color=palette().grey, **small)
                 top += _BAR
         values = np.array([value for bars in losses.values() for value in bars.values()])
         axes.set(xlim=(min(0.0, values.min() * 1.02), max(values.max() * 1.02, 1e-6)), ylim=(top, 0), yticks=[])
-        axes.axvline(0, color=FRAME, linewidth=0.8)
-        axes.tick_params(labelsize=SMALL + 0.5, length=2, color=FRAME, labelcolor=GREY)
-        axes.set_xlabel("probability lost", fontsize=9, color=GREY)
+        axes.axvline(0, color=palette().frame, linewidth=0.8)
+        axes.tick_params(labelsize=SMALL + 0.5, length=2, color=palette().frame, labelcolor=palette().grey)
+        axes.set_xlabel("probability lost", fontsize=9, color=palette().grey)
         axes.spines[["top", "right", "left"]].set_visible(False)
         figure.finish(title, notes if caption else None, size=10)
     return figure

@@ -27,10 +27,10 @@ from regard import disk
 from regard.errors import RequestError, nearest
 from regard.rendering import PICTURES
 from regard.viz import colour, fonts
+from regard.viz.colour import palette
 from regard.viz.labels import left_to_right, runs_right_to_left
 from regard.viz.numbers import tick
 
-INK, GREY, FRAME = "#111111", "#555555", "#999999"
 SMALL = 7.0
 """Font size of small print in points."""
 EDGE = 0.12
@@ -52,16 +52,14 @@ _UNHINTED: Any = {"text.hinting": "none"}
 """Hinting is off, because with it the width of a word depends on the resolution, and differs from its measured width."""
 _STYLE: Any = {
     "font.size": 10.0,
-    "text.color": INK,
     "text.parse_math": False,
     **_UNHINTED,
     "text.usetex": False,
-    "axes.edgecolor": FRAME,
     "axes.unicode_minus": False,
     "path.sketch": None,
     "savefig.bbox": None,
-    "savefig.facecolor": "white",
-    "savefig.edgecolor": "white",
+    "savefig.facecolor": "auto",
+    "savefig.edgecolor": "none",
     "savefig.transparent": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "regard",
@@ -74,7 +72,7 @@ class Picture(Figure):
     """A figure that a notebook shows, even without pyplot, and that is as large as its panels and what surrounds them."""
 
     def __init__(self, complaint: Sequence[str]) -> None:
-        super().__init__(figsize=(1, 1), facecolor="white")
+        super().__init__(figsize=(1, 1), facecolor=palette().background)
         FigureCanvasAgg(self)
         self._complaint = complaint
         self._places: dict[Axes, tuple[float, float, float, float]] = {}
@@ -131,7 +129,7 @@ class Picture(Figure):
             self._write(line if turned else left_to_right(line), left, EDGE + number * step, ha=side, fontsize=size)
         for number, line in enumerate(lines):
             place = height - EDGE - (len(lines) - number) * _SMALL_LINE
-            self._write(left_to_right(line), EDGE, place, ha="left", fontsize=SMALL, color=GREY)
+            self._write(left_to_right(line), EDGE, place, ha="left", fontsize=SMALL, color=palette().grey)
 
     def _write(self, text: str, left: float, top: float, **style: Any) -> None:
         """Write a line; `top` is the top of tall Latin letters, so that letters of all scripts have the same baseline."""
@@ -169,19 +167,20 @@ class Picture(Figure):
     def add_bar(
         self, place: tuple[float, float, float, float], mappable: ScalarMappable, name: str, *, ticks: int = 0,
         form: Callable[[float], str] = tick,
-    ) -> None:  # fmt: skip
+    ) -> Axes:  # fmt: skip
         """Draw the colour bar in a panel at a place (left, top, width, height); it is horizontal if it is wider than high."""
         axes, (_, _, width, height) = self.add_panel(*place), place
         lying = width > height
         bar = self.colorbar(mappable, cax=axes, orientation="horizontal" if lying else "vertical")
         bar.set_ticks(np.linspace(*mappable.get_clim(), ticks or (3 if height < 1.5 else 5)).tolist())
-        axes.tick_params(labelsize=SMALL, length=2, color=FRAME, labelcolor=GREY)
+        axes.tick_params(labelsize=SMALL, length=2, color=palette().frame, labelcolor=palette().grey)
         (axes.xaxis if lying else axes.yaxis).set_major_formatter(lambda value, _: form(value))
         bar.outline.set_linewidth(0.4)
         if lying:
-            axes.text(-0.5 / width, 0.5, name, transform=axes.transAxes, va="center", fontsize=SMALL, color=GREY)
+            axes.text(-0.5 / width, 0.5, name, transform=axes.transAxes, va="center", fontsize=SMALL, color=palette().grey)
         else:
-            bar.set_label(name, fontsize=SMALL, color=GREY)
+            bar.set_label(name, fontsize=SMALL, color=palette().grey)
+        return axes
 
 
 @contextmanager
@@ -202,7 +201,9 @@ def begin(what: str, texts: Iterable[str], path: str | Path | None) -> Iterator[
         ]
         shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
         warnings.warn(f"{what}: {complaint[0]} Missing: {shown}", fonts.FontWarning, stacklevel=4)
-    with matplotlib.rc_context({**_STYLE, "font.family": families}), _quiet_about_glyphs():
+    ours = palette()
+    colours: Any = {"text.color": ours.ink, "axes.edgecolor": ours.frame, "axes.facecolor": "none", "font.family": families}
+    with matplotlib.rc_context({**_STYLE, **colours}), _quiet_about_glyphs():
         figure = Picture(complaint)
         yield figure
         if path is not None:
@@ -225,10 +226,10 @@ def _encode(picture: Picture, ending: str) -> bytes:
 
 def colours(values: np.ndarray, scale: float) -> ScalarMappable:
     """Return the colour map and its range: from zero to `scale`, or from −`scale` if there are negative values."""
-    positive = colour.ramp(colour.LIGHT, 256)
+    positive = colour.ramp(palette().positive, 256)
     if (values >= 0).all():
         return ScalarMappable(Normalize(0, scale), ListedColormap(positive, "regard"))
-    both = np.concatenate([colour.ramp(colour.LIGHT_NEGATIVE, 256)[::-1], positive[1:]])
+    both = np.concatenate([colour.ramp(palette().negative, 256)[::-1], positive[1:]])
     return ScalarMappable(Normalize(-scale, scale), ListedColormap(both, "regard_signed"))
 
 
@@ -261,14 +262,14 @@ def draw_matrix(
     """
     (rows, columns), (width, height) = matrix.shape, (matrix.shape[1] * cell[0], matrix.shape[0] * cell[1])
     axes = figure.add_panel(0, 0, width, height)
-    lines: dict[str, Any] = {"edgecolors": "#e4e4e4", "linewidth": 0.4} if min(cell) >= 0.1 else {}
+    lines: dict[str, Any] = {"edgecolors": palette().faint, "linewidth": 0.4} if min(cell) >= 0.1 else {}
     edges = np.arange(columns + 1), np.arange(rows + 1)
     low, high = shades.get_clim()
     axes.pcolormesh(*edges, matrix, cmap=shades.cmap, vmin=low, vmax=high, rasterized=matrix.size > 2_500, **lines)
     axes.set_ylim(rows, 0)
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
-    axes.tick_params(length=0, pad=4, labelsize=size, labelcolor=INK)
+    axes.tick_params(length=0, pad=4, labelsize=size, labelcolor=palette().ink)
     slanted: dict[str, Any] = {
         "rotation": angle,
         "rotation_mode": "anchor",
@@ -277,7 +278,7 @@ def draw_matrix(
     }
     axes.set_xticks(np.arange(len(labels[1])) + 0.5, labels[1], **(slanted if angle else {}))
     axes.set_yticks(np.arange(len(labels[0])) + 0.5, labels[0])
-    quiet: dict[str, Any] = {"fontsize": max(8.0, size), "color": GREY, "style": "italic"}
+    quiet: dict[str, Any] = {"fontsize": max(8.0, size), "color": palette().grey, "style": "italic"}
     axes.set_ylabel(names[0], labelpad=7, **quiet)
     axes.set_xlabel(names[1], labelpad=9, **quiet)
     for (row, column), text in zip(np.ndindex(matrix.shape), numbers, strict=False):
@@ -291,6 +292,6 @@ def draw_empty(what: str, reason: str, foot: Sequence[str] | None, path: str | P
     with begin(what, [reason, *(foot or ()), title], path) as figure:
         axes = figure.add_panel(0, 0, _EMPTY_WIDTH - 2 * EDGE, 0.5)
         axes.set_axis_off()
-        axes.text(0.5, 0.5, reason, ha="center", va="center", color=GREY, style="italic")
+        axes.text(0.5, 0.5, reason, ha="center", va="center", color=palette().grey, style="italic")
         figure.finish(title, foot)
     return figure

@@ -13,18 +13,16 @@ from matplotlib.axes import Axes
 
 from regard import plurals
 from regard.evaluation.calibration import ReliabilityBin
-from regard.viz import colour, picture
+from regard.viz import picture
+from regard.viz.colour import palette
 from regard.viz.labels import isolated, label, left_to_right
-from regard.viz.picture import FRAME, GREY, INK, SMALL, Picture
+from regard.viz.picture import SMALL, Picture
 
 _WIDTH, _SIDE, _COUNTS = 4.6, 3.4, 0.75
 _CAPTION = (
-    "Blue: the share of correct predictions among predictions with similar confidence. Red, or purple on blue: the gap between "
-    "this share and their mean confidence. A dot stands at the mean confidence and the share. Dots on the dashed line are "
-    "calibrated: at confidence 0.8, 80% are correct. Below: the number of predictions. Calibration on these texts does not "
-    "prove calibration on others."
+    "Each bar stands for predictions with similar confidence, and each dot for their mean confidence and the share that is "
+    "correct. Calibration on these texts does not prove calibration on others."
 )
-_BLUE, _GAP_COLOUR = colour.LIGHT[2], colour.LIGHT_NEGATIVE[2]
 
 
 def draw(
@@ -63,16 +61,41 @@ def draw(
 def _draw_bins(axes: Axes, filled: Sequence[ReliabilityBin], begin: float) -> None:
     left, width = [one.low for one in filled], [one.high - one.low for one in filled]
     right, sure = (np.array([getattr(one, name) for one in filled]) for name in ("accuracy", "confidence"))
-    axes.bar(left, right, width, align="edge", color=_BLUE, edgecolor="white", linewidth=0.6)
-    gap: dict[str, Any] = {"color": _GAP_COLOUR, "alpha": 0.35, "edgecolor": _GAP_COLOUR, "linewidth": 0.6}
+    axes.bar(
+        left,
+        right,
+        width,
+        align="edge",
+        label="correct",
+        color=palette().positive[2],
+        edgecolor=palette().background,
+        linewidth=0.6,
+    )
+    red = palette().negative[2]
+    gap: dict[str, Any] = {"color": red, "alpha": 0.35, "edgecolor": red, "linewidth": 0.6, "label": "gap to the confidence"}
     axes.bar(left, np.abs(right - sure), width, bottom=np.minimum(right, sure), align="edge", **gap)
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-    dots: dict[str, Any] = {"marker": "o", "markersize": 3.5, "markeredgecolor": "white", "markeredgewidth": 0.5}
+    axes.plot(
+        [0, 1],
+        [0, 1],
+        color=palette().ink,
+        linewidth=0.8,
+        linestyle=(0, (4, 3)),
+        label="calibrated",
+    )
+    dots: dict[str, Any] = {"marker": "o", "markersize": 3.5, "markeredgecolor": palette().background, "markeredgewidth": 0.5}
     # The dots are above the frame, and those at 0 and 1 are not clipped.
-    axes.plot(sure, right, linestyle="none", color=INK, clip_on=False, zorder=5, **dots)
+    axes.plot(sure, right, linestyle="none", color=palette().ink, clip_on=False, zorder=5, **dots)
     axes.set(xlim=(begin, 1), ylim=(0, 1), yticks=np.linspace(0, 1, 6))
     axes.set_xticks(_ticks(begin), [])
-    axes.set_ylabel("accuracy", fontsize=9, color=GREY)
+    axes.set_ylabel("accuracy", fontsize=9, color=palette().grey)
+    plain: dict[str, Any] = {
+        "frameon": False,
+        "borderpad": 0,
+        "borderaxespad": 0,
+        "fontsize": SMALL + 0.5,
+        "columnspacing": 1.2,
+    }
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=3, **plain)
     _quiet(axes)
 
 
@@ -83,7 +106,7 @@ def _ticks(begin: float) -> np.ndarray:
 
 
 def _draw_counts(axes: Axes, bins: Sequence[ReliabilityBin], counted: str, begin: float) -> None:
-    bars: dict[str, Any] = {"align": "edge", "color": "#b8bcc4", "edgecolor": "white", "linewidth": 0.6}
+    bars: dict[str, Any] = {"align": "edge", "color": palette().neutral, "edgecolor": palette().background, "linewidth": 0.6}
     axes.bar([one.low for one in bins], [one.count for one in bins], [one.high - one.low for one in bins], **bars)
     most = max(1, *(one.count for one in bins))
     has_numbers = len(bins) <= 15
@@ -93,13 +116,13 @@ def _draw_counts(axes: Axes, bins: Sequence[ReliabilityBin], counted: str, begin
         if one.high > left:
             size = min(SMALL, 72 * _SIDE * (one.high - left) / (1 - begin) * 1.5 / len(f"{one.count:,}"))
             place = ((left + one.high) / 2, one.count + most * 0.05)
-            axes.text(*place, f"{one.count:,}", ha="center", va="bottom", fontsize=size, color=GREY)
+            axes.text(*place, f"{one.count:,}", ha="center", va="bottom", fontsize=size, color=palette().grey)
     axes.set_yticks([0, most], ["0", f"{most:,}"])
-    axes.set_xlabel("confidence", fontsize=9, color=GREY)
-    axes.set_ylabel(f"{counted}s", fontsize=9, color=GREY)
+    axes.set_xlabel("confidence", fontsize=9, color=palette().grey)
+    axes.set_ylabel(f"{counted}s", fontsize=9, color=palette().grey)
     _quiet(axes)
 
 
 def _quiet(axes: Axes) -> None:
-    axes.tick_params(labelsize=SMALL + 0.5, length=2, color=FRAME, labelcolor=GREY)
+    axes.tick_params(labelsize=SMALL + 0.5, length=2, color=palette().frame, labelcolor=palette().grey)
     axes.spines[["top", "right"]].set_visible(False)

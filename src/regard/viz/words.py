@@ -1,7 +1,8 @@
 """A text with words coloured by their attention weights, as PNG, SVG or PDF.
 
 The text is wrapped into lines, and the picture grows with it, so that a text of one or of four hundred words is readable. White
-is zero, and the darkest colour is the largest weight of the text, which the colour bar shows.
+is zero, and the darkest colour is the weight at the end of the colour bar, where a mark shows the weight 1/N of each of N words
+if all had the same.
 """
 
 from pathlib import Path
@@ -12,6 +13,7 @@ from matplotlib.patches import FancyBboxPatch
 from regard.records import AttentionRecord
 from regard.viz import colour, picture
 from regard.viz.caption import empty, note, write
+from regard.viz.colour import palette
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import amount, decimals, greatest
 from regard.viz.picture import EDGE, Picture
@@ -32,6 +34,7 @@ def draw(
     title: str | None = None,
     special: bool = False,
     caption: bool = True,
+    scale: float | None = None,
 ) -> Picture:
     """Draw the source words, coloured by their weights; the arguments and errors are those of `drawing.draw`.
 
@@ -46,13 +49,31 @@ def draw(
     if not words:
         foot = [*other_labels(record), *note(record)] if caption else None
         return picture.draw_empty("picture of words", empty(record, site), foot, path, top)
-    foot = [most_weight(words, weights), *other_labels(record), *write(record, [site], [view], head)] if caption else None
-    shades = picture.colours(weights, greatest(weights) or 1.0)
+    scale = colour.full_scale(weights, given=scale)
+    uniform = []
+    if marked := 1 / len(words) <= scale:
+        uniform = [f"The mark on the colour bar: 1/{len(words)}, the weight of each word if all had the same."]
+    foot = (
+        [most_weight(words, weights), *uniform, *other_labels(record), *write(record, [site], [view], head)]
+        if caption
+        else None
+    )
+    shades = picture.colours(weights, scale)
     with picture.begin("picture of words", [*words, *(foot or ()), top], path) as figure:
         height = _draw_words(figure, words, shades.to_rgba(weights)[:, :3])
         places, ticks = decimals(greatest(weights)), 2 if shades.get_clim()[0] == 0 else 3
         place = (0.5, height + 0.12, _BAR_WIDTH, _BAR_HEIGHT)
-        figure.add_bar(place, shades, "weight", ticks=ticks, form=lambda value: amount(value, places))
+        axes = figure.add_bar(place, shades, "weight", ticks=ticks, form=lambda value: amount(value, places))
+        if marked:  # above this mark, a word has more weight than the same weight for all would give it
+            axes.plot(
+                [1 / len(words)],
+                [1.25],
+                "v",
+                markersize=4,
+                color=palette().ink,
+                transform=axes.get_xaxis_transform(),
+                clip_on=False,
+            )
         figure.finish(top, foot, size=_TITLE_SIZE)
     return figure
 
@@ -77,7 +98,7 @@ def _draw_words(figure: Picture, words: list[str], fills: np.ndarray) -> float:
     axes.set(xlim=(0, width), ylim=(top + line, 0))
     for word, fill, left, top, taken in zip(words, fills, lefts, tops, widths, strict=True):
         style = "round,pad=0,rounding_size=0.035"
-        box = FancyBboxPatch((left, top), taken, line * 0.86, style, facecolor=fill, edgecolor="#dddddd", linewidth=0.4)
+        box = FancyBboxPatch((left, top), taken, line * 0.86, style, facecolor=fill, edgecolor=palette().faint, linewidth=0.4)
         box.set_clip_on(False)
         axes.add_artist(box)
         base = top + line * 0.43 + 0.38 * size / 72  # tall letters are in the middle of their box
